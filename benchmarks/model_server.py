@@ -15,6 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+"""The answer to what a client asks a server about itself."""
+
 
 class ModelServer(ThreadingHTTPServer):
     daemon_threads = True
@@ -34,14 +37,17 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def do_GET(self) -> None:
+        if self.path != "/log":
+            self.wfile.write(_NOT_FOUND)
+            return
         body = json.dumps(self.server.log).encode()
         self.wfile.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
 
     def do_POST(self) -> None:
         arrived = time.monotonic()
         raw = self.rfile.read(int(self.headers["content-length"]))
-        if not self.path.endswith("/chat/completions"):  # what the product asks about the server
-            self.wfile.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        if not self.path.endswith("/chat/completions"):
+            self.wfile.write(_NOT_FOUND)
             return
         number = len(self.server.log)
         entry = {"arrived": arrived, "bytes": len(raw)}

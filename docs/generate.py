@@ -8,8 +8,10 @@ import re
 import sys
 import textwrap
 from dataclasses import fields
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
@@ -44,7 +46,10 @@ from codeagent.core.messages import (
     WebSource,
 )
 from codeagent.core.notices import AnyNotice, TypedNotice
+from codeagent.core.tool import Tool
+from codeagent.tools import builtin, jobs
 from codeagent.tools.recipes.model import recipe_schema
+from codeagent.tools.schema import arguments_schema
 from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import SCOPES, Keymap
@@ -71,6 +76,7 @@ def main() -> int:
         "reference/keys.md": keys(),
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
+        "../codeagent/tools/schemas.json": argument_schemas(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
@@ -78,7 +84,7 @@ def main() -> int:
         return 1 if old else 0
     for name in old:
         (DOCS / name).write_text(pages[name], encoding="utf-8")
-        print(f"wrote docs/{name}")
+        print(f"wrote {(DOCS / name).resolve().relative_to(DOCS.parent)}")
     return 0
 
 
@@ -180,6 +186,15 @@ def recipe_file_schema() -> str:
 def hooks_schema() -> str:
     """Return the same for programs."""
     return json.dumps(contract_schema(), indent=2) + "\n"
+
+
+def argument_schemas() -> str:
+    """Return the schemas of the built-in tools' arguments by model, which a start reads and does not make."""
+    modules = [jobs, *(import_module(f"{builtin.__name__}.{found.name}") for found in iter_modules(builtin.__path__))]
+    tools = (kind for module in modules for kind in vars(module).values() if isinstance(kind, type))
+    models = {kind.Args for kind in tools if issubclass(kind, Tool) and hasattr(kind, "Args")}
+    schemas = {f"{model.__module__}.{model.__qualname__}": arguments_schema(model) for model in models}
+    return json.dumps(dict(sorted(schemas.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def loop() -> str:

@@ -4,13 +4,16 @@ import asyncio
 import os
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import get_args
 
 import pytest
 
 from codeagent import __version__, cli
 from codeagent.commands.chat import MODES
+from codeagent.config.kept import RuleBookFile
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
 from tests.effort import part
@@ -319,3 +322,40 @@ def test_under_a_tracer_and_after_a_bug_the_program_ends_as_any_other() -> None:
     assert ended(ENDING, "sys.settrace(lambda *args: None)") == (3, {"told", "waited for", "written", last}, "")
     code, printed, error = ended("raise RuntimeError('a bug')")
     assert (code, printed, error.splitlines()[-1]) == (1, {last}, "RuntimeError: a bug")
+
+
+class _Refuses(BaseHTTPRequestHandler):
+    """A model's server that answers no question and no request."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_error(400)
+
+    def log_message(self, *told: object) -> None:
+        return None
+
+
+def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_request(tmp_path: Path) -> None:
+    config, workspace = tmp_path / ".config" / "codeagent", tmp_path / "work"
+    workspace.mkdir()
+    config.mkdir(parents=True, mode=0o700)
+    (config / "config.toml").write_text('mode = "plan"\n[limits]\nmax_turns = 5\n[rules]\nallow = ["bash(ls *)"]\n')
+    RuleBookFile(config, workspace, lambda rule: None).keep("bash(git log *)")
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        arguments = ["run", "hi", "--model", "openai/m", "--api-base", base, "--sandbox", "off"]
+        later = "import codeagent.bootstrap.runtime as opening\nopening._HEAD_START = 3600.0"
+        code = f"import sys\nfrom codeagent import cli\n{later}\ncli.main({arguments!r})\nprint(*sys.modules)"
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=workspace, env=environment
+        )
+        server.shutdown()
+    assert "the request was rejected" in done.stderr
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "codeagent.llm.native.model" in loaded
+    assert {"pydantic", "pydantic_core", "importlib.metadata", "email", "docker", "requests"}.isdisjoint(loaded)

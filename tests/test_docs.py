@@ -8,6 +8,7 @@ from typing import get_args
 
 from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.cli import COMMANDS
+from codeagent.config.checking import checked
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.policy import HookEvent, Policy
@@ -41,6 +42,7 @@ def name(path: Path) -> str:
         ("reference/keys.md", "keys"),
         ("explanation/loop.md", "loop"),
         ("explanation/host-programs.md", "host_programs"),
+        ("../codeagent/tools/schemas.json", "argument_schemas"),
     ],
 )
 def test_a_generated_page_is_current(page: str, function: str) -> None:
@@ -82,7 +84,7 @@ def test_every_option_in_a_page_is_one_that_exists(page: Path) -> None:
 
 def test_the_example_of_a_configuration_file_is_one() -> None:
     [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
-    settings = FileSettings.model_validate(tomllib.loads(example))
+    settings = checked(FileSettings, tomllib.loads(example))
     assert settings.model is not None and len(parse_rules(RuleLayers(user=settings.rules))) == 3
 
 
@@ -97,7 +99,7 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
 
 def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:
     settings, package = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL)
-    found = FileSettings.model_validate(tomllib.loads(settings))
+    found = checked(FileSettings, tomllib.loads(settings))
     assert (found.tools, found.toolsets.use, found.toolsets.offer) == (("*",), ("github",), ("web", "files"))
     assert sorted(found.toolsets.groups) == ["issues", "users"]
     assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
@@ -105,26 +107,26 @@ def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> No
 
 def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:
     [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/jobs.md").read_text(), re.DOTALL)
-    assert FileSettings.model_validate(tomllib.loads(settings)).experimental.partial_results == 30
+    assert checked(FileSettings, tomllib.loads(settings)).experimental.partial_results == 30
     assert FileSettings().experimental.partial_results is None
 
 
 def test_the_settings_of_the_page_about_the_queue_are_the_other_ones() -> None:
     [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/steer-and-stop.md").read_text(), re.DOTALL)
-    found, default = FileSettings.model_validate(tomllib.loads(settings)).queue, FileSettings().queue
+    found, default = checked(FileSettings, tomllib.loads(settings)).queue, FileSettings().queue
     assert (found.steer, found.follow_up) == (default.follow_up, default.steer) == ("one", "all")
 
 
 def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
     [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL)
-    found = FileSettings.model_validate(tomllib.loads(settings))
+    found = checked(FileSettings, tomllib.loads(settings))
     assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (("provider",), ("web_search",))
 
 
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
     text = (DOCS / "how-to/hooks.md").read_text()
     [program] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    [hook] = FileSettings.model_validate(tomllib.loads(program)).hooks
+    [hook] = checked(FileSettings, tomllib.loads(program)).hooks
     assert (hook.event, hook.tools) == ("before_tool", "bash*")
     [functions] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "guard.py").write_text(functions)
@@ -140,9 +142,9 @@ def test_the_page_about_hooks_names_every_event_with_what_it_is_given() -> None:
 def test_the_settings_and_rules_of_the_pages_about_the_web_and_apis_are_some() -> None:
     [web] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/web.md").read_text(), re.DOTALL)
     [api] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/openapi.md").read_text(), re.DOTALL)
-    found = FileSettings.model_validate(tomllib.loads(web))
+    found = checked(FileSettings, tomllib.loads(web))
     assert (found.web.search, found.web.secrets) == ("brave", {"GITHUB_TOKEN": ("api.github.com",)})
-    rules = parse_rules(RuleLayers(user=found.rules, project=FileSettings.model_validate(tomllib.loads(api)).rules))
+    rules = parse_rules(RuleLayers(user=found.rules, project=checked(FileSettings, tomllib.loads(api)).rules))
     judged = [
         Policy("auto", rules).check(tool, key, "prompt", effect).permission
         for tool, key, effect in (

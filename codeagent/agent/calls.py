@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
-
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import BaseModel, ConfigDict, JsonValue
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.core.errors import (
     MissingPath,
@@ -113,6 +112,10 @@ class PreparedCall:
         tool = self.tool
         timed = tool.repeatable or tool.waits_for_user or tool.starts_agents or tool.in_background(self.args)
         return self.kind == "read" and not timed and not tool.approval_key(self.args).answered_by
+
+    @property
+    def may_change_files(self) -> bool:
+        return self.kind == "change" and not self.tool.approval_key(self.args).leaves_files
 
     @property
     def runs_commands(self) -> bool:
@@ -343,6 +346,8 @@ def checked(result: ToolResult) -> ToolResult:
     """
     if not isinstance(result, ToolResult):
         raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")
+    from pydantic import ValidationError  # no start has a result
+
     try:
         return _CheckedResult(result=result, details=dict(result.details)).result
     except ValidationError as error:

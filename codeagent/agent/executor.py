@@ -143,7 +143,7 @@ class Executor:
         harmless = tool.effect == "nothing" or not tool.may_write or self._confined(tool)
         if harmless or self._judge(prepared).permission == "deny":
             return ""
-        changes = self._environment.hooks.may_modify(tool.name) or prepared.kind == "change"
+        changes = self._environment.hooks.may_modify(tool.name) or prepared.may_change_files
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
 
     def kind(self, call: ToolCall) -> CallKind:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol
 
 from codeagent.agent.emitter import Emitter
@@ -30,6 +30,7 @@ _COMMANDS = {
     ),
     "host": "bash runs directly on the user's machine, without a sandbox: each command is asked for.",
 }
+_PROMPTS = Path(__file__).with_name("prompts")
 _TOOL_WIDTH = 100
 _SKILL_WIDTH = 240
 _SKILLS_WIDTH = 4000
@@ -88,7 +89,7 @@ def system_prompt(
     A pure function; adding a tool or skill changes no text before it. `small` leaves out what a small window has no
     room for: hints and skills, and all but the beginning of the instructions.
     """
-    base = files("codeagent.agent").joinpath(f"prompts/{'small' if small else 'base'}.md").read_text("utf-8").strip()
+    base = (_PROMPTS / f"{'small' if small else 'base'}.md").read_text("utf-8").strip()
     said = instructions.strip()
     if small and len(said) > _SMALL_INSTRUCTIONS:
         said = f"{said[:_SMALL_INSTRUCTIONS]}\n[… cut here, for the window is small: read AGENTS.md for the rest …]"

@@ -1,7 +1,7 @@
 """Opens models, with the keys that were kept for them."""
 
 import asyncio
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 
 from codeagent.bootstrap.place import Place
 from codeagent.config.keys import server_variable
@@ -113,8 +113,8 @@ def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[
 
 def check_budget(settings: Settings, model: str, dollars: float) -> None:
     """Raise ConfigError if a budget of a recipe, an agent or a group would limit nothing. May read a table."""
-    limits = settings.limits.model_copy(update={"budget": dollars})
-    check_counted(settings.model_copy(update={"model": model, "limits": limits}))
+    limits = replace(settings.limits, budget=dollars)
+    check_counted(replace(settings, model=model, limits=limits))
 
 
 def model_options(settings: Settings) -> ModelOptions:
@@ -127,7 +127,7 @@ def model_options(settings: Settings) -> ModelOptions:
         silence=settings.limits.model_timeout,
         thinking=settings.thinking,
         wire=settings.wire,
-        prices={name: Price(**price.model_dump()) for name, price in settings.prices.items()},
+        prices={name: Price(**asdict(price)) for name, price in settings.prices.items()},
         fallback=settings.fallback_model,
         provider_tools=settings.provider_tools,
     )

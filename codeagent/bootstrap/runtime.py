@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from codeagent.agent.agent import Agent
@@ -137,6 +139,20 @@ def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack)
     return snapshots
 
 
+def _prepare_first_call() -> Callable[[KnownEvent], None]:
+    """Return an observer that imports what checks a call's arguments while the model works on its first answer."""
+    waiting = True
+
+    def observe(event: KnownEvent) -> None:
+        nonlocal waiting
+        if waiting and event.type == "turn.started":
+            waiting = False
+            thread = Thread(target=import_module, args=("pydantic",), daemon=True)  # the end does not wait for it
+            asyncio.get_running_loop().call_later(_HEAD_START, thread.start)
+
+    return observe
+
+
 def _conversation(
     model: Model, server: str, builder: PromptBuilder, settings: Settings, around: ToolEnvironment
 ) -> Conversation:
@@ -198,8 +214,8 @@ def _environment(
         inputs=dependencies.inputs,
         servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
-        context=ContextLimits(**settings.context.model_dump()),
-        delivery=Delivery(**settings.queue.model_dump()),
+        context=ContextLimits(**asdict(settings.context)),
+        delivery=Delivery(**asdict(settings.queue)),
         forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
         partial_results=settings.experimental.partial_results,
     )
@@ -342,6 +358,7 @@ def _begin(
 ) -> None:
     """Make the first checkpoint in the background, and have the log say what it does not: what commands may reach, and
     which toolsets are on; then report the tool files."""
+    agent.observe(_prepare_first_call())
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
@@ -350,7 +367,8 @@ def _begin(
 
 
 def limits_of(settings: Settings) -> Limits:
-    same = settings.limits.model_dump(exclude={"budget", "model_timeout", "network_bytes"})
+    others = ("budget", "model_timeout", "network_bytes")
+    same = {name: value for name, value in asdict(settings.limits).items() if name not in others}
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
@@ -362,9 +380,7 @@ def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -
     if settings.hooks:
         from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
 
-        programs = command_hooks(
-            [CommandHook(workspace=workspace.root, **hook.model_dump()) for hook in settings.hooks]
-        )
+        programs = command_hooks([CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks])
     if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
         from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
 

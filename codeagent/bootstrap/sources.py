@@ -15,8 +15,8 @@ tools, and a function that imports and makes them once they are asked for. It is
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import partial
-from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap.place import Place
@@ -38,6 +38,8 @@ from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSour
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from codeagent.agent.channels import Inbox
     from codeagent.config.documents import AddedDocument
     from codeagent.tools.grouping import ToolGroup
@@ -130,8 +132,8 @@ def with_messages(settings: Settings, group: Group | None) -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings
-    toolsets = settings.toolsets.model_copy(update={"use": [*dict.fromkeys((*settings.toolsets.use, _SENDING))]})
-    return settings.model_copy(update={"toolsets": toolsets})
+    toolsets = replace(settings.toolsets, use=tuple(dict.fromkeys((*settings.toolsets.use, _SENDING))))
+    return replace(settings, toolsets=toolsets)
 
 
 def with_chosen(settings: Settings, history: History) -> Settings:
@@ -139,8 +141,7 @@ def with_chosen(settings: Settings, history: History) -> Settings:
     items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
     chosen = [str(item.details.get("toolset")) for item in items if item.details.get("on") is not False]
     offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS)))
-    toolsets = settings.toolsets.model_copy(update={"offer": tuple(offer)})
-    return settings.model_copy(update={"toolsets": toolsets})
+    return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
 
 def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
@@ -268,11 +269,11 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
-    configured = [ToolGroup(name, **group.model_dump()) for name, group in settings.toolsets.groups.items()]
+    configured = [ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
 
 
-def _loaded(point: EntryPoint) -> ToolSource:
+def _loaded(point: "EntryPoint") -> ToolSource:
     source: ToolSource = point.load()()
     return source

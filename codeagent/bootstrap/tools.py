@@ -1,10 +1,10 @@
 """The tools of a conversation, built in and added, and the system prompt that describes them."""
 
-import platform
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,9 @@ from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
-if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers, or agents that write to each other
+if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
+    from importlib.metadata import EntryPoint
+
     from codeagent.agent.channels import Inbox
     from codeagent.bootstrap.servers import McpServers
     from codeagent.config.documents import AddedDocument
@@ -94,6 +96,26 @@ class FirstCommit:
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
         return self.make().commit(message, paths, base)
+
+
+def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
+    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on small files.
+
+    It is about ten times as fast as to ask what each package has, and says yes about a place that is not a folder.
+    """
+    heads = [f"[{group}]".encode() for group in groups]
+    for place in filter(may_exist, map(Path, path)):
+        if not place.is_dir():
+            return True
+        for found in os.scandir(place):
+            if found.name.endswith((".dist-info", ".egg-info", ".egg")):
+                try:
+                    declared = Path(found.path, "entry_points.txt").read_bytes()
+                except OSError:
+                    declared = b"".join(heads) if found.name.endswith(".egg") else b""
+                if any(head in declared for head in heads):
+                    return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -197,10 +219,15 @@ class ToolDependencies:
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     @cached_property
-    def packages(self) -> Mapping[str, EntryPoints]:
-        """What installed packages bring, by group; looked for only once, as that takes 6 ms. Blocks on small files."""
+    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
+        """What installed packages bring, by group; looked for only once. Blocks on small files."""
+        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
+        if not may_bring(groups, sys.path):
+            return dict.fromkeys(groups, ())
+        from importlib.metadata import entry_points  # takes 11 ms, and few packages bring anything
+
         every = entry_points()
-        return {group: every.select(group=group) for group in (TOOL_PACKAGES, SOURCE_PACKAGES)}
+        return {group: tuple(every.select(group=group)) for group in groups}
 
     def file_tools(self) -> tuple[Tool[Any], ...]:
         """Make the tools of the set `files`."""
@@ -429,7 +456,7 @@ def forget_reads(reads: ReadTracker, documentation: set[str], left: Sequence[Too
 def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
     """Return a function from the tools in use to the system prompt. Blocks on small files."""
     where = PromptEnvironment(
-        visible(str(dependencies.workspace.root)), f"{platform.system()} {platform.machine()}", dependencies.kind
+        visible(str(dependencies.workspace.root)), f"{os.uname().sysname} {os.uname().machine}", dependencies.kind
     )
     instructions, skills = dependencies.instructions.text, dependencies.skills
 

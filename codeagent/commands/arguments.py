@@ -12,7 +12,7 @@ from typing import Any
 
 from codeagent.config.layers import load_settings
 from codeagent.config.paths import state_dir, user_config_file
-from codeagent.config.settings import LimitSettings, Settings
+from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible_json
@@ -27,7 +27,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     """Load the settings; values that were not given come from the environment and the files. Raises ConfigError."""
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    limits = {name: given[name] for name in LimitSettings.model_fields if given.get(name) is not None}
+    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
     if limits:
         flags["limits"] = limits
     if given.get("tools") is not None:

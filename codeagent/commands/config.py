@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
+from codeagent.config.checking import as_given
 from codeagent.config.mcp import USER_FILE as SERVERS_FILE
 from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
@@ -25,13 +26,15 @@ def main(args: argparse.Namespace) -> int:
     match args.action:
         case "show":
             settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))
-            print(visible_json(json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False)))
+            print(visible_json(json.dumps(as_given(settings), indent=2, ensure_ascii=False)))
         case "path" if args.all:
             print("\n".join(f"{name:<10}{path}" for name, path in _paths(workspace_of(args.cwd))))
         case "path":
             print(user_config_file())
         case _:
-            print(json.dumps(FileSettings.model_json_schema(), indent=2))
+            from pydantic import TypeAdapter  # its other actions do without
+
+            print(json.dumps(TypeAdapter(FileSettings).json_schema(), indent=2))
     return 0
 
 

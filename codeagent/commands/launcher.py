@@ -5,7 +5,9 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from codeagent.bootstrap import Place, git_elsewhere, open_runtime
 from codeagent.bootstrap.image import REPOSITORY, image_trust, refuse_image
@@ -76,7 +78,7 @@ class LocalLauncher:
         settings = settings_of(given, self._workspace)
         if options.chosen:
             chosen = dict.fromkeys(settings.origins.keys() & {"model", "api_base"}, "your choice on the screen")
-            settings = settings.model_copy(update={"origins": settings.origins | chosen})
+            settings = replace(settings, origins=settings.origins | chosen)
         return settings if options.resume is None else self._as_recorded(settings, options, self.find(options.resume))
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
@@ -199,7 +201,7 @@ class LocalLauncher:
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
         events = tuple(self._store.read_only(session_id, CHOICES))
-        changes: dict[str, object] = {}
+        changes: dict[str, Any] = {}
         if options.mode is None and (mode := last_mode(events)) is not None:
             changes["mode"] = mode
         if options.model is None and (last := last_model(events)) is not None:
@@ -210,7 +212,7 @@ class LocalLauncher:
                 changes["model"] = model.name
             if model.effort is not None and options.thinking is None:
                 changes["thinking"] = model.effort
-        return settings.model_copy(update=changes)
+        return replace(settings, **changes)
 
     def _git_question(self, options: LaunchOptions) -> Missing | None:
         """Return the question about a git directory outside the workspace; None if there is none.

@@ -73,13 +73,13 @@ def _offered(settings: Settings, model: CallingModel) -> Settings:
     """
     from codeagent.mcp_server.server import OFFERED  # as above
 
-    changes = {
+    changes: dict[str, Any] = {
         "model": model.name,
-        "limits": settings.limits.model_copy(update={"budget": None}),
+        "limits": replace(settings.limits, budget=None),
         "tools": (*settings.tools, tuple(sorted(OFFERED))),
         "toolsets": ToolsetSettings(),
     }
-    return settings.model_copy(update=changes)
+    return replace(settings, **changes)
 
 
 async def _opened(settings: Settings, place: Place, model: CallingModel | None) -> Runtime:

@@ -9,7 +9,7 @@ from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools, read_recipes
 from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.settings import LimitSettings
+from codeagent.config.settings import LIMITS
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe, RecipeBook, RecipeStep, StepLimits, find_recipe, require_trust
@@ -70,7 +70,7 @@ def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
     _refuse_file(args.recipe, place)
     recipe = find_recipe(read_recipes(place), args.recipe)
     require_trust(recipe)
-    firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LimitSettings.model_fields)
+    firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LIMITS)
     resumed = args.resume is not None or args.go_on
     return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
 

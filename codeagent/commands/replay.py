@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -85,7 +86,7 @@ class ReplayLauncher(LocalLauncher):
         self._outputs = outputs
 
     def settings(self, options: LaunchOptions) -> Settings:
-        return super().settings(options).model_copy(update={"bell": False})
+        return replace(super().settings(options), bell=False)
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return None

@@ -7,6 +7,7 @@ import select
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,12 +22,13 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.groups import Group, RunGroup
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
 
-_FORM = re.compile(
+_FORM = lazy_regex(
     r"(?P<kind>steer|interrupt|follow-up|abort|compact)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
     r"(?:=(?P<text>.*))?",
     re.DOTALL,
@@ -171,7 +173,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
-    settings = settings_of(args, workspace).model_copy(update={"wait_for_triggers": args.wait_for_triggers})
+    settings = replace(settings_of(args, workspace), wait_for_triggers=args.wait_for_triggers)
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
@@ -234,7 +236,7 @@ def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
     models = {one.definition.name: one.definition.model or files.get(one.base or "") for one in group.members}
     if without := [name for name, model in models.items() if model is None]:
         raise ConfigError(f"no model is set, and {', '.join(without)} has none: give --model NAME; nothing was run")
-    return settings.model_copy(update={"model": next(iter(models.values()))})
+    return replace(settings, model=next(iter(models.values())))
 
 
 async def work(
@@ -311,8 +313,8 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
         return settings
     model, _ = last
     say(f"codeagent: no model is set: session {found} continues with {one_line(model.name, 120)}")
-    changes = {"model": model.name, "api_base": settings.api_base or model.api_base}
-    return settings.model_copy(update=changes | {"thinking": settings.thinking or model.effort})
+    api_base = settings.api_base or model.api_base
+    return replace(settings, model=model.name, api_base=api_base, thinking=settings.thinking or model.effort)
 
 
 def read_prompt(argument: str) -> str:

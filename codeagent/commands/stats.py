@@ -3,11 +3,10 @@
 import argparse
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from codeagent.commands.arguments import open_store
 from codeagent.commands.sessions import add_session_argument
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
+from codeagent.core.json_writing import to_json
 from codeagent.core.sanitize import visible, visible_json
 
 
@@ -32,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
     with_children = [one for session_id in ids for one in (session_id, *store.children(session_id))]
     stats = gather_stats(event for session_id in with_children for event in store.read_only(session_id, COUNTED))
     if args.json:
-        print(visible_json(TypeAdapter(SessionStats).dump_json(stats, indent=2).decode()))
+        print(visible_json(to_json(stats, indent=2)))
     else:
         print("\n".join(_lines(title, stats)))
     return 0

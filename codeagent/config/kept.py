@@ -5,15 +5,16 @@ the file again and writes it whole, behind a lock: several processes may share i
 hold for another that takes its place.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
-
+from codeagent.config.checking import WrongValue, as_given, checked, filled, matching
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Objection, Rule
 from codeagent.core.sanitize import one_line, visible
@@ -24,10 +25,9 @@ LASTS = timedelta(days=90)
 """How long a rule is kept. Use does not renew it: after that the user is asked again."""
 
 
-class _Entry(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
     """One line of a file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     v: Literal[1] = 1
     workspace: str
@@ -37,29 +37,35 @@ class _Entry(BaseModel):
     """Which folder that was: another one in its place is another workspace."""
 
 
+def _rule(text: str) -> str:
+    try:
+        Rule.parse(text, "auto", "saved")
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
 class _KeptRule(_Entry):
-    rule: str = Field(min_length=1)
+    rule: Annotated[str, filled("rule"), _rule]
     permission: Literal["auto", "deny"] = "auto"
-    added: AwareDatetime
-    expires: AwareDatetime
-
-    @field_validator("rule")
-    @classmethod
-    def _is_a_rule(cls, text: str) -> str:
-        try:
-            Rule.parse(text, "auto", "saved")
-        except ConfigError as error:
-            raise ValueError(str(error)) from error
-        return text
+    added: datetime
+    expires: datetime
 
 
+@dataclass(frozen=True, kw_only=True)
 class _KeptTrust(_Entry):
-    digest: str = Field(pattern="^[0-9a-f]{64}$")
+    digest: Annotated[str, matching("^[0-9a-f]{64}$", "It should have 64 hexadecimal digits")]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _KeptGrant(_KeptTrust):
-    server: str = Field(min_length=1)
-    variable: str = Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    server: Annotated[str, filled("name")]
+    variable: Annotated[str, matching("^[A-Za-z_][A-Za-z0-9_]*$", "It should be the name of a variable")]
+
+
+def _line(entry: _Entry) -> str:
+    return json.dumps(as_given(entry), ensure_ascii=False, separators=(",", ":"))
 
 
 EntryT = TypeVar("EntryT", bound=_Entry)
@@ -101,10 +107,10 @@ class _KeptFile(Generic[EntryT]):
             if not line.strip():
                 continue
             try:
-                entries.append(self._entry.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_context=False)[0]
-                what = " ".join([".".join(map(str, first["loc"])), first["msg"]]).strip()
+                entries.append(checked(self._entry, json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                where = ".".join(map(str, error.path)) if isinstance(error, WrongValue) else ""
+                what = f"{where} {error}".strip() if isinstance(error, WrongValue) else f"Invalid JSON: {error}"
                 raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {self._unused}") from error
         return entries
 
@@ -116,7 +122,7 @@ class _KeptFile(Generic[EntryT]):
         """
 
         def write(entries: Iterable[EntryT]) -> None:
-            replace_private(self.file, "".join(f"{entry.model_dump_json()}\n" for entry in entries).encode())
+            replace_private(self.file, "".join(f"{_line(entry)}\n" for entry in entries).encode())
 
         try:
             with locked(self.file.with_suffix(".lock")):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
@@ -12,12 +11,14 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
 SERVICE = "codeagent"
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
-_KEY = re.compile(r"[!-~]{8,4096}")
+_VARIABLE = lazy_regex(r"[A-Z][A-Z0-9_]{1,63}")
+_KEY = lazy_regex(r"[!-~]{8,4096}")
+_UNREADABLE = lazy_regex("[^A-Z0-9]+")
 _OF_SERVER = "SERVER_"
 """How the names begin under which keys of the user's own servers are kept."""
 _UNUSED = "its keys are not used: repair or remove it"
@@ -41,7 +42,7 @@ def server_variable(address: str) -> str:
         host, origin = parts.hostname or "", f"{parts.scheme}://{parts.hostname}:{parts.port}"
     except ValueError:  # not an address, which is reported when it is asked
         host, origin = "", address
-    readable = re.sub("[^A-Z0-9]+", "_", host.upper())[:32]
+    readable = _UNREADABLE.sub("_", host.upper())[:32]
     return f"{_OF_SERVER}{readable}_{hashlib.sha256(origin.encode()).hexdigest()[:16].upper()}"
 
 

@@ -2,18 +2,15 @@
 
 import json
 import os
-import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import fields
 from functools import reduce
 from itertools import takewhile
 from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
+from codeagent.config.checking import WrongValue, checked
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.settings import (
     ContextSettings,
@@ -37,6 +34,7 @@ from codeagent.config.settings import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
 from codeagent.core.sanitize import one_line
@@ -78,8 +76,8 @@ _TIGHTENS = frozenset({
 _LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
 """Values that never tighten."""
 _COMMAND_LINE = "the command line"
-_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
+_HEADER = lazy_regex(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
+_KEY = lazy_regex(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 Layer = dict[str, Any]
 Decides = Callable[[Rule, str], bool]
@@ -119,7 +117,7 @@ def load_settings(
     held = project.get("sandbox", {})
     merged["network_given"] = "network" in given.get("sandbox", {})
     if held and not merged["network_given"]:
-        others = SandboxSettings.model_validate(merged.get("sandbox", {}))
+        others = checked(SandboxSettings, merged.get("sandbox", {}))
         merged["sandbox"] = {**merged.get("sandbox", {}), "network": tighter(others.network, held["network"])}
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
@@ -140,7 +138,7 @@ def load_settings(
         tightened["sandbox"] = held
     layers.append((str(PROJECT_FILE), tightened | {"limits": lowered}))
     merged["origins"] = {key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)}
-    return Settings.model_validate(merged)
+    return checked(Settings, merged)
 
 
 def _set_in(layer: Layer) -> Iterator[str]:
@@ -225,6 +223,8 @@ def _open_confined(workspace: Path) -> bytes | None:
 
 
 def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
+    import tomllib  # only if there is a file
+
     try:
         text = raw.decode()
         return tomllib.loads(text), _Source(name, text)
@@ -242,13 +242,11 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
 def _validate(data: Layer, source: _Source, decides: Decides) -> None:
     """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails its example."""
     try:
-        FileSettings.model_validate(data)
-        rules = RuleSettings.model_validate(data.get("rules", {}))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        path = tuple(str(part) for part in first["loc"] if isinstance(part, str))
-        unknown = first["type"] == "extra_forbidden"
-        what = "no such setting" + _nearest(path) if unknown else _phrase(first["msg"])
+        rules = checked(FileSettings, data).rules
+    except WrongValue as error:
+        path = tuple(part for part in error.path if isinstance(part, str))
+        said = str(error)
+        what = "no such setting" + _nearest(path) if error.unknown else said[:1].lower() + said[1:]
         raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
     for name, permission, setting in _each(rules):
         _try_rule(name, permission, setting, source, decides)
@@ -276,20 +274,17 @@ def _shown(example: str) -> str:
     return repr(one_line(example, 80))
 
 
-def _phrase(message: str) -> str:
-    if "pattern" not in message:
-        return message[:1].lower() + message[1:]
-    return "must begin with http:// or https://" if "http" in message else "use sequential, parallel or batched:N"
-
-
 def _nearest(path: tuple[str, ...]) -> str:
-    section: type[BaseModel] = FileSettings
+    section: type[Section] = FileSettings
     if len(path) > 1:
         listed = path[0] == "hooks" or len(path) > 2
         section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
-    near = get_close_matches(path[-1], section.model_fields, n=1)
+    from difflib import get_close_matches  # only for a mistyped key
+
+    names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # each section is a dataclass
+    near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))
-    return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(section.model_fields)}"
+    return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"
 
 
 def _from_environment(environment: Mapping[str, str], decides: Decides) -> dict[str, Layer]:
@@ -329,7 +324,7 @@ def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:
 
 def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
     """Return the project's limits that are lower than the others; a flag overrides them."""
-    without, own = LimitSettings.model_validate(others), LimitSettings.model_validate(project)
+    without, own = checked(LimitSettings, others), checked(LimitSettings, project)
     pairs = {key: (getattr(own, key), getattr(without, key)) for key in project if key not in given}
     return {key: value for key, (value, held) in pairs.items() if held is None or value < held}
 

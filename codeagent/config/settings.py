@@ -1,29 +1,23 @@
 """The settings of a run: flags, environment and files, made into one frozen value."""
 
 import re
-from typing import Annotated, Any, Literal, Self, get_args
+from dataclasses import field, fields
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
-
+from codeagent.config.checking import AsGiven, above, at_least, at_most, filled, matching
 from codeagent.core.allow import checked_names
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
-PositiveInt = Annotated[int, Field(gt=0, strict=True)]
-PositiveFloat = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+PositiveInt = Annotated[int, above(0)]
+PositiveFloat = Annotated[float, above(0)]
+NonNegative = Annotated[float, at_least(0)]
+Name = Annotated[str, filled("text")]
+StrategyText = Annotated[
+    str, matching(r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$", "use sequential, parallel or batched:N")
+]
 
 
 def _seconds(value: Any) -> Any:
@@ -31,15 +25,11 @@ def _seconds(value: Any) -> Any:
         return value
     from codeagent.core.durations import as_seconds  # few configurations write a duration as text
 
-    try:
-        return as_seconds(value)
-    except ValueError as error:
-        raise PydanticCustomError("duration", "{error}", {"error": str(error)}) from error
+    return as_seconds(value)
 
 
-Seconds = Annotated[PositiveFloat, BeforeValidator(_seconds)]
+Seconds = Annotated[float, AsGiven(_seconds), above(0)]
 """A number, or text such as `30s`."""
-StrategyText = Annotated[str, Field(pattern=r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$")]
 
 
 def _check_host(text: str) -> str:
@@ -49,31 +39,34 @@ def _check_host(text: str) -> str:
     return text
 
 
-ConfiguredHost = Annotated[str, AfterValidator(_check_host)]
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]")]
+ConfiguredHost = Annotated[str, _check_host]
+Url = Annotated[str, matching(r"^https?://[^\s/]", "must begin with http:// or https://")]
 
 
 def _tool_names(names: tuple[str, ...]) -> tuple[str, ...]:
     try:
         return checked_names(names)
     except ConfigError as error:
-        raise PydanticCustomError("tools", "{error}", {"error": str(error)}) from error
+        raise ValueError(str(error)) from error
 
 
 def _set_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
-        raise PydanticCustomError("name", "the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
+        raise ValueError("the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
     return name
 
 
-ToolNames = Annotated[tuple[str, ...], AfterValidator(_tool_names)]
+ToolNames = Annotated[tuple[str, ...], _tool_names]
 """Names of tools, and patterns over names."""
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+class Section:
+    """Base of the settings that stand together; each is a frozen dataclass that `checked` reads."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
+@dataclass(frozen=True, kw_only=True)
 class LimitSettings(Section):
     max_turns: PositiveInt = 200
     max_calls: PositiveInt = 1000
@@ -95,10 +88,14 @@ class LimitSettings(Section):
     """What one command may send and receive, together."""
 
 
+LIMITS = tuple(each.name for each in fields(LimitSettings))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContextSettings(Section):
     """When an older part of the conversation gives way to a summary; see docs/how-to/context.md."""
 
-    compact_at: Annotated[float, Field(gt=0, le=1, strict=True)] = 0.8
+    compact_at: Annotated[float, above(0), at_most(1)] = 0.8
     """The share of the model's window that may be full."""
     review: bool = True
     """The screen shows a summary, and lets you edit it, before it replaces anything."""
@@ -108,6 +105,7 @@ class ContextSettings(Section):
     """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class QueueSettings(Section):
     """How many of the texts that you queue are delivered at one boundary; see docs/how-to/steer-and-stop.md."""
 
@@ -115,6 +113,7 @@ class QueueSettings(Section):
     follow_up: Literal["all", "one"] = "one"
 
 
+@dataclass(frozen=True, kw_only=True)
 class RuleSetting(Section):
     """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
 
@@ -125,20 +124,21 @@ class RuleSetting(Section):
     never: tuple[str, ...] = ()
     """Those it must leave alone."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _text_is_a_rule(cls, value: Any) -> Any:
+    def from_given(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"rule": value}
-        if isinstance(value, dict | RuleSetting):
+        if isinstance(value, dict):
             return value
-        raise PydanticCustomError("rule", "a rule is text, or a table with rule, matches and never")
+        raise ValueError("a rule is text, or a table with rule, matches and never")
 
-    @model_serializer(mode="wrap")
-    def _rule_is_text(self, full: SerializerFunctionWrapHandler) -> Any:
-        return full(self) if self.matches or self.never else self.rule
+    def as_given(self) -> Any:
+        """Return the text alone if there is nothing else."""
+        full = {"rule": self.rule, "matches": list(self.matches), "never": list(self.never)}
+        return full if self.matches or self.never else self.rule
 
 
+@dataclass(frozen=True, kw_only=True)
 class RuleSettings(Section):
     """The rules of one place."""
 
@@ -147,6 +147,7 @@ class RuleSettings(Section):
     deny: tuple[RuleSetting, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class RuleLayers(Section):
     """The rules of every place; each field is the `RuleOrigin` they get."""
 
@@ -165,6 +166,7 @@ def _one_host(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, kw_only=True)
 class SandboxSettings(Section):
     kind: Literal["docker", "off"] = "docker"
     """`off` comes from the command line only."""
@@ -175,50 +177,48 @@ class SandboxSettings(Section):
     """`command`: every command gets a fresh container."""
     network: NetworkLevel = "ask"
     """What commands with network access may reach; a project can only tighten it."""
-    package_bytes: Annotated[int, Field(ge=0, strict=True)] = 2 * 1024**3
+    package_bytes: Annotated[int, at_least(0)] = 2 * 1024**3
     """What the package cache of one workspace may take on the disk; 0: there is none."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Section):
     """What commands with network access may reach beyond the public hosts; see docs/how-to/network.md."""
 
-    private_hosts: tuple[Annotated[str, AfterValidator(_one_host)], ...] = ()
+    private_hosts: tuple[Annotated[str, _one_host], ...] = ()
     """Hosts whose addresses may be private, such as `mirror.corp:443`; without a port, 80 and 443. The user's only."""
 
 
+def _no_file_of_the_project(command: tuple[str, ...]) -> tuple[str, ...]:
+    if "/" in command[0] and not command[0].startswith("/"):
+        raise ValueError("give the full path of the program: a relative one would be a file of the project")
+    return command
+
+
+@dataclass(frozen=True, kw_only=True)
 class HookSettings(Section):
     """A program that is asked, or told, at one point of a session; see docs/how-to/hooks.md."""
 
     event: HookEvent
-    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    command: Annotated[tuple[str, ...], filled("list"), _no_file_of_the_project]
     """Program and arguments; it runs on this machine. The program is an absolute path or a name."""
-    tools: Annotated[str, Field(min_length=1)] = "*"
+    tools: Name = "*"
     """Of which tools, as a pattern over their names; only if the event is about a call."""
     in_workspace: bool = False
     """It runs in the workspace, from which it may load code; else in a folder where there is nothing to load."""
     variables: tuple[str, ...] = ()
     """Names of your variables that it gets, beside a minimal environment."""
 
-    @field_validator("command")
-    @classmethod
-    def _program_is_no_file_of_the_project(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        if "/" in command[0] and not command[0].startswith("/"):
-            raise PydanticCustomError(
-                "program", "give the full path of the program: a relative one would be a file of the project"
-            )
-        return command
-
-    @model_validator(mode="after")
-    def _tools_belong_to_calls(self) -> Self:
+    def __post_init__(self) -> None:
         if self.tools != "*" and self.event not in get_args(ToolHookEvent):
-            raise PydanticCustomError("tools", "tools cannot be given for {event}", {"event": self.event})
-        return self
+            raise ValueError(f"tools cannot be given for {self.event}")
 
 
+@dataclass(frozen=True, kw_only=True)
 class ToolsetGroupSetting(Section):
     """Some tools of one source as a set of their own: those that fit any of the names, tags and paths."""
 
-    source: Annotated[str, Field(min_length=1)]
+    source: Name
     """A server, document or other set, by its name."""
     tools: ToolNames = ()
     tags: tuple[str, ...] = ()
@@ -227,27 +227,27 @@ class ToolsetGroupSetting(Section):
     about: str = ""
     """One line for the model."""
 
-    @model_validator(mode="after")
-    def _selects_something(self) -> Self:
+    def __post_init__(self) -> None:
         if not (self.tools or self.tags or self.paths):
-            raise PydanticCustomError("group", "give tools, tags or paths")
-        return self
+            raise ValueError("give tools, tags or paths")
 
 
+@dataclass(frozen=True, kw_only=True)
 class ToolsetSettings(Section):
     """Sets of further tools; see docs/how-to/toolsets.md."""
 
-    use: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    use: tuple[Name, ...] = ()
     """Turned on from the start, in this order."""
-    offer: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    offer: tuple[Name, ...] = ()
     """Sets of built-in tools that the model may turn on."""
     require_info: bool | ToolNames = False
     """Tools that are refused until the model has read their documentation with `info`: those of sets, or those that
     the names and patterns say."""
-    groups: dict[Annotated[str, AfterValidator(_set_name)], ToolsetGroupSetting] = Field(default_factory=dict)
+    groups: dict[Annotated[str, _set_name], ToolsetGroupSetting] = field(default_factory=dict)
     """Further sets, by name."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class ExperimentalSettings(Section):
     """What may still change, or go; all of it is off unless it is set."""
 
@@ -255,10 +255,11 @@ class ExperimentalSettings(Section):
     """Seconds after which a call that is still printing becomes a job; see docs/how-to/jobs.md."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class TextToolSetting(Section):
     """How the models of one pattern are told about tools."""
 
-    model: Annotated[str, Field(min_length=1)]
+    model: Name
     """Glob over the model's name as it is given to `--model`."""
     protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
     open: str = ""
@@ -267,20 +268,19 @@ class TextToolSetting(Section):
     body: Literal["json", "name and arguments", "lines"] = "json"
     """What is between them; for `delimited` only."""
 
-    @model_validator(mode="after")
-    def _marks_belong_to_delimited(self) -> Self:
+    def __post_init__(self) -> None:
         if self.protocol == "delimited" and not (self.open.strip() and self.close.strip()):
-            raise PydanticCustomError("marks", "delimited needs open and close")
+            raise ValueError("delimited needs open and close")
         if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
-            raise PydanticCustomError("marks", "open, close and body are for delimited only")
+            raise ValueError("open, close and body are for delimited only")
         if self.body == "lines":
             from codeagent.core.coercion import only_in_strings  # few configurations have marks of their own
 
             if not all(only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)):
-                raise PydanticCustomError("marks", "with body lines, each mark needs a character such as / or <")
-        return self
+                raise ValueError("with body lines, each mark needs a character such as / or <")
 
 
+@dataclass(frozen=True, kw_only=True)
 class TextToolSettings(Section):
     """Models without native tool calls; see docs/how-to/text-tools.md."""
 
@@ -290,6 +290,7 @@ class TextToolSettings(Section):
     """The first pattern that matches applies."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class PriceSetting(Section):
     """US dollars per million tokens."""
 
@@ -303,14 +304,13 @@ class PriceSetting(Section):
 
 def _provider_tool(name: str) -> str:
     if name.startswith("computer"):
-        raise PydanticCustomError("computer", "computer use is refused: nothing here could answer its calls")
+        raise ValueError("computer use is refused: nothing here could answer its calls")
     if name not in PROVIDER_TOOLS:
-        raise PydanticCustomError(
-            "provider_tools", "no provider runs that; there are {names}", {"names": ", ".join(PROVIDER_TOOLS)}
-        )
+        raise ValueError(f"no provider runs that; there are {', '.join(PROVIDER_TOOLS)}")
     return name
 
 
+@dataclass(frozen=True, kw_only=True)
 class WebSettings(Section):
     """The built-in set `web`; see docs/how-to/web.md."""
 
@@ -320,22 +320,21 @@ class WebSettings(Section):
     """Of your own SearXNG, such as `https://searx.example.org/search`."""
     private_hosts: tuple[ConfiguredHost, ...] = ()
     """Hosts that may be reached although their addresses are not public, such as `localhost:8000`."""
-    secrets: dict[str, tuple[ConfiguredHost, ...]] = Field(default_factory=dict)
+    secrets: dict[str, tuple[ConfiguredHost, ...]] = field(default_factory=dict)
     """The hosts to which each secret may be sent, by its name: a variable, or a key that is kept."""
 
-    @model_validator(mode="after")
-    def _searxng_has_an_address(self) -> Self:
+    def __post_init__(self) -> None:
         if self.search == "searxng" and self.search_url is None:
-            raise PydanticCustomError("search_url", 'search = "searxng" needs search_url, the address of your own')
-        return self
+            raise ValueError('search = "searxng" needs search_url, the address of your own')
 
 
+@dataclass(frozen=True, kw_only=True)
 class CommonSettings(Section):
     """What a file and a run have in common: everything but the shape of the rules."""
 
-    model: Annotated[str, Field(min_length=1)] | None = None
+    model: Name | None = None
     api_base: Url | None = None
-    fallback_model: Annotated[str, Field(min_length=1)] | None = None
+    fallback_model: Name | None = None
     """Takes over once `model` is overloaded or refused after its retries."""
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
     """A level, or a budget in tokens; None leaves it to the provider."""
@@ -352,9 +351,9 @@ class CommonSettings(Section):
     network: NetworkSettings = NetworkSettings()
     text_tools: TextToolSettings = TextToolSettings()
     web: WebSettings = WebSettings()
-    prices: dict[str, PriceSetting] = Field(default_factory=dict)
+    prices: dict[str, PriceSetting] = field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
-    provider_tools: dict[str, tuple[Annotated[str, AfterValidator(_provider_tool)], ...]] = Field(default_factory=dict)
+    provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(default_factory=dict)
     """The tools that its provider runs for a model, by a pattern over its name; see docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
@@ -363,12 +362,13 @@ class CommonSettings(Section):
     """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
     commit_hooks: bool = False
     """The repository's own git hooks run when the agent commits: on this machine, outside the sandbox."""
-    theme: Annotated[str, Field(min_length=1)] | None = None
+    theme: Name | None = None
     """Of the screen; None: its own default."""
     bell: bool = True
     """The terminal's bell, once, when the user is waited for."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class FileSettings(CommonSettings):
     """What the user's file may hold; a project's, only what tightens."""
 
@@ -377,6 +377,7 @@ class FileSettings(CommonSettings):
     """The tools that may be used; None: all."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Settings(CommonSettings):
     """The settings of a run, from all places."""
 
@@ -389,7 +390,7 @@ class Settings(CommonSettings):
     toolsets_given: tuple[str, ...] = ()
     """Those of `toolsets.use` that the command line names: they are on even if a session that is resumed had turned
     them off."""
-    origins: dict[str, str] = Field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
     """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
     their origin anyway."""
     wait_for_triggers: bool = False

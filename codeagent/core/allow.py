@@ -1,13 +1,13 @@
 """Allow lists of tools: what is not listed is neither sent to the model nor run (FEATURES F42)."""
 
-import re
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 
-_PATTERN = re.compile(r"[A-Za-z0-9_*?-]{1,128}")
+_PATTERN = lazy_regex(r"[A-Za-z0-9_*?-]{1,128}")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Events about a call before it runs, when it is planned, asked about and answered; and about hosts it asks for."""
 
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
-from codeagent.core.json_types import BaseEvent, omitting
+from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.policy import Answer, ApprovalSource, Permission
 
 ASK_USER = "ask_user"
@@ -24,6 +24,8 @@ class PlannedCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalRequested(BaseEvent):
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("whose", "about", "follows"))
+
     type: Literal["approval.requested"] = "approval.requested"
     approval_id: str
     call_id: str
@@ -45,10 +47,6 @@ class ApprovalRequested(BaseEvent):
     """What a tool that is not built in says about itself: its description, as the model reads it."""
     follows: bool = False
     """After a yes the question continues while the call runs: hosts that no rule decides are then asked about."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"whose", "about", "follows"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

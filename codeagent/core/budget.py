@@ -5,15 +5,16 @@ from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 
 Effort = Literal["off", "low", "medium", "high"] | int
 """How much a model thinks before it answers: a level, or a budget in tokens."""
 _LEVELS: tuple[Literal["off", "low", "medium", "high"], ...] = ("off", "low", "medium", "high")
 _MOST_THOUGHT = 1_000_000
 BudgetKind = Literal["usd", "tokens", "seconds", "batches"]
-_MONEY = re.compile(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
-_COUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)")
-_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?)")
+_MONEY = lazy_regex(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
+_COUNT = lazy_regex(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)")
+_TIME = lazy_regex(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?)")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 

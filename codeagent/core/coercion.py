@@ -1,12 +1,13 @@
 """Converts text that a model wrote where a tool's schema asks for another type of value."""
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
+from codeagent.core.lazy_regex import lazy_regex
+
+_NUMBER = lazy_regex(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_INTEGER = lazy_regex(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
 _ALIASES = {"float": "number", "double": "number", "int": "integer", "bool": "boolean", "str": "string"}
 """Words of other schema dialects."""

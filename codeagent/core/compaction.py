@@ -6,11 +6,11 @@ So a log, a fork and a replay get the same conversation as the process that comp
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from codeagent.core.approval_events import ASK_USER
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import BaseEvent, omitting
+from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, UserMessage, text_of
 from codeagent.core.sanitize import on_one_line, quoted
 
@@ -53,6 +53,8 @@ class MovedText:
 class ContextCompacted(BaseEvent):
     """From now on requests hold less of the conversation; all of it stays in the log."""
 
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("pins", "moved"))
+
     type: Literal["context.compacted"] = "context.compacted"
     cause: CompactionCause
     tail: int
@@ -72,10 +74,6 @@ class ContextCompacted(BaseEvent):
     after_tokens: int
     moved: tuple[MovedText, ...] | None = None
     """Texts of the user that are files from now on; None: none."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"pins", "moved"}, kind, handler, empty=lambda value: value is None)
 
 
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:

@@ -9,9 +9,9 @@ and pydantic see an ordinary dataclass. What is not supported is refused: `InitV
 import dataclasses
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "field_types"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -32,28 +32,34 @@ else:
                 methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
             if frozen and slots:
                 methods |= {"__getstate__": _state, "__setstate__": _set_state}
-            missing = {name: method for name, method in methods.items() if name not in own}
-            made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
+            if eq:
+                methods["_compared"] = _Compared()
+            for name, method in methods.items():
+                if name not in own:
+                    setattr(cls, name, method)  # with slots, the library makes a second class, with all of them
+            made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
             _refuse_unsupported(made)
             if "__init__" not in own:
-                missing["__init__"] = _Init(made, frozen)
-            for name, method in missing.items():
-                setattr(made, name, method)
-            if eq:
-                compared = [field.name for field in dataclasses.fields(made) if field.compare]
-                made._compared = attrgetter(*compared or ["__class__"])
+                made.__init__ = _Init(made, frozen)
             return made
 
         return make if cls is None else make(cls)
 
 
-def _refuse_unsupported(made: type) -> None:
+def field_types(kind: Any) -> dict[str, Any]:
+    """Return the type of each field, those that are written as text resolved."""
+    types = {field.name: field.type for field in dataclasses.fields(kind)}
+    if any(isinstance(each, str) for each in types.values()):
+        types |= {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if name in types}
+    return types
+
+
+def _refuse_unsupported(made: Any) -> None:
     """Raise TypeError for what would otherwise be ignored."""
-    for field in dataclasses.fields(made):
+    for name, field in made.__dataclass_fields__.items():
         if not field.init or field.hash is not None:
-            raise TypeError(f"{made.__qualname__}.{field.name}: init=False and hash are not supported here")
-    for name, annotation in vars(made).get("__annotations__", {}).items():
-        if isinstance(annotation, dataclasses.InitVar):
+            raise TypeError(f"{made.__qualname__}.{name}: init=False and hash are not supported here")
+        if isinstance(field.type, dataclasses.InitVar):
             raise TypeError(f"{made.__qualname__}.{name}: InitVar is not supported here")
 
 
@@ -68,6 +74,16 @@ class _Init:
         init = _compiled_init(self._made, self._frozen)  # two threads may both do so, to the same effect
         self._made.__init__ = init  # type: ignore[misc]  # it is what replaces this
         return init.__get__(instance, owner)
+
+
+class _Compared:
+    """Stands for what reads the fields that count for equality, until it is first looked up, by class."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        kind = next(each for each in owner.__mro__ if vars(each).get("_compared") is self)
+        names = [field.name for field in dataclasses.fields(kind) if field.compare]
+        kind._compared = attrgetter(*names or ["__class__"])
+        return kind._compared
 
 
 def _compiled_init(made: type, frozen: bool) -> Any:

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, OneOf, omitting
+from codeagent.core.json_types import WITH_MORE, JsonForm, JsonObject, OneOf
 from codeagent.core.sanitize import on_one_line
 
 
@@ -86,19 +86,19 @@ class QuestionBlock:
     With `fields` it is a form: the answer's `reason` is a JSON object of the texts that were filled in, by field name.
     """
 
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("fields",))
+
     type: Literal["question"] = "question"
     question: str
     options: tuple[str, ...] = ()
     fields: tuple[FormField, ...] = ()
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"fields"}, kind, handler)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownBlock:
     """A block from a newer version: kept unchanged, shown by its type."""
+
+    json_form: ClassVar[JsonForm] = WITH_MORE
 
     type: str
     more: JsonObject = field(default_factory=dict)

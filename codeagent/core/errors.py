@@ -5,6 +5,7 @@ CodeagentError
 ├── ModelError              the model could not answer; carries what a retry needs
 │   └── TranscriptError     messages that no provider would accept
 ├── SandboxError
+│   ├── EngineError         the engine refused a request or did not answer it; carries its status
 │   ├── SandboxUnavailable  no sandbox is available; carries the remedy
 │   └── SandboxLost         it was lost during a command, whose effect is unknown
 ├── WorkspaceError          a path that the file tools will not touch, or a file that has changed
@@ -84,6 +85,14 @@ class TranscriptError(ModelError):
 
 class SandboxError(CodeagentError):
     """Base of what goes wrong with the sandbox."""
+
+
+class EngineError(SandboxError):
+    """The engine did not answer, or answered with an error; `status` is its HTTP status, None for no answer."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class SandboxUnavailable(SandboxError):

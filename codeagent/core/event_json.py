@@ -1,32 +1,30 @@
 """Writes an event as the one line of JSON that the session log and `--output jsonl` share, and reads it."""
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, get_args
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, SchemaSerializer, SchemaValidator
+from typing import TYPE_CHECKING, Any
 
 from codeagent.core.events import EVENT_TYPES, Event, KnownEvent, UnknownEvent
 from codeagent.core.json_types import UNSTAMPED
+from codeagent.core.json_writing import to_json
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.redact import Redactor
 
-_BREAKS = re.compile("[\x85\u2028\u2029]")
+if TYPE_CHECKING:  # only those who read logs need it
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
+
+_BREAKS = lazy_regex("[\x85\u2028\u2029]")
 _STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
-_KINDS = {kind.__name__: kind for kind in get_args(KnownEvent)}
-_TYPE = re.compile(rb'"type":"([a-z]+\.[a-z]+)"')
+_TYPE = lazy_regex(rb'"type":"([a-z]+\.[a-z]+)"')
 TYPE_WITHIN = 300
 """How many bytes at the start of an event's JSON hold its type."""
-_reader: TypeAdapter[KnownEvent | UnknownEvent] = TypeAdapter(
-    Event, config=ConfigDict(extra="forbid", defer_build=True)
-)
 
 
 def parse_event(value: object) -> KnownEvent | UnknownEvent:
     """Return the event of a decoded log line. Raises ValueError."""
-    return _in_envelope(_reader.validate_python(value))
+    return _in_envelope(_reader().validate_python(value))
 
 
 def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
@@ -34,9 +32,9 @@ def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
     if isinstance(line, bytes) and (validator := _validator(type_near_start(line))) is not None:
         try:
             return _in_envelope(validator.validate_json(line))
-        except ValidationError:
+        except ValueError:
             pass  # the union says what it is, or what is wrong with it
-    return _in_envelope(_reader.validate_json(line))
+    return _in_envelope(_reader().validate_json(line))
 
 
 def type_near_start(line: bytes) -> str:
@@ -59,7 +57,7 @@ def on_one_line(text: str) -> str:
 
 
 def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    text = _written(event)
+    text = to_json(_in_envelope(event))
     cleaned = redactor.clean(text)
     if cleaned == text or _is_event(cleaned):
         return cleaned
@@ -72,38 +70,24 @@ def _in_envelope(event: KnownEvent | UnknownEvent) -> KnownEvent | UnknownEvent:
     return event
 
 
-def _written(event: KnownEvent | UnknownEvent) -> str:
-    _in_envelope(event)
-    writer = _writer(type(event).__name__)
-    try:
-        return writer.to_json(event, warnings="error").decode()
-    except PydanticSerializationError:
-        plain = writer.to_python(event, mode="json", warnings="error")
-        whole = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-        return whole.encode("utf-8", "replace").decode()
+@cache
+def _reader() -> "TypeAdapter[KnownEvent | UnknownEvent]":
+    from pydantic import ConfigDict, TypeAdapter  # a new session is written and not read
+
+    return TypeAdapter(Event, config=ConfigDict(extra="forbid"))
 
 
 @cache
-def _writer(kind: str) -> SchemaSerializer:
-    """Return the type's own serializer, which is faster than searching the union."""
-    serializer = _adapter(kind).serializer
-    assert isinstance(serializer, SchemaSerializer)
-    return serializer
-
-
-@cache
-def _validator(type_: str) -> SchemaValidator | None:
+def _validator(type_: str) -> "SchemaValidator | None":
     """Return the type's own validator; None for an unknown type, and for notices, whose class depends on `code`."""
     if type_ == "notice" or type_ not in EVENT_TYPES:
         return None
-    validator = _adapter(EVENT_TYPES[type_].__name__).validator
+    from pydantic import TypeAdapter  # as above
+    from pydantic_core import SchemaValidator
+
+    validator = TypeAdapter(EVENT_TYPES[type_]).validator
     assert isinstance(validator, SchemaValidator)
     return validator
-
-
-@cache
-def _adapter(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_KINDS.get(kind, Event))
 
 
 def _is_event(text: str) -> bool:

@@ -4,14 +4,14 @@ An event holds data only. Durable events are logged and never lost; the others m
 """
 
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided, PlannedCall
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
-from codeagent.core.json_types import BaseEvent, JsonObject, OneOf, omitting
+from codeagent.core.json_types import WITH_MORE, BaseEvent, JsonForm, JsonObject, OneOf
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -33,6 +33,8 @@ RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStarted(BaseEvent):
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("server",))
+
     type: Literal["run.started"] = "run.started"
     model: str
     workspace: str
@@ -43,10 +45,6 @@ class RunStarted(BaseEvent):
     resumed: bool = False
     server: str = ""
     """The host that the model's requests go to; empty if it sends none, and in older logs."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"server"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,6 +304,8 @@ class JobFinished(BaseEvent):
 class CheckpointCreated(BaseEvent):
     """A snapshot of the workspace and a mark in the conversation; `checkpoint.restored` goes back to either."""
 
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("moment",))
+
     type: Literal["checkpoint.created"] = "checkpoint.created"
     checkpoint_id: str
     """Unique within the session, even if two snapshots have the same content."""
@@ -320,10 +320,6 @@ class CheckpointCreated(BaseEvent):
     """What the snapshot does not cover, a phrase each."""
     moment: str = ""
     """Its entry in the store's record of which session changed what."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"moment"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,6 +359,8 @@ class Notice(BaseEvent):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnknownEvent(BaseEvent):
     """An event from a newer version: kept, passed on, never interpreted."""
+
+    json_form: ClassVar[JsonForm] = WITH_MORE
 
     type: str
     more: JsonObject = field(default_factory=dict)

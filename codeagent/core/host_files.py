@@ -10,6 +10,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from codeagent.core.lazy_regex import lazy_regex
+
 NEVER = "never"
 """The heading of the names that are no such files, whatever else has them."""
 _STARTS = "may run on your machine, outside the sandbox: when a program that reads it starts"
@@ -57,15 +59,15 @@ _MADE = """
 """
 _GENERATED = frozenset(_MADE.split())
 """Hidden folders that a tool fills by itself; so are those with `cache` in their name."""
-_VARIANT = re.compile(r"[\w-]+\.(?:[cm]?[jt]sx?|coffee)")
+_VARIANT = lazy_regex(r"[\w-]+\.(?:[cm]?[jt]sx?|coffee)")
 """What follows the name of a tool with a `TOOL.config.js`: `webpack.dev.js`, `jest.setup.ts`."""
 _NO_TOOL = frozenset({"build", "release", "app", "source", "forge", "i18n", "sentry", "next", "vue"})
 """Words with such a file in the tables that ordinary sources begin with, too."""
-_CONFIGURES = re.compile(r"\.conf(ig)?\.\w+$")
+_CONFIGURES = lazy_regex(r"\.conf(ig)?\.\w+$")
 _SETTINGS = ".npmrc .yarnrc .yarnrc.yml .yarnrc.yaml pnpm-workspace.yaml bunfig.toml pip.conf uv.toml"
 _HOLD_BACK = frozenset(_SETTINGS.split())
 """Settings by which a package manager runs less than it would without them, as `ignore-scripts` does."""
-_BOUNDARY = re.compile(r"[._-]")
+_BOUNDARY = lazy_regex(r"[._-]")
 
 
 class _Tables(NamedTuple):

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 
 WEB_PORTS = (80, 443)
 """The ports that a rule without a port covers."""
@@ -26,10 +27,10 @@ PACKAGE_REGISTRIES = {
     "ubuntu": ("archive.ubuntu.com", "security.ubuntu.com"),
 }
 """Hosts that only work together, such as a package index and its files: asking about one asks about all."""
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_LABEL = lazy_regex(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_PORT = lazy_regex(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253
-LOCALHOST = re.compile(r"localhost(?::([1-9][0-9]{0,4}))?", re.IGNORECASE)
+LOCALHOST = lazy_regex(r"localhost(?::([1-9][0-9]{0,4}))?", re.IGNORECASE)
 """This machine by its name, with a port."""
 
 

@@ -1,13 +1,12 @@
 """JSON in the vocabulary: any value, the envelope of every event, and unions with a discriminating field.
 
-The vocabulary consists of plain dataclasses. Where JSON is read or written, pydantic's `TypeAdapter` uses these same
-dataclasses; nothing here imports it before that.
+The vocabulary consists of plain dataclasses. Where JSON is read, pydantic's `TypeAdapter` uses these same dataclasses;
+nothing here imports it before that. `core.json_writing` writes them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from operator import not_
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from codeagent.core.dataclass import dataclass
@@ -42,6 +41,32 @@ class BaseEvent:
     """Seconds since the epoch, UTC. Order is `seq`, never `ts`."""
     session: str = ""
     agent: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """How the JSON of a dataclass, which has it as `json_form`, differs from one key for each field."""
+
+    omitted: Collection[str] = ()
+    """Fields that are left out while they have their default, as in older logs."""
+    inner: str = ""
+    """The key of an object that holds all fields but `outside`."""
+    outside: Collection[str] = ()
+    spread: str = ""
+    """The field whose items stand beside the other fields."""
+
+    def applied(self, whole: dict[str, Any]) -> dict[str, Any]:
+        if self.spread:
+            beside: dict[str, Any] = whole[self.spread]
+            return {key: item for key, item in whole.items() if key != self.spread} | beside
+        if not self.inner:
+            return whole
+        own = {key: item for key, item in whole.items() if key not in self.outside}
+        return {key: item for key, item in whole.items() if key in self.outside} | {self.inner: own}
+
+
+WITH_MORE = JsonForm(spread="more")
+"""Of what a newer version wrote: the fields that are not known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +109,6 @@ class OneOf:
         return core_schema.tagged_union_schema(choices, discriminator=tag)
 
 
-def omitting(names: Collection[str], kind: type, handler: Any, empty: Callable[[Any], bool] = not_) -> Any:
-    """Return the schema of a dataclass whose JSON leaves out these fields while they are empty, as in older logs."""
-    schema = handler(kind)
-    for field in handler.resolve_ref_schema(schema)["schema"]["fields"]:
-        if field["name"] in names:
-            field["serialization_exclude_if"] = empty
-    return schema
-
-
 def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
     """Return the schema of a dataclass whose fields, except those of `outside`, are in an object `name` in JSON."""
     plain = {field.name for field in fields(outside)}
@@ -105,13 +121,7 @@ def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
             key: item for key, item in inner.items() if key in own
         }
 
-    def write(value: Any, plainly: Any) -> Any:
-        whole = plainly(value)
-        return {key: item for key, item in whole.items() if key in plain} | {
-            name: {key: item for key, item in whole.items() if key in own}
-        }
-
-    return _reshaped(schema, read, write)
+    return _reshaped(schema, read)
 
 
 def _with_more(kind: type, schema: Any) -> Any:
@@ -124,18 +134,13 @@ def _with_more(kind: type, schema: Any) -> Any:
         more = {name: item for name, item in value.items() if name not in own}
         return {name: item for name, item in value.items() if name in own} | {_MORE: more}
 
-    def write(value: Any, plainly: Any) -> Any:
-        whole = plainly(value)
-        return {name: item for name, item in whole.items() if name != _MORE} | whole[_MORE]
-
-    return _reshaped(schema, read, write)
+    return _reshaped(schema, read)
 
 
-def _reshaped(schema: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any]) -> Any:
+def _reshaped(schema: Any, read: Callable[[Any], Any]) -> Any:
     from pydantic_core import core_schema  # as above
 
-    written = core_schema.wrap_serializer_function_ser_schema(write, schema=schema)
-    return core_schema.no_info_before_validator_function(read, schema, serialization=written)
+    return core_schema.no_info_before_validator_function(read, schema)
 
 
 def _attribute(value: Any, name: str) -> Any:

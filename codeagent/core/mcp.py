@@ -11,11 +11,12 @@ from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, Ser
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.toolbox import SourceState
 
 ServerPlace = Literal["sandbox", "machine"]
 
-SERVER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}", re.ASCII)
+SERVER_NAME = lazy_regex(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}", re.ASCII)
 """The valid names of a server. They are part of its tools' names, `mcp__SERVER__TOOL`, and so neither contain `__` nor
 end with `_`."""
 

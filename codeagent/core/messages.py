@@ -1,10 +1,10 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has exactly one result."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, OneOf, omitting
+from codeagent.core.json_types import JsonForm, JsonObject, OneOf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +85,8 @@ class Usage:
     `input_tokens` counts every prompt token, cached ones included.
     """
 
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("searches",))
+
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -96,10 +98,6 @@ class Usage:
     """None if no price is known for the model."""
     estimated: bool = False
     """Whether the figures are estimated from the text, because the provider sent no usage."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"searches"}, kind, handler)
 
     def __add__(self, other: "Usage") -> "Usage":
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -133,6 +131,8 @@ class UserMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AssistantMessage:
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("provider_content",))
+
     role: Literal["assistant"] = "assistant"
     text: str = ""
     thinking: tuple[Thinking, ...] = ()
@@ -142,10 +142,6 @@ class AssistantMessage:
     and the next request lets them continue."""
     model: str = ""
     provider_content: ProviderContent | None = None
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return omitting({"provider_content"}, kind, handler)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

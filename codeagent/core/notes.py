@@ -5,10 +5,9 @@ and codeagent's own words; every line of text from elsewhere is quoted (`> `), s
 for what the user said.
 """
 
-import re
-
 from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
 from codeagent.core.sanitize import on_one_line, quoted, visible
@@ -23,7 +22,7 @@ ENDED = "job_ended"
 ADDED = "A hook or a server adds this to what the user typed; the user did not write it:"
 LEFT = "What commands left in the workspace, as codeagent found it:"
 _MOST_FILES = 20
-_FRAMING = re.compile(r"\\x0[9a]|[\s>-]+")
+_FRAMING = lazy_regex(r"\\x0[9a]|[\s>-]+")
 
 
 def framed(head: str, text: str) -> UserMessage:

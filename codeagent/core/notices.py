@@ -4,12 +4,13 @@ Scripts and old logs see them as they always were, and a reader that lacks a cas
 fails the type checker. What is only to be read is a plain `core.events.Notice`.
 """
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 from codeagent.core.budget import Effort
 from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import BaseEvent, kept_in, omitting
+from codeagent.core.json_types import BaseEvent, JsonForm, kept_in
 from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, NetworkLevel, Permission
 
@@ -19,11 +20,15 @@ TOOLSET_USE = "toolset_use"
 """The tool with which the model turns toolsets on and off."""
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
+IN_DATA = JsonForm(inner="data", outside=("v", "seq", "ts", "session", "agent", "type", "level", "code", "text"))
+"""Of typed notices: their own fields are the `data`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TypedNotice(BaseEvent):
     """The common part: `code` is stable, `text` is for reading, and the other fields are the `data` in JSON."""
+
+    json_form: ClassVar[JsonForm] = IN_DATA
 
     type: Literal["notice"] = "notice"
     level: NoticeLevel = "info"
@@ -66,6 +71,8 @@ class ModelChanged(TypedNotice):
 class ModelRetried(TypedNotice):
     """The request failed and is sent again: what was streamed of its answer is replaced by the next attempt."""
 
+    json_form: ClassVar[JsonForm] = replace(IN_DATA, omitted=("attempts",))
+
     level: NoticeLevel = "warning"
     code: Literal["model.retry"] = "model.retry"
     reason: str
@@ -75,10 +82,6 @@ class ModelRetried(TypedNotice):
     """Seconds until the next attempt."""
     attempts: int = 0
     """How many are made at most; 0 if that is unknown, and in older logs."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> Any:
-        return kept_in("data", kind, omitting({"attempts"}, kind, handler), outside=TypedNotice)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

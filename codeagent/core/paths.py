@@ -1,16 +1,16 @@
 """Names that are special everywhere: protected from writes, likely to hold secrets, or run by other programs."""
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
 from codeagent.core import host_files
 from codeagent.core.errors import ProtectedPath
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
 
-_PROTECTED = re.compile(r"\.git|git~\d+|\.codeagent|codeag~\d+")
-_SECRET = re.compile(
+_PROTECTED = lazy_regex(r"\.git|git~\d+|\.codeagent|codeag~\d+")
+_SECRET = lazy_regex(
     r"\.env(\..+)?|.+\.env|\.dev\.vars|local\.settings\.json"
     r"|.+\.(pem|key|keypair|p8|pkcs8|p12|pkcs12|pfx|jks|keystore|keyring|ppk|ovpn)"
     r"|.+\.(kdbx?|psafe3|agilekeychain|keychain|kwallet)"
@@ -22,7 +22,7 @@ _SECRET = re.compile(
     r"|secrets?\.(json|ya?ml|toml|ini|env|txt)|secret_token\.rb"
     r"|service[-_]account.*\.json|sftp-config\.json|\.?dbeaver-data-sources\.xml|filezilla\.xml|recentservers\.xml"
 )
-_HARMLESS = re.compile(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
+_HARMLESS = lazy_regex(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
 _SECRET_PLACES = frozenset(
     {(".docker", "config.json"), ("gh", "hosts.yml"), (".config", "hub"), (".purple", "accounts.xml")}

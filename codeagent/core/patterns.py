@@ -3,9 +3,11 @@
 import re
 from functools import lru_cache
 
+from codeagent.core.lazy_regex import lazy_regex
+
 HOLE = "\0"
 """Stands for text that is unknown before a call runs."""
-SYSTEM_FOLDER = re.compile(r"\A/(?:usr/(?:local/)?)?s?bin/")
+SYSTEM_FOLDER = lazy_regex(r"\A/(?:usr/(?:local/)?)?s?bin/")
 """A program in one of these folders counts as the program of that name."""
 
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, runs_by_folder, secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
 
@@ -54,7 +55,7 @@ HOSTS = "network"
 _MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
 """The longest text with a hole that is compared with a rule; a longer one may match any rule."""
-_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_RULE = lazy_regex(r"(?P<tool>[A-Za-z0-9_*-]{1,64})(?:\((?P<pattern>.*)\))?", re.DOTALL)
 
 _INCLUDES: dict[str, tuple[str, ...]] = {
     "write": ("edit", "multi_edit", "apply_patch", "json_write"),
@@ -82,6 +83,8 @@ class ApprovalKey:
     names it exactly answers in their place."""
     reads_only: bool = False
     """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is set."""
+    leaves_files: bool = False
+    """Whether it is asked about although all of it only reads, as on this machine: it needs no checkpoint."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
@@ -30,17 +31,17 @@ RESERVED = frozenset({
     "usage",
 })  # fmt: skip
 """The slash commands that are, or will be, built in: no recipe has such a name."""
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 ARGUMENTS = "ARGUMENTS"
 """The only input of a command that was written for `$ARGUMENTS` and `$1`: everything behind its name."""
 LONGEST_VALUE = 32 * 1024
 """Characters of one input."""
 _LONGEST_TEXT = 100_000
 """Characters of a step's text in the prompt of another; the middle of a longer one is left out."""
-PLACEHOLDER = re.compile(
+PLACEHOLDER = lazy_regex(
     r"\{\{\s*(?:inputs\.(?P<input>[A-Za-z_][A-Za-z0-9_-]*)|steps\.(?P<step>[A-Za-z0-9_-]+)\.text)\s*\}\}"
 )
-_NUMBERED = re.compile(r"\$(?:ARGUMENTS\b|(?P<number>[1-9])(?!\d))")
+_NUMBERED = lazy_regex(r"\$(?:ARGUMENTS\b|(?P<number>[1-9])(?!\d))")
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 _MEANS: dict[InputType, str] = {
     "string": "text",

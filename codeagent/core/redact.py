@@ -5,17 +5,19 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
-_SECRET_NAME = re.compile(
+from codeagent.core.lazy_regex import lazy_regex
+
+_SECRET_NAME = lazy_regex(
     r"(?:^|_)(?:API_?KEY|APIKEY|KEY|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASS|PASSPHRASE|PASSCODE|CREDENTIALS?|CREDS|DSN"
     r"|CONNECTION_?STRING|JWT|COOKIE)(?:$|_)|_(?:PWD|PW|AUTH)$",
     re.IGNORECASE,
 )
-_LOGIN = re.compile(r"[A-Za-z][\w+.-]*://([^\s/?#@:]*:([^\s/?#]+))@")
+_LOGIN = lazy_regex(r"[A-Za-z][\w+.-]*://([^\s/?#@:]*:([^\s/?#]+))@")
 """A URL with a password, as in `DATABASE_URL`: who logs in and with what, then the password alone."""
 _SHORTEST = 8
 _DEEPEST = 3
 _SHORTEST_PART = 6
-_CUT = re.compile(r"((?:\n|\\n)?\[?…\]?(?:\n|\\n)?)")
+_CUT = lazy_regex(r"((?:\n|\\n)?\[?…\]?(?:\n|\\n)?)")
 """The mark of a cut, also of one with a sentence about it in brackets on a line of its own; in JSON or not."""
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, TextIO
 
+from codeagent.core.lazy_regex import lazy_regex
+
 # Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, the noncharacters, and
 # what shows as nothing: fillers, variation selectors, blank Braille; bidirectional controls and tags are among them.
-_ACTS = re.compile(
+_ACTS = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
@@ -34,11 +36,11 @@ _SEQUENCE = "|".join(
 
 BLANKS = r"(?:(?<=\n)|\A)(?:[^\S\n]*\n){9,}|[^\S\n]{9,}"
 """Runs of spaces, tabs and blank lines that could push something out of sight: more than eight of them."""
-_BLANKS = re.compile(BLANKS)
-_BREAKS = re.compile("[\n\t]")
-_STRAY = re.compile("[\udc80-\udcff]")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\xad]")
-_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
+_BLANKS = lazy_regex(BLANKS)
+_BREAKS = lazy_regex("[\n\t]")
+_STRAY = lazy_regex("[\udc80-\udcff]")
+_CONTROLS = lazy_regex("[\x00-\x1f\x7f-\x9f\xad]")
+_ESCAPE = lazy_regex(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 
 
 def visible(text: str) -> str:

@@ -6,11 +6,10 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from codeagent.core.cancel import CancelToken
 from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart

@@ -3,6 +3,7 @@
 import re
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -18,7 +19,7 @@ _CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }
-_NEVER = re.compile(r"(?!)")
+_NEVER = lazy_regex(r"(?!)")
 
 
 @dataclass(frozen=True)

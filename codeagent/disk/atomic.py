@@ -3,19 +3,18 @@
 import errno
 import hashlib
 import os
-import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.confined import Location
 from codeagent.disk.locks import try_lock, wait_for_lock
 from codeagent.disk.opens import create_file, open_file, open_folder, open_regular, rename_new
 
-LEFTOVER = re.compile(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
+LEFTOVER = lazy_regex(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
 LARGEST_BASE = 64 << 20
 """Bytes; nobody has read a larger file as the base of a change, so a present one that is larger has changed."""
@@ -34,7 +33,7 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
     """
     if location.name == ".":
         raise NotAFile(f"{location.path} is a directory, not a file")
-    temporary = f".codeagent-{secrets.token_hex(8)}.tmp"
+    temporary = f".codeagent-{os.urandom(8).hex()}.tmp"
     try:
         old = _check(location, base)
         with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):

@@ -1,7 +1,6 @@
 """Small files that only their owner may read or write: no link is followed, and they are replaced whole."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +84,7 @@ def replace_private(path: Path, data: bytes, *, synced: bool = True) -> None:
 
     Without `synced` it may be lost when the machine stops, but not when the process does.
     """
-    new = path.with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
+    new = path.with_name(f".{path.name}-{os.urandom(8).hex()}.tmp")
     make_private_folder(path.parent)
     try:
         with os.fdopen(create_file(new), "wb") as file:

@@ -4,6 +4,7 @@ import asyncio
 import re
 
 from codeagent.core.compaction import characters
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.usage import prompt_tokens
@@ -15,7 +16,7 @@ _FIXED = 64
 """Tokens of a chat template around the messages."""
 _LIMIT = r"max_(?:completion_|output_|new_)?tokens\W+"
 _REFUSALS = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    lazy_regex(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
         r"maximum context length (?:is|of) (?P<window>\d+) tokens.{0,200}?(?P<prompt>\d+) (?:tokens )?"
         r"(?:in the messages|in your prompt|from the input|of text input|input tokens)",

@@ -3,7 +3,6 @@
 Exceptions are recognised by attribute, name and cause, never by class: no library is imported for it.
 """
 
-import email.utils
 import json
 import re
 import socket
@@ -15,6 +14,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, ModelErrorKind
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.stream import CUT
 
 MAX_RETRY_AFTER = 120.0
@@ -39,12 +39,12 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
-_POLICY = re.compile(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
-_ABOUT_MODEL = re.compile(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
+_QUOTA = lazy_regex(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
+_POLICY = lazy_regex(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
+_ABOUT_MODEL = lazy_regex(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
 """In a 404: the path was found, but not what was asked for there."""
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
-_NO_TOOLS = re.compile(
+_NO_TOOLS = lazy_regex(
     rf"(?:not|n't) support (?:native |the use of )?[`'\"]?{_TOOLS}\b"
     rf"|\b{_TOOLS}[`'\"]? (?:is|are) (?:not (?:currently )?|un)(?:supported|enabled|available|implemented)"
     r"|no endpoints found that support tool use"
@@ -54,7 +54,7 @@ _NO_TOOLS = re.compile(
     re.IGNORECASE,
 )
 _ROLE = r"[`'\"]?(?:system|developer|tool)[`'\"]?"
-_NO_ROLE = re.compile(
+_NO_ROLE = lazy_regex(
     rf"{_ROLE} (?:role|message|prompt|instruction)s? (?:is |are )?(?:not |un)(?:supported|allowed|enabled)"
     rf"|not support (?:the )?{_ROLE} (?:role|message|prompt)"
     rf"|(?:unsupported|unexpected|unknown|invalid)(?: message)? role\W+{_ROLE}"
@@ -63,17 +63,17 @@ _NO_ROLE = re.compile(
     re.IGNORECASE,
 )
 """How chat templates, and the servers that run them, refuse a message."""
-_PREFIX = re.compile(
+_PREFIX = lazy_regex(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
-_ADVICE = re.compile(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
+_ADVICE = lazy_regex(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
 """The names of litellm's classes, which it adds to a provider's words."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
 _HANG_UPS = {"ReadError", "WriteError", "RemoteProtocolError", "ServerDisconnectedError", "ClientOSError"}
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_TITLE = lazy_regex(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_PAGE = 64 << 10
-_MESSAGE = re.compile(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_MESSAGE = lazy_regex(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
 class NotAStream(Exception):
@@ -308,8 +308,10 @@ def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # nearly every server gives seconds
+
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now()
+            seconds = parsedate_to_datetime(value).timestamp() - now()
         except (ValueError, TypeError, OverflowError):
             return None
     if seconds != seconds:  # NaN

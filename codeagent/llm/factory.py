@@ -9,13 +9,13 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
+from codeagent.llm.catalog import is_scripted
 from codeagent.llm.learned import Learned
 from codeagent.llm.protocols.protocol import TextTools
 from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.provider_tools import DeclaredTools
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
-from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script
 from codeagent.llm.usage import Price
 
 if TYPE_CHECKING:  # a scripted model does without
@@ -65,7 +65,9 @@ def open_model(
         from codeagent.llm.demo import demo_model  # no other model needs it
 
         return RetryingModel(demo_model(), first_delay=_SCRIPTED_DELAY)
-    if name.startswith(PREFIX):
+    if is_scripted(name):
+        from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script  # most models play no script
+
         script = ScriptedModel(load_script(name.removeprefix(PREFIX)), name=name)
         tooled = _with_tools(script, options.text_tools)
         return RetryingModel(tooled, first_delay=_SCRIPTED_DELAY, silence=options.silence)

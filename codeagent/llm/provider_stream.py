@@ -13,7 +13,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.native.chat import read_delta
-from codeagent.llm.native.formats import FORMATS
+from codeagent.llm.native.formats import format_of
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import read_usage
@@ -40,7 +40,7 @@ async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
     source = wrapper.completion_stream
     if not hasattr(source, "__aiter__"):
         source = wrapper
-    reader, from_server = FORMATS[_pass_events_on(source)].reader(), True
+    reader, from_server = format_of(_pass_events_on(source)).reader(), True
     async for raw in source:
         if isinstance(raw, _Event) or (source is not wrapper and hasattr(raw, "choices")):
             from_server = isinstance(raw, _Event) or type(raw).__module__.startswith("openai.")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from functools import lru_cache
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.catalog import entry, is_scripted, routed_provider, whole_number
 from codeagent.llm.wire import Family
 
@@ -117,7 +117,7 @@ _ANYWHERE = {"ai21", "hosted_vllm", "lm_studio", "xinference"}
 """Without an address, litellm would send their requests to OpenAI, some with the key for OpenAI."""
 _TOKEN = "ANTHROPIC_AUTH_TOKEN"
 _OAUTH_KEY = "sk-ant-oat"
-_VERSION = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
+_VERSION = lazy_regex(r"gpt-(\d+)(?:\.(\d+))?(?=[.-]|$)")
 _RESPONSES = "responses/"
 _LITELLM_SWITCHES = (
     "USE_LITELLM_PROXY",

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-
+from codeagent.core.deferred import BaseModel, ConfigDict, Field, field_validator
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind, TranscriptError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
@@ -26,7 +26,7 @@ from codeagent.llm.provider_tools import left_out
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 PREFIX = "script:"
-_PIECE = re.compile(r"\S{1,12}\s*|\s+")
+_PIECE = lazy_regex(r"\S{1,12}\s*|\s+")
 _PIECES_PER_YIELD = 32
 """How often the event loop gets a turn, so that a long answer without delays can be cancelled."""
 _CHARACTERS_PER_TOKEN = 4
@@ -58,7 +58,7 @@ class Turn(BaseModel):
 
     text: str = ""
     reasoning: str = ""
-    calls: list[tuple[str, dict[str, Any] | str]] = []
+    calls: list[tuple[str, dict[str, Any] | str]] = Field(default_factory=list)
     """Tool name and arguments; a string is sent as it is, to be malformed on purpose."""
     stop: Literal["end", "tool_calls", "length", "content_filter"] | None = None
     delay_ms: float = Field(default=0, ge=0)
@@ -80,7 +80,7 @@ class Turn(BaseModel):
         return pattern
 
 
-_SUMMARY = Turn(text="The conversation went as the script says.")
+_SUMMARY = "The conversation went as the script says."
 """The answer to a request for a summary if the script has none left."""
 
 
@@ -106,6 +106,8 @@ def parse_script(text: str, source: str) -> tuple[Turn, ...]:
 
 
 def _turn(turn: object, place: str) -> Turn:
+    from pydantic import ValidationError  # most models play no script
+
     try:
         return Turn.model_validate_json(json.dumps(turn))
     except ValidationError as error:
@@ -148,7 +150,7 @@ class ScriptedModel:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
         if request.purpose == "summary":
             self._asked += 1
-            number, turn = -self._asked, self._summaries.pop(0) if self._summaries else _SUMMARY
+            number, turn = -self._asked, self._summaries.pop(0) if self._summaries else Turn(text=_SUMMARY)
         else:
             number, turn = self._next(request.messages)
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.catalog import whole_number
 from codeagent.llm.providers import server_root
 from codeagent.net.http import HttpClient
@@ -16,7 +17,7 @@ _SECONDS = 2.0
 _LARGEST = 4 << 20
 _LENGTHS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
 """Where a list of models has the window: vLLM and SGLang, LM Studio, OpenRouter and others."""
-_NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
+_NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

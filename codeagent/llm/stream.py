@@ -1,8 +1,7 @@
 """Assembles the small pieces a provider streams into one assistant message."""
 
 import json
-import re
-import uuid
+import os
 from collections.abc import Collection
 from dataclasses import field, replace
 from itertools import takewhile
@@ -11,6 +10,7 @@ from operator import attrgetter
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.json_types import JsonObject
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, Thinking, ToolCall, Usage, WebSource
 from codeagent.core.model import CallClosed, CallGrowing, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
 
@@ -233,7 +233,7 @@ class Accumulator:
 
     def _new_id(self, wire_id: str) -> str:
         usable = len(wire_id) >= _SHORTEST_ID and wire_id not in self._taken
-        call_id = wire_id if usable else f"call_{uuid.uuid4().hex}"
+        call_id = wire_id if usable else f"call_{os.urandom(16).hex()}"
         self._taken.add(call_id)
         return call_id
 
@@ -301,7 +301,7 @@ def _mended(items: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
     return items if mended is text else tuple(json.loads(mended))
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def _mend(text: str) -> str:

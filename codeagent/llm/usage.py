@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, Message, TextPart, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.catalog import entry, has_rates
@@ -17,8 +18,8 @@ _INPUT, _OUTPUT, _REASONING = "input_cost_per_token", "output_cost_per_token", "
 _CACHE_READ, _CACHE_WRITE = "cache_read_input_token_cost", "cache_creation_input_token_cost"
 _ALL = (_INPUT, _OUTPUT, _REASONING, _CACHE_READ, _CACHE_WRITE)
 """Names of litellm's table for dollars per token."""
-_ABOVE = re.compile(rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens")
-_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n\s*|[^\x00-\x7f]|[^\sA-Za-z0-9\x80-\U0010ffff]+")
+_ABOVE = lazy_regex(rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens")
+_RUN = lazy_regex(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n\s*|[^\x00-\x7f]|[^\sA-Za-z0-9\x80-\U0010ffff]+")
 _EVERY_DAY = range(1, 8)
 _PER_MESSAGE = 4
 _PER_IMAGE = 1_000

@@ -6,12 +6,12 @@ a failed call says so: by a flag if the format has one, else in its first line.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile, takewhile
 from typing import Any, Literal
 
 from codeagent.core.budget import Effort
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -42,7 +42,7 @@ _BUDGETS = {"off": 0, "low": 4_096, "medium": 12_288, "high": 32_768}
 _LEAST_BUDGET = 1_024
 """Anthropic accepts no smaller one."""
 _ROOM_FOR_WORDS = 2_048
-_UNUSABLE = re.compile("[^A-Za-z0-9_-]")
+_UNUSABLE = lazy_regex("[^A-Za-z0-9_-]")
 
 
 def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:

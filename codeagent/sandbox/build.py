@@ -1,7 +1,6 @@
 """Builds the image that a repository describes, once the user trusts it, from a bounded part of the repository."""
 
 import os
-import re
 import stat
 import tarfile
 import tempfile
@@ -14,13 +13,14 @@ from io import BytesIO
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import protected_part
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_below, open_file, open_folder
 from codeagent.sandbox.canonical import canonical
 from codeagent.sandbox.dockerfile import DockerfileError, bases, copies_files
-from codeagent.sandbox.engine import BuildOptions, Engine, EngineError, ImageFacts, left_out_by
+from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, left_out_by
 from codeagent.sandbox.mounts import is_secret
 from codeagent.sandbox.repository_image import RepositoryImage
 
@@ -31,7 +31,7 @@ MOST_FILES = 10_000
 _DOCKERFILE = ".codeagent-dockerfile"
 _CONTEXT = "codeagent.context"
 """The label with the digest of the files that could be copied."""
-_REFERENCE = re.compile(
+_REFERENCE = lazy_regex(
     r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?/)?[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?"
 )

@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.dockerfile import (
     SCRATCH,
@@ -34,18 +35,18 @@ from codeagent.sandbox.profile import DEFAULT_PATH
 
 _LONGEST = 60_000
 """Characters of a line that every engine reads."""
-_ID = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
-_PLAIN = re.compile(r"(?!-)[A-Za-z0-9_./:,@%+=*?~-]+")
-_KEY = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*")
-_OWNER = re.compile(r"[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)?")
-_RIGHTS = re.compile(r"[0-7]{3,4}")
-_DURATION = re.compile(r"[0-9a-zµ.]+")
-_PORT = re.compile(r"[0-9A-Za-z][0-9A-Za-z./:-]*")
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
+_ID = lazy_regex(r"(?:sha256:)?([0-9a-f]{64})")
+_PLAIN = lazy_regex(r"(?!-)[A-Za-z0-9_./:,@%+=*?~-]+")
+_KEY = lazy_regex(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*")
+_OWNER = lazy_regex(r"[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)?")
+_RIGHTS = lazy_regex(r"[0-7]{3,4}")
+_DURATION = lazy_regex(r"[0-9a-zµ.]+")
+_PORT = lazy_regex(r"[0-9A-Za-z][0-9A-Za-z./:-]*")
+_REMOTE = lazy_regex(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
 _HEALTH = ("interval", "timeout", "start-period", "start-interval", "retries")
 _SHELL = ("/bin/sh", "-c")
 _WILDCARDS = frozenset("*?[\\")
-_UNREADABLE = re.compile(r"[\0\n\v\f\r]")
+_UNREADABLE = lazy_regex(r"[\0\n\v\f\r]")
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from functools import partial
 from itertools import count
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
-from codeagent.sandbox.engine import Engine, EngineError, unanswered
+from codeagent.sandbox.engine import Engine, unanswered
 from codeagent.sandbox.exec import (
-    DRAIN_SECONDS,
     CallMark,
     CommandEnd,
     Execution,
@@ -28,7 +27,7 @@ from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
 from codeagent.sandbox.launch import SelfTest, describe, launch, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import in_thread, report_waiting, run_to_end
+from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts in."""

@@ -5,17 +5,17 @@ It is a module of its own because it starts a program, as its row in `core.host_
 
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from codeagent.core.host_programs import CREDENTIALS, NOWHERE, run_program
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 
 _SECONDS = 60.0
 """A key store that is locked asks the user."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _UNKNOWN = "credentials not found in native keychain"
 
 

@@ -9,19 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 
 SCRATCH = "scratch"
 """The name of the empty base."""
 SPACES = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """What the engine takes for a space at the ends of a line, after a flag, and between words that may be quoted."""
-_BETWEEN = re.compile(r"[\t\v\f\r ]+")
+_BETWEEN = lazy_regex(r"[\t\v\f\r ]+")
 """Between an instruction and its text, and between words that are not quoted."""
-_DIRECTIVE = re.compile(r"#\s*(?P<key>[a-zA-Z][a-zA-Z0-9]*)\s*=\s*(?P<value>\S.*)", re.ASCII)
-_FLAG = re.compile(r"--(?P<name>[a-z-]+)=(?P<value>[^\"'\\`]*)")
-_NAME = re.compile(r"\w+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_STAGE = re.compile(r"[a-z][a-z0-9_.-]*", re.ASCII)
+_DIRECTIVE = lazy_regex(r"#\s*(?P<key>[a-zA-Z][a-zA-Z0-9]*)\s*=\s*(?P<value>\S.*)", re.ASCII)
+_FLAG = lazy_regex(r"--(?P<name>[a-z-]+)=(?P<value>[^\"'\\`]*)")
+_NAME = lazy_regex(r"\w+")
+_VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_STAGE = lazy_regex(r"[a-z][a-z0-9_.-]*", re.ASCII)
 _SPECIAL = "@*#?-$!"
 """After `$`, characters that engines of different versions read differently."""
 

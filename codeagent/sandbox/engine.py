@@ -1,10 +1,11 @@
-"""The Docker engine: finds it, checks that it answers, and makes every request to it through docker-py.
+"""The Docker engine: finds it, checks that it answers, and makes every request to it.
 
-Only a command's streams bypass docker-py, see `codeagent.sandbox.exec_stream` and ADR 13.
+What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See ADR 29.
 """
 
 import asyncio
 import errno
+import http.client
 import os
 import re
 import socket
@@ -17,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
+from codeagent.sandbox.engine_api import EngineApi
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -30,16 +33,14 @@ LABEL = "codeagent=1"
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 2.0
 _SOCKET_SECONDS = 30
-"""Seconds until docker-py gives up a request that is not a pull."""
-_MOST_CONNECTIONS = 256
-"""Kept open by docker-py; urllib3 prints a warning for each one beyond."""
+"""Seconds of silence after which a request that is not a pull is given up."""
 _LAST_LINES = 3
 """Lines of a failed build that are part of its error."""
 _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
 _NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
 """What turns off the network of a build; Podman takes any other word for the network of the host."""
-_STEP = re.compile(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
+_STEP = lazy_regex(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
@@ -86,14 +87,6 @@ class BuildOptions:
     """What its steps are called where they are reported; empty: as the engine calls them."""
 
 
-class EngineError(SandboxError):
-    """The engine did not answer, or answered with an error; `status` is its HTTP status, None for no answer."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Engine:
     """A local engine. Methods that are not asynchronous block, and belong in a thread.
 
@@ -109,14 +102,16 @@ class Engine:
         self._workspace = workspace
         self.socket_path = socket_path
         self.seconds = seconds
-        self._api: APIClient | None = None
+        self._api = EngineApi(socket_path, _SOCKET_SECONDS)
+        self._library: APIClient | None = None
 
     def close(self) -> None:
-        if self._api is not None:
-            self._api.close()
+        self._api.close()
+        if self._library is not None:
+            self._library.close()
 
-    async def ask(self, request: Callable[[Any], Any], seconds: float | None = None) -> Any:
-        """Make a request of docker-py's APIClient, in a thread, within `seconds`. Raises EngineError."""
+    async def ask(self, request: Callable[[EngineApi], Any], seconds: float | None = None) -> Any:
+        """Make a request of the EngineApi, in a thread, within `seconds`. Raises EngineError."""
         limit = self.seconds if seconds is None else seconds
         try:
             async with asyncio.timeout(limit):
@@ -135,21 +130,31 @@ class Engine:
             return False
         return True
 
-    def call(self, request: Callable[[Any], Any]) -> Any:
-        """Make a request of docker-py's APIClient; the first one imports and connects it."""
+    def call(self, request: Callable[[EngineApi], Any]) -> Any:
+        """Make a request of the EngineApi."""
+        try:
+            return request(self._api)
+        except (http.client.HTTPException, ValueError, OSError) as error:
+            raise unanswered(self.socket_path, error) from error
+
+    def call_library(self, request: Callable[[Any], Any]) -> Any:
+        """Make a request of docker-py's APIClient, for what is more than one answer: pulls, builds and whole files.
+
+        The first one imports and connects it.
+        """
         import docker
         import requests
 
         try:
-            if self._api is None:
+            if self._library is None:
                 url = f"unix://{self.socket_path}"
-                self._api = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS, max_pool_size=_MOST_CONNECTIONS)
+                self._library = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS)
                 from codeagent.sandbox.credentials import CredentialHelpers  # only with docker-py
 
-                library, api = cast(Any, docker), cast(Any, self._api)
+                library, api = cast(Any, docker), cast(Any, self._library)
                 helpers = CredentialHelpers(self._workspace or Path.cwd(), library.credentials.errors)
                 api._auth_configs._stores = helpers  # docker-py offers no other way to place them
-            return request(self._api)
+            return request(self._library)
         except docker.errors.APIError as error:
             reason = str(error.explanation or error).replace("\n", " ").strip()
             raise EngineError(reason, int(error.status_code or 0)) from error
@@ -199,7 +204,7 @@ class Engine:
             return None
 
         try:
-            problem: str | None = self.call(watch)
+            problem: str | None = self.call_library(watch)
         except SandboxError as error:
             return str(error)
         return problem
@@ -209,9 +214,9 @@ class Engine:
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
         if isinstance(tar, bytes):
-            answer = self.call(lambda api: api.import_image_from_data(tar, **names))
+            answer = self.call_library(lambda api: api.import_image_from_data(tar, **names))
         else:
-            answer = self.call(lambda api: api.import_image_from_file(tar, **names))
+            answer = self.call_library(lambda api: api.import_image_from_file(tar, **names))
         if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
             self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:
@@ -242,13 +247,13 @@ class Engine:
                         on_line(line)
             return None
 
-        if (problem := self.call(watch)) is not None:
+        if (problem := self.call_library(watch)) is not None:
             raise EngineError("; ".join([*last, problem]))
 
     def tag(self, reference: str, tag: str) -> None:
         """Give an image a further name, `REPOSITORY:VERSION`."""
         repository, _, version = tag.partition(":")
-        self.call(lambda api: api.tag(reference, repository, version, force=True))
+        self.call(lambda api: api.tag(reference, repository, version))
 
     def images(self, repository: str) -> tuple[str, ...]:
         """Return the tags of the repository's images."""

@@ -8,18 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxError, SandboxLost
+from codeagent.core.errors import EngineError, SandboxError, SandboxLost
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, OnOutput
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecTarget, lost, run_script
 from codeagent.sandbox.freeze import FreezeLock, is_ending, only_keepers
 from codeagent.sandbox.spare import Spare, Wrapper
+from codeagent.sandbox.tasks import DRAIN_SECONDS, LONGEST_ARGUMENT
 
-LONGEST_ARGUMENT = 100_000
-"""Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer ones from a file."""
-DRAIN_SECONDS = 0.2
-"""How long to wait for output once the command has ended."""
 _DRAIN_STEP = 0.02
 _DRAIN_BYTES = 2 * 1024 * 1024
 """More than the pipes and the engine's buffers hold, so anything beyond is a child's."""

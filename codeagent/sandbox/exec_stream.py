@@ -13,8 +13,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxLost
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.core.errors import EngineError, SandboxLost
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_api import reason
 from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024
@@ -66,7 +67,7 @@ class ExecStream:
                 status = int((await reader.readuntil(b"\r\n\r\n")).split(None, 2)[1])
                 if status in (101, 200):
                     return cls(reader, writer)
-                raise EngineError(_reason(await reader.read(READ_SIZE)), status)
+                raise EngineError(reason(await reader.read(READ_SIZE)), status)
         except BaseException as error:
             if writer is not None:
                 writer.close()
@@ -117,14 +118,6 @@ class ExecStream:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def _reason(answer: bytes) -> str:
-    """Return why the engine refused, in its own words."""
-    try:
-        return str(json.loads(answer)["message"])
-    except (ValueError, KeyError, TypeError):
-        return answer.decode("utf-8", "replace")[:200].strip() or "the engine refused without a reason"
 
 
 async def start_exec(

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codeagent.core.errors import SandboxError, SandboxLost
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.core.errors import EngineError, SandboxError, SandboxLost
 from codeagent.sandbox.tasks import run_to_end
 from codeagent.sandbox.thaw import FrozenList
+
+if TYPE_CHECKING:  # what stands still on this machine has no engine
+    from codeagent.sandbox.engine import Engine
 
 KEEPERS = 2
 """Processes of a container in which nothing runs: the engine's init and the keeper."""
@@ -116,7 +119,7 @@ async def _uncancelled(work: Callable[[], Awaitable[None]]) -> None:
         raise asyncio.CancelledError
 
 
-async def pause(engine: Engine, container_id: str, frozen: FrozenList) -> None:
+async def pause(engine: "Engine", container_id: str, frozen: FrozenList) -> None:
     """Pause a container: afterwards nothing runs in it. Raises SandboxLost if that is not certain."""
     try:
         frozen.add(containers=[(engine.socket_path, container_id)])
@@ -138,7 +141,7 @@ def not_paused(reason: str) -> SandboxLost:
     return SandboxLost(f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again")
 
 
-async def resume(engine: Engine, container_id: str, frozen: FrozenList) -> bool:
+async def resume(engine: "Engine", container_id: str, frozen: FrozenList) -> bool:
     """Resume a container; False if that failed: then it is removed, at the latest by the next start."""
     goes_on, answers = True, await engine.answers()
     try:
@@ -151,7 +154,7 @@ async def resume(engine: Engine, container_id: str, frozen: FrozenList) -> bool:
     return answers and goes_on
 
 
-def process_list(engine: Engine, container_id: str) -> Path | None:
+def process_list(engine: "Engine", container_id: str) -> Path | None:
     """Return the file with the kernel's own list of a container's processes. Blocks.
 
     None if this machine does not show it: an engine in a virtual machine, a runtime with a kernel of its own, or
@@ -171,7 +174,7 @@ def process_list(engine: Engine, container_id: str) -> Path | None:
     return None
 
 
-async def is_idle(engine: Engine, container_id: str, processes: Path | None, beside: int = 0) -> bool:
+async def is_idle(engine: "Engine", container_id: str, processes: Path | None, beside: int = 0) -> bool:
     """Tell whether only its keepers and `beside` others live in it, without the dead.
 
     `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked only if the
@@ -224,7 +227,7 @@ async def only_keepers(processes: Path | None) -> bool:
     return False
 
 
-async def kill(engine: Engine, container_id: str) -> bool:
+async def kill(engine: "Engine", container_id: str) -> bool:
     """Kill and remove a container; return whether it is gone."""
     try:
         await engine.ask(lambda api: api.remove_container(container_id, force=True, v=True))
@@ -249,7 +252,7 @@ async def ended(processes: Path | None) -> bool:
     return False
 
 
-async def is_ending(engine: Engine, container_id: str) -> bool:
+async def is_ending(engine: "Engine", container_id: str) -> bool:
     """Tell whether the container is about to end: its processes end before the engine reports it."""
     try:
         await engine.ask(
@@ -260,7 +263,7 @@ async def is_ending(engine: Engine, container_id: str) -> bool:
     return True
 
 
-async def _runs(engine: Engine, container_id: str) -> bool:
+async def _runs(engine: "Engine", container_id: str) -> bool:
     try:
         state = (await engine.ask(lambda api: api.inspect_container(container_id)))["State"]
     except EngineError as error:

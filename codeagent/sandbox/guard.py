@@ -5,12 +5,12 @@ Commands must not see secrets, nor leave behind what could run code outside the 
 
 import os
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
@@ -208,7 +208,7 @@ class Container:
     """A running container, and what it was made with."""
 
     container_id: str
-    stdin: Any
+    stdin: socket.socket
     """The connection that keeps it alive: when it closes, the container ends."""
     processes: Path | None
     """The file with the kernel's list of its processes; None if this machine does not show it."""
@@ -254,7 +254,7 @@ class Container:
         )
 
     def disconnect(self) -> None:
-        self.stdin._response.close()  # docker-py's socket itself shares the connection with what made it
+        self.stdin.close()
 
 
 class ContainerGuard:

@@ -16,10 +16,9 @@ from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgra
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.core.watchdog import MARK
-from codeagent.sandbox.exec import DRAIN_SECONDS, LONGEST_ARGUMENT
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.process_tree import ProcessTree, living, pause_all, resume_all, stop_all, ticks
-from codeagent.sandbox.tasks import in_thread, run_to_end, within_disk
+from codeagent.sandbox.tasks import DRAIN_SECONDS, LONGEST_ARGUMENT, in_thread, run_to_end, within_disk
 from codeagent.sandbox.thaw import FrozenList, thaw_left
 
 _PIECE = 64 * 1024

@@ -6,7 +6,6 @@ Only names that belong to Python come before the image's own programs: a file in
 
 import io
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -20,12 +19,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_program
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.repository_image import RepositoryImage
@@ -51,7 +51,7 @@ WITH_PACKAGES = ", with the packages of its lock files"
 HOST_TOOLCHAIN = "host toolchain, read-only"
 FOLDER = "/run/codeagent-python"
 """Where the scripts that start Python's programs are mounted."""
-_NAMES = re.compile(
+_NAMES = lazy_regex(
     r"(?:python|pip)[\d.]*|pytest|py\.test|mypy|ruff|black|isort|flake8|pylint|tox|nox|coverage|ipython|sphinx-build"
     r"|uvicorn|gunicorn|flask|django-admin|celery|alembic|pre-commit|hatch|pdm|poetry"
 )

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.ports import CHECK, SandboxInfo
 from codeagent.core.sanitize import visible
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox import packages
-from codeagent.sandbox.engine import Engine, EngineError, labels, probe_socket, reap
+from codeagent.sandbox.engine import Engine, labels, probe_socket, reap
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import view_of

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import read_regular
 
@@ -24,14 +25,14 @@ LOCK_FILES = (*_PYTHON, *_NODE)
 LARGEST_LOCK = 32 * 1024 * 1024
 _BESIDE = {"pypi.org": ("files.pythonhosted.org",)}
 """Hosts that an index's own pages lead to."""
-_HOST = re.compile(r"[a-z0-9.-]+")
+_HOST = lazy_regex(r"[a-z0-9.-]+")
 _DEPENDENCIES = ("name", "version", "dependencies", "devDependencies", "optionalDependencies", "peerDependencies",
                  "peerDependenciesMeta", "overrides", "engines")  # fmt: skip
 """What npm needs of a package.json: above all, no scripts."""
-_INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]\s*(\S+)")
-_PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*==\s*[^\s;#]+")
-_OPTION = re.compile(r"\s-(?!-hash[= ])")
-_HASH = re.compile(r"\s--hash[= ]sha(?:256|384|512):[0-9a-f]{64,128}\b")
+_INDEX = lazy_regex(r"(?:-i|--index-url|--extra-index-url)[ =]\s*(\S+)")
+_PINNED = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*==\s*[^\s;#]+")
+_OPTION = lazy_regex(r"\s-(?!-hash[= ])")
+_HASH = lazy_regex(r"\s--hash[= ]sha(?:256|384|512):[0-9a-f]{64,128}\b")
 
 
 @dataclass(frozen=True)

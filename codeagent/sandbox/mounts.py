@@ -11,6 +11,7 @@ from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import open_below, open_file, open_folder
@@ -20,7 +21,7 @@ _REFUSED = ("/", "/usr", "/etc", "/var", "/bin", "/sbin", "/lib", "/lib64", "/bo
 _REFUSED_BELOW = ("/proc", "/sys", "/dev")
 _MOUNTINFO = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED = lazy_regex(rb"\\([0-7]{3})")
 MOST_FILES = 100
 MOST_ENTRIES = 200_000
 """Entries searched, the least deep first; `complete` says if a larger tree was not searched to its end."""
@@ -29,7 +30,7 @@ _SKIPPED = frozenset({
     "test", "tests", "testdata", "fixtures", "examples",
 })  # fmt: skip
 """Keys below folders of tests and examples are test data and stay readable."""
-_OFTEN_PUBLIC = re.compile(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
+_OFTEN_PUBLIC = lazy_regex(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
 """Certificates and package settings: secret only if they contain one of the marks below."""
 _MARKS = (b"PRIVATE KEY", b"_auth", b"_password")
 _LOOKED_AT = 64 * 1024

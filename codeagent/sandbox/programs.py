@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
@@ -22,7 +22,7 @@ from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import EgressProxy
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources

@@ -14,6 +14,7 @@ from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.sandbox.dockerfile import instructions
@@ -23,14 +24,14 @@ _DOCKERFILE = "Dockerfile"
 _IGNORE_FILE = ".dockerignore"
 _LARGEST = 1024 * 1024
 _STRING_OR = r'("(?:\\.|[^"\\])*")|'
-_COMMENT = re.compile(_STRING_OR + r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMA = re.compile(_STRING_OR + r",(?=\s*[}\]])")
+_COMMENT = lazy_regex(_STRING_OR + r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = lazy_regex(_STRING_OR + r",(?=\s*[}\]])")
 _OLD_NAMES = {"dockerFile": "dockerfile", "context": "context"}
 """Keys that were beside `build` before they were in it."""
 _HARMLESS = frozenset({"name", "$schema", "customizations", "image", "build", *_OLD_NAMES})
 """Keys that are applied, or do nothing to a container."""
 _OF_BUILD = frozenset({"dockerfile", "context", "args", "target"})
-_HOST_VARIABLE = re.compile(r"\$\{")
+_HOST_VARIABLE = lazy_regex(r"\$\{")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import field
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxError
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.core.errors import EngineError, SandboxError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_script
 from codeagent.sandbox.freeze import KEEPERS, living
 

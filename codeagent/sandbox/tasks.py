@@ -13,6 +13,10 @@ from codeagent.core.ports import CommandResult
 from codeagent.sandbox.spec import GIB
 
 T = TypeVar("T")
+LONGEST_ARGUMENT = 100_000
+"""Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer ones from a file."""
+DRAIN_SECONDS = 0.2
+"""How long to wait for output once the command has ended."""
 _TELL_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 _MUST_STAY_FREE = GIB

@@ -10,7 +10,8 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.core.errors import EngineError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 
 

@@ -4,10 +4,8 @@ This file is also a program: a process of its own that waits for this one to end
 library.
 """
 
-import http.client
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -31,7 +29,7 @@ class FrozenList:
     """One session's list of what is frozen, as a file and with a watchdog; both are made when first needed."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._file = _folder(state_dir) / f"{os.getpid()}-{secrets.token_hex(4)}.json"
+        self._file = _folder(state_dir) / f"{os.getpid()}-{os.urandom(4).hex()}.json"
         self._processes: set[FrozenProcess] = set()
         self._containers: set[FrozenContainer] = set()
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -139,22 +137,16 @@ def _facts(file: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-class _Engine(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("engine", timeout=_ENGINE_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
 def _end(engine: str, container: str) -> bool:
     """Remove a container; return whether it is gone. A pause may be in progress, so it is not just resumed."""
+    import http.client  # only once a container was left
+
     for attempt in range(_TRIES):
-        connection = _Engine(engine)
+        connection = http.client.HTTPConnection("engine")
         try:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(_ENGINE_SECONDS)
+            connection.sock.connect(engine)
             connection.request("DELETE", f"/containers/{container}?force=1&v=1")
             if connection.getresponse().status in (204, 404):
                 return True

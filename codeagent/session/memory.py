@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from codeagent.core.deferred import BaseModel, ConfigDict, Field
 from codeagent.core.errors import SessionError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
@@ -28,7 +27,7 @@ _BEFORE, _SNIPPET = 60, 240
 _KINDS = (b'"type":"message.added"', b'"type":"tool.started"')
 _TYPE_WITHIN = 200
 """Bytes from the start of a record that hold its type."""
-_PLAIN = re.compile(r"[a-z0-9_.-]+")
+_PLAIN = lazy_regex(r"[a-z0-9_.-]+")
 NAME = "scratchpad.json"
 _MOST_CHARACTERS = 32_000
 """Of one value, so that it fits into one result."""
@@ -136,7 +135,7 @@ class _Pages(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     v: Literal[1] = 1
-    notes: dict[str, str] = {}  # pydantic copies it
+    notes: dict[str, str] = Field(default_factory=dict)
 
 
 class ScratchpadFile:
@@ -202,9 +201,14 @@ class ScratchpadFile:
     def _read(self) -> dict[str, str]:
         try:
             raw = read_small(self._path, _LARGEST_FILE)
-            return {} if raw is None else dict(_Pages.model_validate_json(raw).notes)
         except UnsafeFile as error:
             raise SessionError(f"{error}; nothing was changed") from error
+        if raw is None:
+            return {}
+        from pydantic import ValidationError  # few sessions have notes
+
+        try:
+            return dict(_Pages.model_validate_json(raw).notes)
         except ValidationError as error:
             raise SessionError(f"{self._path} is damaged; nothing was changed: repair or remove it") from error
 

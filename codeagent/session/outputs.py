@@ -2,13 +2,13 @@
 
 import errno
 import os
-import re
 from bisect import bisect_left
 from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.ports import OutputPage
 from codeagent.core.redact import Redactor
 from codeagent.disk.opens import create_file
@@ -19,7 +19,7 @@ _CHUNK = 256 * 1024
 _BUFFER = 64 * 1024
 _HELD_BACK = 4096
 """Characters kept back until more comes, so that a secret written in two pieces is still masked."""
-_SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SAFE = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 
 
 class FileOutputs:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import AgentStarted
 from codeagent.core.redact import Redactor
@@ -26,10 +26,10 @@ from codeagent.session.repair import closing_events, cut_torn_tail
 
 LOG = "events.jsonl"
 LOCK = "lock"
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+_ID = lazy_regex(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _CHILDREN = "agents"
 """The folder in a session's own that holds the sessions of its children, a folder for each number from 1."""
-_CHILD = re.compile(rf"(?P<parent>{_ID.pattern})\.(?P<number>[1-9][0-9]{{0,5}})")
+_CHILD = lazy_regex(rf"(?P<parent>{_ID.pattern})\.(?P<number>[1-9][0-9]{{0,5}})")
 _HEAD = _END = 256 * 1024
 """Bytes at the start of a log that say how the session began, and at its end that fill more than a screen."""
 _FIRST_RUN = 64 * 1024

@@ -4,15 +4,13 @@ import copy
 import json
 import math
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer, ValidationError
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING, Annotated, Any
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
 from codeagent.tools.schema import (
@@ -26,6 +24,9 @@ from codeagent.tools.schema import (
     unknown_argument,
 )
 
+if TYPE_CHECKING:  # no start has a call
+    from pydantic_core import ErrorDetails
+
 _LONGEST_PATH = 4096
 Count = Annotated[int, Field(ge=1)]
 _LONGEST_SCHEMA = 1500
@@ -33,7 +34,7 @@ _LONGEST_NUMBER = 100
 _MOST_ERRORS = 20
 _DEEPEST = 16
 _EXACT_FLOATS = 2**53
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def written(what: str, instead_of_nul: str = "") -> AfterValidator:
@@ -121,6 +122,8 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
         arguments = with_defaults(tool.schema, arguments, only_required=tool.has_defaults)
         if faults := faults_of(tool.schema, arguments):
             raise InvalidArgs(_listed(tool, faults))
+    from pydantic import ValidationError  # no start has a call
+
     try:
         args: BaseModel = tool.Args.model_validate_json(json.dumps(arguments))
     except ValidationError as error:
@@ -279,7 +282,7 @@ def _constant(text: str) -> float:
     raise _Unreadable(f"{text} is not JSON")
 
 
-def _fault(error: ErrorDetails, known: list[str]) -> Fault:
+def _fault(error: "ErrorDetails", known: list[str]) -> Fault:
     where = ".".join(str(part) for part in error["loc"])
     match error["type"]:
         case "missing":

@@ -1,7 +1,6 @@
 """The tools of a conversation: built-in ones, those of files and packages, and those of toolsets that are turned on."""
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
@@ -30,7 +30,7 @@ from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"
 """The group of entry points with which an installed package adds tools."""
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 _DATA = (".yaml", ".yml")
 _AGENTS = ".md"
 """The end of the names of files with agents, beside those with tools."""

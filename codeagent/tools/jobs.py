@@ -4,8 +4,7 @@ import asyncio
 import time
 from typing import Annotated, Any
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.jobs import Job, JobBook
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey

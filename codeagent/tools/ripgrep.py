@@ -8,9 +8,7 @@ import asyncio
 import base64
 import json
 import os
-import re
 import signal
-import sysconfig
 from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -21,6 +19,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.host_programs import SEARCH, start_program
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.core.tool import Failed, InvalidArgs
 
@@ -40,7 +39,7 @@ _SAME_FILES = (
 """The options that select files: hidden ones as well, and only ignore rules of the workspace."""
 _BOUNDED = ("--no-mmap", "--debug")
 """Read, never map; and say on standard error which files `--max-filesize` leaves out."""
-_LEFT_OUT = re.compile(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
+_LEFT_OUT = lazy_regex(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
 """The last line of what `--debug` says of a file above the limit; its name may contain newlines."""
 _DEBUG = b"rg: DEBUG|"
 _MOST_NAMED = 3
@@ -97,6 +96,8 @@ def digest_of(line: bytes) -> bytes:
 
 def find_ripgrep(workspace: Path) -> str | None:
     """Return the `rg` installed with codeagent, else one on PATH that is not in the workspace."""
+    import sysconfig  # reads a large module, and a start searches nothing
+
     own = Path(sysconfig.get_path("scripts")) / "rg"
     if os.access(own, os.X_OK):
         return str(own)

@@ -4,21 +4,21 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
-
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import BaseModel
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem
 
 LONGEST_QUOTE = 200
 _MOST_NAMED = 40
-_SUBJECT = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
+_SUBJECT = lazy_regex(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Number) (?=should )")
 _VALUES = frozenset(["default", "const", "enum", "examples"])
 """Keywords that hold data, not a schema."""
 _NAMED = frozenset(["properties", "patternProperties"])
@@ -114,6 +114,8 @@ def nearest_names(
 
     `cutoff` is the least similarity of two names, from 0 to 1.
     """
+    from difflib import get_close_matches  # only for a mistyped name
+
     by_lower = {one.lower(): form(one) for one in known}
     close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)]
     return f"; did you mean {' or '.join(close)}?" if close else ""
@@ -199,7 +201,18 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
     return {**(others[0] if len(others) == 1 else {"anyOf": others}), **rest}
 
 
-_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(arguments_schema)
+@cache
+def _written_schemas() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(Path(__file__).with_name("schemas.json").read_text(encoding="utf-8")))
+
+
+def _found_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a model; that of a built-in tool is read from a file, so that a start builds no model."""
+    written = _written_schemas().get(f"{model.__module__}.{model.__qualname__}")
+    return arguments_schema(model) if written is None else written
+
+
+_schema_of: Callable[[type[BaseModel]], dict[str, Any]] = lru_cache(maxsize=256)(_found_schema)
 """Cached: a start reads each schema twice, and a call its tool's several times."""
 
 

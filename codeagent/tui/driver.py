@@ -21,6 +21,7 @@ from textual.keys import _character_to_key
 from textual.message import Message
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import emoji_spans
 from codeagent.tui.terminal import TerminalGuard
 
@@ -38,7 +39,7 @@ _SS3 = re.escape("".join(keys[2] for keys in ANSI_SEQUENCES_KEYS if keys.startsw
 _CSI = r"\x1b\[(?:M[^\0-\x1f]{3}|\[[ -~]|\d+\$|(?![M[])[ -?]*[@-~])"
 """Includes X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which end differently."""
 _BROKEN_CSI = r"\x1b\[(?:(?!M)[ -~]*(?=[^ -~])|M[^\0-\x1f]{0,2}(?=[\0-\x1f]))"
-_UNIT = re.compile(
+_UNIT = lazy_regex(
     rf"(?P<text>[^\x1b]+)|(?P<sequence>{_CSI}|\x1bO[{_SS3}])"
     rf"|(?P<alt>\x1bO(?=[^{_SS3}])|\x1b\[(?=[^ -~])|\x1b[^\x1b[O])|(?P<esc>\x1b(?=\x1b))|(?P<broken>{_BROKEN_CSI})"
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, assert_never
 
+from codeagent.config.checking import as_given
 from codeagent.config.settings import Settings
 from codeagent.core.ports import SandboxInfo, Skill
 from codeagent.core.runtime import Runtime
@@ -101,7 +102,7 @@ def _context(now: Status, settings: Settings | None, runtime: Runtime | None) ->
 def _config(settings: Settings | None) -> str:
     if settings is None:
         return "# Settings\n\nNot read yet."
-    text = json.dumps(settings.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    text = json.dumps(as_given(settings), indent=2, ensure_ascii=False)
     return f"# Settings in force\n\n```json\n{text}\n```"
 
 

@@ -177,7 +177,7 @@ class SessionClient:
     async def missing(self, row: ModelRow) -> Missing | None:
         """Return what another model still needs, such as its key."""
         settings = await self._present_settings()
-        settings = settings.model_copy(update={"model": row.name, "api_base": row.api_base})
+        settings = replace(settings, model=row.name, api_base=row.api_base)
         return await self.launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
@@ -402,10 +402,10 @@ class SessionClient:
 
 def with_model(settings: Settings, model: ModelInUse) -> Settings:
     """Return the settings with the model that is in use now; what differs comes from the conversation."""
-    now = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
+    now: dict[str, Any] = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
     changes = {name: value for name, value in now.items() if value != getattr(settings, name)}
     origins = settings.origins | dict.fromkeys(changes, "this conversation")
-    return settings.model_copy(update={**changes, "origins": origins})
+    return replace(settings, **changes, origins=origins)
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:

@@ -1,16 +1,16 @@
 """Reads a small YAML file into dotted keys and texts, with the line of each for error messages."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 
 MAX_BYTES = 65_536
 
-_LOST = re.compile(r"\s*#\s?[0-9a-fA-F]{3,6}\b")
+_LOST = lazy_regex(r"\s*#\s?[0-9a-fA-F]{3,6}\b")
 
 
 class BadFile(Exception):

@@ -3,7 +3,6 @@
 A theme is a flat table of dotted keys, such as `palette.syntax.comment`, whatever format it was written in.
 """
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,6 +11,7 @@ from textual.design import ColorSystem
 from textual.theme import Theme
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.tui.fuzzy import nearest
 from codeagent.tui.rendering.palette import Palette
@@ -41,12 +41,12 @@ TERMINAL_COLOURS = (
 """The terminal's own sixteen, and its default."""
 ATTRIBUTES = frozenset({"bold", "dim", "italic", "underline", "reverse", "strike"})
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+NAME = lazy_regex(r"[a-z][a-z0-9-]{0,39}")
 """The names that a theme may have; the name is also that of its file."""
 
 _TEXT_STYLE_WORDS = ATTRIBUTES | {"none", "not", "b", "i", "u"}
-_HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
-_VARIABLE = re.compile(r"(?P<colour>\S+)(?: (?P<percent>\d{1,3})%)?")
+_HEX = lazy_regex(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+_VARIABLE = lazy_regex(r"(?P<colour>\S+)(?: (?P<percent>\d{1,3})%)?")
 
 
 # Variables that Textual's own style sheets use but its `ansi` themes do not define.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import secret_reason
 from codeagent.core.ports import Skill, SkillText, Workspace
 from codeagent.core.sanitize import one_line, spelled, visible
@@ -26,10 +27,10 @@ _LONGEST_DESCRIPTION = 1024
 _MOST_SKILLS = 200
 _MOST_FILES = 50
 _DEEPEST = 4
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LONGEST = 16 * 1024
 """Characters of a front matter."""
-_MARK = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_MARK = lazy_regex(r"^---[ \t]*$", re.MULTILINE)
 
 
 def _first_hidden(text: str) -> int | None:

@@ -11,7 +11,7 @@ from codeagent.core.checkpoints import ChangedFile, Node, RestoreKind, Rewind, T
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import UserMessage, text_of
-from codeagent.core.policy import Policy
+from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
 from tests.agent.doubles import USE, Do, Scene, Turn, Using, of, scene
@@ -58,9 +58,19 @@ def put(path: str, text: str) -> tuple[str, str]:
     return "put", f'{{"what": "{path}", "key": "{text}"}}'
 
 
+class Show(Put):
+    """Is asked about, and only reads."""
+
+    name: ClassVar[str] = "show"
+    effect = "anything"
+
+    def approval_key(self, args: Do) -> ApprovalKey:
+        return ApprovalKey(kind="command", parts=(args.what,), sensitive="it runs here", leaves_files=True)
+
+
 def begin(*turns: Turn, more: tuple[Tool[Any], ...] = (), **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
     store = MemoryCheckpoints({"a.py": "1"})
-    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store), *more), **fields)
+    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store), Show(store), *more), **fields)
     watched(s)
     return s, store
 
@@ -103,6 +113,14 @@ async def test_a_prompt_and_a_batch_that_may_change_files_get_their_points() -> 
 
 async def test_a_batch_that_only_reads_gets_none() -> None:
     s, _ = begin(Turn("", (("look", '{"what": "x"}'),)), Turn("done"))
+    await say(s, "look")
+    assert causes(s) == ["prompt"]
+
+
+async def test_nor_does_one_that_is_asked_about_although_it_only_reads() -> None:
+    s, _ = begin(
+        Turn("", (("show", '{"what": "ls"}'),)), Turn("done"), policy=Policy(rules=(Rule.parse("show", "auto"),))
+    )
     await say(s, "look")
     assert causes(s) == ["prompt"]
 

@@ -168,7 +168,7 @@ def test_the_file_can_be_read_by_its_owner_only(place: Place) -> None:
         (lambda line: line[: len(line) // 2], "Invalid JSON"),
         (lambda line: line.replace('"v":1', '"v":2'), "v Input should be 1"),
         (lambda line: line.replace('"added"', '"since"'), "Field required|Extra inputs"),
-        (lambda line: line.replace("bash(git log *)", "bash("), "rule Value error, not a rule"),
+        (lambda line: line.replace("bash(git log *)", "bash("), "rule not a rule"),
         (lambda line: line.replace("Z", ""), "timezone"),
         (lambda line: "\x00" * 80, "Invalid JSON"),
         (lambda line: "\x1b[2J", "Invalid JSON"),

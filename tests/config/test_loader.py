@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.config.checking import as_given, checked
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.errors import ConfigError
@@ -214,10 +215,10 @@ def test_settings_are_written_as_they_would_be_written_by_hand(place: Place) -> 
     place.user_file.write_text(
         '[rules]\nallow = ["read"]\nask = [{ rule = "bash(x*)", matches = ["xy"], never = [] }]\n'
     )
-    rules = place.load().model_dump(mode="json")["rules"]["user"]
+    rules = as_given(place.load())["rules"]["user"]
     assert rules["allow"] == ["read"]
     assert rules["ask"] == [{"rule": "bash(x*)", "matches": ["xy"], "never": []}]
-    assert FileSettings.model_validate({"rules": rules}).rules.ask[0].matches == ("xy",)
+    assert checked(FileSettings, {"rules": rules}).rules.ask[0].matches == ("xy",)
 
 
 def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:

@@ -3,6 +3,7 @@
 import json
 
 from codeagent.bootstrap import Place, open_runtime
+from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore
 from tests.e2e.product import Product, calls, of, read, results, say
@@ -31,8 +32,8 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
         say("done"),
     )
     place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
-    settings = Settings.model_validate(
-        {"model": model, "mode": "auto", "sandbox": {"kind": "off"}, "toolsets": {"offer": ["files"]}}
+    settings = checked(
+        Settings, {"model": model, "mode": "auto", "sandbox": {"kind": "off"}, "toolsets": {"offer": ["files"]}}
     )
     runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.bootstrap import Place, open_runtime
+from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Answer, Prompt, RunShell
 from codeagent.core.approval_events import ApprovalRequested
@@ -23,7 +24,7 @@ EDIT = ["edit", {"path": "a.txt", "old_string": "second line", "new_string": "an
 def place_of(product: Product) -> tuple[Place, Settings]:
     model = product.script({"calls": [["read", {"path": "a.txt"}]]}, {"calls": [EDIT]}, {"text": "done"})
     place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
-    return place, Settings.model_validate({"model": model})
+    return place, checked(Settings, {"model": model})
 
 
 async def session(

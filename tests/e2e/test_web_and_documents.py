@@ -293,10 +293,11 @@ sys.addaudithook(lambda name, args: name == "open" and "/openapi/" in str(args[0
 from pathlib import Path
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools
+from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 work, home = map(Path, sys.argv[1:])
 place = Place(work, home / "state", {}, config_dir=home / "config/codeagent")
-settings = Settings.model_validate({"toolsets": {"offer": ["web"]}})
+settings = checked(Settings, {"toolsets": {"offer": ["web"]}})
 tools = describe_tools(place, settings)
 print(*(path.rpartition("/")[2] for path in opened if path.endswith(".json")))
 print(sum(len(one.tools) for one in tools.toolsets.all().values()), *sys.modules)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import SandboxLost
-from codeagent.sandbox.engine import Engine, EngineError, engine_socket
+from codeagent.core.errors import EngineError, SandboxLost
+from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.thaw import owner, thaw_left
 from tests.sandboxes import run

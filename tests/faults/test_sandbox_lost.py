@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, EngineError, engine_socket
+from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.freeze import is_ending
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
@@ -126,7 +126,7 @@ async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_
     sandbox: DockerSandbox, workspace_dir: Path
 ) -> None:
     task = await started(sandbox, "touch began; echo go; sleep 600")
-    await ENGINE.ask(lambda api: api.kill(container_of(workspace_dir)))
+    await asyncio.to_thread(ENGINE.call_library, lambda api: api.kill(container_of(workspace_dir)))
     with pytest.raises(SandboxLost, match="unknown"):
         await task
     ran = await run(sandbox, "ls began; echo again")

@@ -232,9 +232,9 @@ def made(engine: Engine, tag: str) -> tuple[dict[str, Any], dict[str, tuple[Any,
     config: dict[str, Any] = engine.call(lambda api: api.inspect_image(tag))["Config"]
     config["Labels"] = {name: value for name, value in (config["Labels"] or {}).items() if "codeagent" not in name}
     author = engine.call(lambda api: api.inspect_image(tag))["Author"]
-    container = engine.call(lambda api: api.create_container(tag, ["x"]))["Id"]
+    container = engine.call_library(lambda api: api.create_container(tag, ["x"]))["Id"]
     try:
-        packed = io.BytesIO(b"".join(engine.call(lambda api: api.export(container))))
+        packed = io.BytesIO(b"".join(engine.call_library(lambda api: api.export(container))))
     finally:
         engine.remove(container)
     files = {}

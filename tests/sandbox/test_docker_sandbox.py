@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, EngineError, engine_socket
+from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.launch import launch
 from codeagent.sandbox.mounts import MOST_FILES, NOT_ALL_MASKED

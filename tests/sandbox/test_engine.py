@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import (
     BuildOptions,
     Engine,
-    EngineError,
     EngineVersions,
     engine_socket,
     is_stray,
@@ -266,7 +265,7 @@ def test_a_build_without_network_says_so_in_the_words_of_the_engine(name: str, m
         def versions(self) -> EngineVersions:
             return EngineVersions(name, "1", "1", None)
 
-        def call(self, request: Callable[[Any], Any]) -> Any:
+        def call_library(self, request: Callable[[Any], Any]) -> Any:
             return request(Builds())
 
     for network in (False, True):

@@ -10,14 +10,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 import pytest_asyncio
 
-from codeagent.core.errors import SandboxLost, SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine_api import EngineApi
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox
@@ -372,10 +372,10 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(api: docker.APIClient, container: str) -> None:
-        raise docker.errors.APIError("it cannot be resumed")
+    def fails(api: EngineApi, container: str) -> None:
+        raise EngineError("it cannot be resumed", 500)
 
-    monkeypatch.setattr(docker.APIClient, "unpause", fails)
+    monkeypatch.setattr(EngineApi, "unpause", fails)
     task = await started(box, "echo go; sleep 600")
     async with box.frozen():
         pass

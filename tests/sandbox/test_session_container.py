@@ -19,7 +19,8 @@ from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import LABEL, Engine, engine_socket, reap
-from codeagent.sandbox.exec import DRAIN_SECONDS, Execution
+from codeagent.sandbox.exec import Execution
+from codeagent.sandbox.tasks import DRAIN_SECONDS
 from codeagent.sandbox.thaw import owner
 from tests.effort import FACTOR
 from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, processes_become, run, tell_the_word
@@ -323,7 +324,7 @@ async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left
         made: dict[str, str] = {}
         for whose, label in owners.items():
             labels = {"codeagent": "1", "codeagent.owner": label}
-            made[whose] = engine.call(partial(_make_volume, labels=labels))
+            made[whose] = engine.call_library(partial(_make_volume, labels=labels))
         try:
             assert reap(engine) >= 1
             assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {made["ours"]}

@@ -92,7 +92,7 @@ def test_git_shows_the_status_and_makes_a_repository(repo: Path, tmp_path: Path)
 
 
 def test_ripgrep_is_not_the_repositorys(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.tools.ripgrep.sysconfig.get_path", lambda _: "/nowhere")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: "/nowhere")
     found = find_ripgrep(repo)
     assert found is None or not Path(found).is_relative_to(repo)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Prompt, Queued, Refused, RunRecipe
@@ -103,9 +104,7 @@ class FakeLauncher:
     book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
-        return Settings.model_validate(
-            {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme}
-        )
+        return checked(Settings, {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme})
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return self.lacks

@@ -226,9 +226,7 @@ async def test_what_is_sent_from_the_first_frame_is_sent_once_there_is_a_convers
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with first_frame(tmp_path, monkeypatch) as (pilot, app):
-        await pilot.press(*"go", "enter")
-        await until(pilot, lambda: [item.text for item in app.chat.state.queue.items] == ["go"])
-        await follow(pilot, app)
+        await pilot.press(*"go", "enter")  # which opens the conversation
         await until(pilot, lambda: bool(app.told))
         assert [str(act) for act in app.told] == ["Prompt(text='go')"]
 

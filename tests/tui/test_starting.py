@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import Prompt, RunShell, SetBudget, SetMode, SetModel, Step
 from codeagent.core.budget import Budget
+from codeagent.tui.pages import chat, conversation
 from tests.tui.replay import ReplayApp, settled, until
 
 _KEYS = {" ": "space", "/": "slash", "!": "exclamation_mark", "$": "dollar_sign"}
@@ -189,3 +190,26 @@ async def test_a_command_that_needs_no_conversation_does_not_wait_for_one(tmp_pa
         await enter(pilot, "/help")
         await until(pilot, lambda: app.screen is not app.chat)
         assert lane(app) == []
+
+
+async def test_something_sent_at_once_ends_the_wait_for_further_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat, "_FIRST_KEYS", 3600.0)
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await enter(pilot, "fix it")
+        await until(pilot, lambda: Prompt("fix it") in app.told)
+
+
+async def test_what_draws_an_answer_is_loaded_once_the_prompt_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with starting(tmp_path) as (pilot, app, starts):
+        loaded: list[list[object]] = []
+        monkeypatch.setattr(conversation, "warm_up", lambda: loaded.append([*app.told]))
+        await enter(pilot, "fix it")
+        assert loaded == []
+        starts.set()
+        await until(pilot, lambda: bool(loaded))
+        assert loaded == [[Prompt("fix it")]]

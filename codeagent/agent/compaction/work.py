@@ -1,7 +1,6 @@
 """Carries out a compaction: asks the hooks and the model, and replaces nothing before the user has read the summary."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -42,6 +41,7 @@ from codeagent.core.compaction import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ToolCall, ToolMessage, Usage, text_of
 from codeagent.core.model import (
     Adapted,
@@ -59,7 +59,7 @@ from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
 
-_HANDLE = re.compile(r'output_read\(id="([^"]+)"\)')
+_HANDLE = lazy_regex(r'output_read\(id="([^"]+)"\)')
 _SAME = 200
 """How many characters have to be equal for a result to be the beginning of what its handle holds."""
 _REFUSED_SHARE = 0.75

@@ -1,7 +1,6 @@
 """Anthropic's messages: requests of alternating turns made of blocks, and streams of those blocks."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Any
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ProviderContent, Thinking, Usage
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
@@ -19,7 +19,7 @@ from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
 from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
 
-_UNUSABLE = re.compile("[^A-Za-z0-9_-]")
+_UNUSABLE = lazy_regex("[^A-Za-z0-9_-]")
 _NOT_AT_THE_TOP = {"$schema", "$id", "title", "oneOf", "anyOf", "allOf"}
 """Of a tool's schema: refused, or useless to the model."""
 _THOUGHTS = ("thinking", "redacted_thinking")

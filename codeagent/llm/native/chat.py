@@ -1,6 +1,5 @@
 """OpenAI's chat completions, and the variants of their streams that other servers send."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -8,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from codeagent.core.budget import Effort
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, Message, Thinking
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError
@@ -19,7 +19,7 @@ from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.usage import field, read_usage
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
-_NEW_LIMIT = re.compile(r"o\d|gpt-[5-9](?!-chat)")
+_NEW_LIMIT = lazy_regex(r"o\d|gpt-[5-9](?!-chat)")
 """OpenAI's models that take `max_completion_tokens` instead of `max_tokens`."""
 _THINKING_SWITCH = {"deepseek"}
 """Thinking has a switch there, besides its effort."""

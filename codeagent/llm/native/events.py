@@ -5,16 +5,16 @@ becomes the events it stands for. A login page or an error becomes an exception 
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.errors import NotAStream
 from codeagent.llm.providers import WireFormat
 
 DONE = "[DONE]"
 """What ends a stream of chat completions, instead of an event."""
-_EVENT = re.compile(rb"(?:data|event|id|retry)[ \t]*:|:")
+_EVENT = lazy_regex(rb"(?:data|event|id|retry)[ \t]*:|:")
 _ENOUGH = len(b"event :")
 """Bytes needed to tell an event from anything else."""
 _BEGINNINGS = (b"data", b"event", b"id", b"retry")

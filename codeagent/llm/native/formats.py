@@ -1,14 +1,11 @@
 """The wire formats that need no library: how each writes a request and reads the stream that answers it."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, assert_never
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelRequest
-from codeagent.llm.native.anthropic import AnthropicReader, AnthropicWriter
-from codeagent.llm.native.chat import ChatReader, ChatWriter
-from codeagent.llm.native.responses import ResponsesReader, ResponsesWriter
 from codeagent.llm.providers import Target, WireFormat
 from codeagent.llm.stream import StreamPiece
 
@@ -38,8 +35,20 @@ class Format:
     """One per answer."""
 
 
-FORMATS: Mapping[WireFormat, Format] = {
-    "chat": Format(ChatWriter, ChatReader),
-    "responses": Format(ResponsesWriter, ResponsesReader),
-    "anthropic": Format(AnthropicWriter, AnthropicReader),
-}
+def format_of(wire: WireFormat) -> Format:
+    """Return a format, and import no other."""
+    match wire:
+        case "chat":
+            from codeagent.llm.native.chat import ChatReader, ChatWriter
+
+            return Format(ChatWriter, ChatReader)
+        case "responses":
+            from codeagent.llm.native.responses import ResponsesReader, ResponsesWriter
+
+            return Format(ResponsesWriter, ResponsesReader)
+        case "anthropic":
+            from codeagent.llm.native.anthropic import AnthropicReader, AnthropicWriter
+
+            return Format(AnthropicWriter, AnthropicReader)
+        case _:
+            assert_never(wire)

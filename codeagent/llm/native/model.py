@@ -8,7 +8,7 @@ from itertools import chain
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected, lacks_path
 from codeagent.llm.native.events import EventReader
-from codeagent.llm.native.formats import FORMATS, RequestWriter
+from codeagent.llm.native.formats import RequestWriter, format_of
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.provider_tools import declared_in, with_provider_tools
 from codeagent.llm.providers import Endpoint, Target, native_target
@@ -37,7 +37,7 @@ class NativeModel(ProviderModel):
         assert found is not None
         searches = found.provider == "openai" and "search" in found.bare_name
         target = with_provider_tools(found, self._name, self._provider_tools, searches=searches)
-        self._writer = FORMATS[target.format].writer(target, self._thinking)
+        self._writer = format_of(target.format).writer(target, self._thinking)
         return target
 
     async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
@@ -48,7 +48,8 @@ class NativeModel(ProviderModel):
         self._client = self._client or HttpClient(self._idle)
         async with self._answer(self._client, target.endpoint, headers, body) as response:
             yield ()
-            events, reader = EventReader(wire, response.headers.get("content-type", "").lower()), FORMATS[wire].reader()
+            events = EventReader(wire, response.headers.get("content-type", "").lower())
+            reader = format_of(wire).reader()
             while not events.done and (chunk := await response.read()):
                 yield chain.from_iterable(map(reader.read, events.feed(chunk)))
             yield chain.from_iterable(map(reader.read, events.end()))

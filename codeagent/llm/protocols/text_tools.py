@@ -1,6 +1,6 @@
 """Gives tools to a model as text, when it has no native calls or its provider refuses them."""
 
-import uuid
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -191,7 +191,7 @@ class _Answer:
                     assert_never(piece)
 
     def _closed(self, name: str, arguments: str) -> CallClosed:
-        call = ToolCall(id=f"call_{uuid.uuid4().hex}", name=name, arguments=arguments)
+        call = ToolCall(id=f"call_{os.urandom(16).hex()}", name=name, arguments=arguments)
         self._calls.append(call)
         return CallClosed(call, certain=False)  # what follows may show that it was part of the thinking
 

@@ -7,13 +7,13 @@ from functools import lru_cache
 from importlib import resources
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import SandboxUnavailable
+from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
 from codeagent.core.ports import Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy
-from codeagent.sandbox.engine import Engine, EngineError
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.profile import KEEPER, PROXY_FOLDER

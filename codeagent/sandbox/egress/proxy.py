@@ -16,6 +16,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.hosts import HostRule, Reach, split_port
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
@@ -38,9 +39,9 @@ LONGEST_HEAD = 32 * 1024
 USER = "codeagent"
 """The name beside the token in a proxy's address."""
 _MOST_HEADERS = 100
-_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_TARGET = re.compile(rb"[!-~]+")
-_VALUE = re.compile(rb"[\t -~\x80-\xff]*")
+_TOKEN = lazy_regex(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = lazy_regex(rb"[!-~]+")
+_VALUE = lazy_regex(rb"[\t -~\x80-\xff]*")
 _ONCE = (b"host", b"content-length", b"transfer-encoding", b"proxy-authorization")
 _BETWEEN_TWO = frozenset({
     b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"trailer", b"upgrade",

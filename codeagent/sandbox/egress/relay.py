@@ -4,19 +4,19 @@ The server name is in the ClientHello (RFC 8446 4.1.2, RFC 6066 3), which is rea
 """
 
 import asyncio
-import re
 from collections.abc import Coroutine
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule, host_name
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 
 IDLE_SECONDS = 300.0
 _HELLO_SECONDS = 30.0
 _PIECE = 64 * 1024
 _TLS = b"\x16"
-_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})(?:[ \t]*;[\t -~]*)?\r\n")
+_CHUNK = lazy_regex(rb"([0-9a-fA-F]{1,8})(?:[ \t]*;[\t -~]*)?\r\n")
 _HANDSHAKE = 22
 _CLIENT_HELLO = 1
 _SERVER_NAME = 0

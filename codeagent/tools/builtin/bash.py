@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
-
+from codeagent.core.deferred import Field, model_validator
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace
@@ -88,7 +87,9 @@ class Bash(Tool[BashArgs]):
             key = replace(key, reads_only=False, reading=frozenset())
         unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""
         sensitive = self._always_ask or unseen
-        return replace(key, sensitive=sensitive, reads_only=False, reading=frozenset()) if sensitive else key
+        if not sensitive:
+            return key
+        return replace(key, sensitive=sensitive, reads_only=False, leaves_files=key.reads_only, reading=frozenset())
 
     def proposal(self, args: BashArgs) -> str:
         return bash_proposal(args.command, self.approval_key(args))

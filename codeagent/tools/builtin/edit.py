@@ -2,8 +2,7 @@
 
 from typing import Self
 
-from pydantic import model_validator
-
+from codeagent.core.deferred import model_validator
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs

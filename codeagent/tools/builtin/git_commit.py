@@ -3,9 +3,8 @@
 import asyncio
 from typing import Annotated
 
-from pydantic import Field
-
 from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
+from codeagent.core.deferred import Field
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
 from codeagent.core.json_types import JsonObject

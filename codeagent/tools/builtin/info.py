@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.errors import MissingPath
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Skill, Skills, Workspace

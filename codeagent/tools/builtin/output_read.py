@@ -3,8 +3,7 @@
 import asyncio
 from typing import Annotated
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult

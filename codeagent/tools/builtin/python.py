@@ -2,8 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
-
+from codeagent.core.deferred import AfterValidator, Field, model_validator
 from codeagent.core.display import TerminalBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Command, OutputStore

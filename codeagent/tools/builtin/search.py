@@ -7,9 +7,8 @@ from contextlib import aclosing
 from dataclasses import field
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
-
 from codeagent.core.dataclass import dataclass
+from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue

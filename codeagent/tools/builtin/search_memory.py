@@ -4,8 +4,7 @@ import asyncio
 import time
 from typing import Annotated
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Found, Hit, Memory, Workspace
 from codeagent.core.tool import Access, InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult

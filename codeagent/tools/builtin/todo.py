@@ -2,8 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace

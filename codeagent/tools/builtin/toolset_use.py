@@ -3,8 +3,7 @@
 import json
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
-
+from codeagent.core.deferred import Field, model_validator
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line

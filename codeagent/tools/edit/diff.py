@@ -1,18 +1,17 @@
 """Diffs of one file, for the user and for the model."""
 
-import re
 from collections.abc import Sequence
-from difflib import unified_diff
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
 from codeagent.tools.edit.encoding import shown
 
 _CONTEXT = 8
 _MOST_LINES = 120
 _MOST_CHARACTERS = 8_000
-_LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
+_LINE_NUMBER = lazy_regex(r"(?<=[-+])\d+")
 LEFT_OUT = "[… the rest of the diff is left out …]"
 """The last line of a diff for the model that was cut."""
 
@@ -48,6 +47,8 @@ def diff_block(path: str, before: str, after: str) -> DiffBlock:
 def unified(before: str, after: str) -> str:
     """Return a unified diff; if it is long, it is cut and ends with `LEFT_OUT`."""
     part = region(before, after)
+    from difflib import unified_diff  # a start changes nothing
+
     lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
     for at, line in enumerate(lines):
         if line.startswith("@@"):

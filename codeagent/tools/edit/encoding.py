@@ -1,11 +1,11 @@
 """Decodes and encodes text files so that bytes outside of a change stay the same."""
 
 import codecs
-import re
 from dataclasses import replace
 from typing import Literal
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "latin-1"]
 
@@ -15,8 +15,8 @@ _BOMS: tuple[tuple[bytes, Encoding], ...] = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
-_STRAY = re.compile("[\udc80-\udcff]")
-_CONTROL = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+_STRAY = lazy_regex("[\udc80-\udcff]")
+_CONTROL = lazy_regex(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROLS = 0.05
 _SNIFFED = 8192
 

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import Failed
@@ -25,9 +26,9 @@ _USUAL_SIZE = 64 << 10
 _AGAIN = "Read it again first."
 _MOST_NAMED = 50
 _MOST_PLACES = 100
-_WORD_ENDS = re.compile(r"[\s;|&<>()'\"`$={},:]+")
-_PATH_AND_NUMBER = re.compile(r"([^:\n]+):[0-9]+[:\t]")
-_NUMBERED = re.compile(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
+_WORD_ENDS = lazy_regex(r"[\s;|&<>()'\"`$={},:]+")
+_PATH_AND_NUMBER = lazy_regex(r"([^:\n]+):[0-9]+[:\t]")
+_NUMBERED = lazy_regex(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
 
 Lines = tuple[int, int]
 """First and last line of a run, from 1."""

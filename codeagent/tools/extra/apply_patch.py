@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, assert_never
 
-from pydantic import AfterValidator
-
+from codeagent.core.deferred import AfterValidator
 from codeagent.core.errors import MissingPath
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
-
+from codeagent.core.deferred import AfterValidator, Field, model_validator
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace

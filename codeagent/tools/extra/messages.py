@@ -4,9 +4,8 @@ be written to; and the one that adds an agent to a group (FEATURES F30)."""
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from codeagent.core.channels import ChannelKind, Post
+from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
 from codeagent.core.groups import Nodes
 from codeagent.core.json_types import MAIN, JsonValue

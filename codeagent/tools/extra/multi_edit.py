@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
-
+from codeagent.core.deferred import Field, model_validator
 from codeagent.core.tool import ToolArgs, ToolContext
 from codeagent.tools.arguments import PathText
 from codeagent.tools.edit.replacing import Replacement, Replacing

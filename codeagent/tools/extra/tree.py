@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
-
+from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled

@@ -4,8 +4,7 @@ from abc import abstractmethod
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
-
+from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import TextBlock
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey

@@ -8,9 +8,10 @@ names (a filter, a diff driver) still runs: inside the sandbox, and nothing ther
 import re
 from collections.abc import Callable
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
-_SIGNED = re.compile(r"%G|signature|%\(sig", re.IGNORECASE)
+_SIGNED = lazy_regex(r"%G|signature|%\(sig", re.IGNORECASE)
 
 _DIFF = (
     "-pusbwaRWzmc -# --patch --no-patch --raw --minimal --patience --histogram --compact-summary --numstat --shortstat"

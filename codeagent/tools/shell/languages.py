@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.tools.shell.strict import Word
 
 _FIND_ALONE = frozenset({
@@ -21,13 +22,13 @@ _FIND_FIRST = frozenset({"-L", "-P", "-H", "-O1", "-O2", "-O3"})
 
 _TEST_WORDS = frozenset({"-ot", "-nt", "-ef", "-o", *(f"-{letter}" for letter in "abcdefghknprstuwxGLNOSz")})
 _TEST_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = lazy_regex(r"-?\d+")
 
-_TAR_LIST = re.compile(r"-?[tvzjJf]*")
+_TAR_LIST = lazy_regex(r"-?[tvzjJf]*")
 _TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip", "--bzip2", "--xz"})
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|\+\d+|/(?P<NAME>(?:\\[\s\S]|[^/\\\n])*)/I?)"
 _SED_PART = r"(?:\\[\s\S]|(?!(?P=delimiter))[^\\\n])*"
-_SED_COMMAND = re.compile(
+_SED_COMMAND = lazy_regex(
     rf"{_SED_ADDRESS.replace('NAME', 'first')}?(?:,{_SED_ADDRESS.replace('NAME', 'second')})?[ !]*"
     rf"(?:[pdq=]|s(?P<delimiter>[/|#,@:!%_])(?P<pattern>{_SED_PART})(?P=delimiter){_SED_PART}(?P=delimiter)[gpIi\d]*)"
     r" *(?:;[ \t;]*|\Z)"
@@ -40,11 +41,11 @@ _AWK_NEVER = frozenset({
     "getline", "system", "close", "fflush", "function", "func", "while", "do", "delete", "load", "include", "namespace",
     "ARGV", "ARGC", "ARGIND", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "BINMODE",
 })  # fmt: skip
-_AWK_COMPARES = re.compile(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
+_AWK_COMPARES = lazy_regex(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
 """In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
-_AWK_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_AWK_WORD = re.compile(r"[A-Za-z_]\w*")
-AWK_VARIABLE = re.compile(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za-z_]\w*=.*", re.DOTALL)
+_AWK_CALL = lazy_regex(r"([A-Za-z_]\w*)\s*\(")
+_AWK_WORD = lazy_regex(r"[A-Za-z_]\w*")
+AWK_VARIABLE = lazy_regex(r"(?!ARG|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|BINMODE)[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 def find_reads(words: Sequence[Word], runs: Callable[[Sequence[Word]], bool]) -> bool:

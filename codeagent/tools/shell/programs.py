@@ -11,6 +11,7 @@ different flags.
 import re
 from collections.abc import Callable
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"})
@@ -43,8 +44,8 @@ LANGUAGES = frozenset({
     "osascript",
 })  # fmt: skip
 """Interpreters, besides Python and the shells."""
-PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|ipython")
-_VERSIONED = re.compile(r"(?:perl|ruby|php|lua|node)[\d.]+")
+PYTHON = lazy_regex(r"python[\d.]*|pypy[\d.]*|ipython")
+_VERSIONED = lazy_regex(r"(?:perl|ruby|php|lua|node)[\d.]+")
 _EDITORS = frozenset({"ed", "ex", "vi", "vim"})
 RUN_THEIR_INPUT: dict[str, int] = {
     **dict.fromkeys(LANGUAGES, 1),
@@ -89,7 +90,7 @@ def is_never_proposed(name: str) -> bool:
 
 
 _HELP = "--help --version"
-_FORMAT = re.compile(r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*")
+_FORMAT = lazy_regex(r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*")
 _SUM = Program(
     f"-bctwz --binary --text --tag --zero --quiet --status --strict --warn --ignore-missing --check {_HELP}",
     whatever=True,

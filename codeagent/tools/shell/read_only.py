@@ -6,12 +6,12 @@ search would have to ask. If not all of them could be hidden, `sweeps` decides.
 """
 
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
 from codeagent.core.policy import ApprovalKey, EquivalentCall
@@ -40,11 +40,11 @@ _ORDINARY = (
     "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
     "lib.c", "conf.ini", "Makefile", "test_a.py",
 )  # fmt: skip
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = lazy_regex(r"[*?\[]")
 """Also in quotes: some programs match names themselves."""
 _FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
 _OTHER_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
-_ENDLESS = re.compile(
+_ENDLESS = lazy_regex(
     r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
     r"|tcp/.*|udp/.*)"
 )
@@ -66,7 +66,7 @@ _ONLY_NAMES = frozenset({
 _HISTORY = frozenset({"log", "reflog"})
 _PATCHES = ("-p", "-u", "-U", "-c", "--patch", "--unified", "--cc", "--patch-with-stat", "--binary")
 """Flags with which a history shows content."""
-_DURATION = re.compile(r"\d{1,4}(?:\.\d+)?[sm]?")
+_DURATION = lazy_regex(r"\d{1,4}(?:\.\d+)?[sm]?")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.host_files import kind_of
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.ports import Workspace
@@ -22,13 +23,13 @@ from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed
 from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.strict import strict_commands
 
-_WILD = re.compile(r"[*?]")
+_WILD = lazy_regex(r"[*?]")
 _READING = ("read", "list", "search", "glob", "tree", "json_read")
 _WRITING = ("write", "edit", "multi_edit", "apply_patch", "json_write")
 """The tools whose rules are matched against a path."""
 _LONGEST = 100
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
+_PLAIN = lazy_regex(r"[A-Za-z0-9_./:@%+,=-]+")
+_NAME = lazy_regex(r"[A-Za-z][A-Za-z0-9_.:-]*")
 _ANY_FURTHER_WORDS = frozenset({
     "pytest", "py.test", "mypy", "pyright", "ruff", "black", "isort", "flake8", "pylint", "autoflake", "tox", "nox",
     "tsc", "eslint", "prettier", "jest", "vitest", "mocha", "ava", "biome", "stylelint", "rspec", "rubocop",
@@ -71,7 +72,7 @@ _RUN_A_TOOL = {
 }
 _NPX = frozenset({"npx", "bunx", "uvx"})
 _MODULES = frozenset({"pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "coverage", "build"})
-_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_PYTHON = lazy_regex(r"python(?:3(?:\.\d+)?)?")
 
 
 def too_broad(rule: Rule) -> str | None:

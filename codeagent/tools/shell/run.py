@@ -2,7 +2,6 @@
 
 import asyncio
 import codecs
-import re
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -13,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import OutputStream, TextPart, text_of
 from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Workspace
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
@@ -21,14 +21,14 @@ from codeagent.tools.edit.reads import ReadTracker
 _KEPT = 64 * 1024
 """Raw characters kept at each end, from which the model's text is cut."""
 _LONGEST_LINE = 64 * 1024
-_ESCAPES = re.compile(
+_ESCAPES = lazy_regex(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"  # titles, links, device strings
     r"|\x1b[ -/]*[0-~]"  # two-character escapes
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
-_ERASED = re.compile(r"[^\n\x08]\x08")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_OVERWRITTEN = lazy_regex(r"[^\n]*\r(?=[^\n])")
+_ERASED = lazy_regex(r"[^\n\x08]\x08")
+_CONTROLS = lazy_regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 DEFAULT_SECONDS = 120.0
 MOST_SECONDS = 600.0
 """The longest time limit of a model's command, in seconds; a longer one is reduced to it."""
@@ -37,7 +37,7 @@ _LONGEST_JOB = 86_400
 OnUpdate = Callable[..., Awaitable[None]]
 """As `ToolContext.on_update`."""
 _Ending = Literal["done", "timeout", "cancelled"]
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]{1,100})'")
+_NO_MODULE = lazy_regex(r"ModuleNotFoundError: No module named '([\w.]{1,100})'")
 _ENVIRONMENTS = (".venv", "venv", "env")
 _LISTS = (
     "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",

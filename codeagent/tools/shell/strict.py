@@ -11,12 +11,13 @@ from dataclasses import KW_ONLY
 from functools import cache, lru_cache
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import ignorable
 
 _KNOWN = "HOME|PATH|PWD|USER|LOGNAME|SHELL|LANG|TERM|TMPDIR|HOSTNAME|EDITOR|VIRTUAL_ENV"
 """Variables that every environment has, and that the strict language cannot set."""
-_VARIABLE = re.compile(rf"\$(?:{_KNOWN})\b")
-_PIECE = re.compile(
+_VARIABLE = lazy_regex(rf"\$(?:{_KNOWN})\b")
+_PIECE = lazy_regex(
     r"(?P<bare>[A-Za-z0-9_./:,+@%=^~!*?\[\]#-]|[^\x00-\x7f])"
     r"|\\(?P<escaped>[ -~])"
     r"|'(?P<single>[^']*)'"
@@ -26,8 +27,8 @@ _PIECE = re.compile(
 )
 """Of a word. Braces are empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`): without a comma or two dots the
 shell leaves them alone."""
-_IN_DOUBLE = re.compile(r'\\([$`"\\])')
-_BETWEEN = re.compile(
+_IN_DOUBLE = lazy_regex(r'\\([$`"\\])')
+_BETWEEN = lazy_regex(
     r"(?P<blank>[ \t]+(?:\\\n[ \t]*)*|#[^\n]*)"
     r"|(?P<end>&&|\|\||;(?!;)|\|(?!&)|\n)"
     r"|(?P<open>\((?!\())"
@@ -39,7 +40,7 @@ _BETWEEN = re.compile(
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-_NUMBER = re.compile(r"-\d+")
+_NUMBER = lazy_regex(r"-\d+")
 _MAY_BE_DASHED = frozenset({"-e", "--regexp", "--expression"})
 _NAMES_NO_FILE = _MAY_BE_DASHED | {"--exclude", "--exclude-dir"}
 

@@ -43,7 +43,9 @@ OpenClient = Callable[[UiState, LaunchOptions], Awaitable["SessionClient"]]
 RunCommand = Callable[["ChatScreen", Action, str], None]
 """Runs a row of the table with the argument of its command, and imports the pages that it opens."""
 _FIRST_KEYS = 0.05
-"""Seconds after the first frame in which only keys are handled, as imports would delay them, even in a thread."""
+"""Seconds after the first frame in which only keys are handled, as imports would delay them, even in a thread.
+
+Something that is sent ends them."""
 _LOW = 7
 """Rows from which on the screen has a header, and the composer more than one row."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
@@ -98,6 +100,7 @@ class ChatScreen(Screen[None]):
         self._draft = draft
         self._cancelled_at = -AGAIN
         self._typed_at = self.composer.last_typed
+        self._opening = False
         self._opened: SessionClient | None = None
 
     def compose(self) -> ComposeResult:
@@ -166,7 +169,10 @@ class ChatScreen(Screen[None]):
         self.state.status.set(notice=text)
 
     def _open(self) -> None:
-        """Open the conversation, with its heavy imports, once the first frame is drawn."""
+        """Open the conversation, with its heavy imports: after the first keys, or as soon as one of them is Enter."""
+        if self._opening:
+            return
+        self._opening = True
         self.run_worker(self._connect(), group="connect", exit_on_error=True)
 
     async def _connect(self) -> None:
@@ -244,13 +250,14 @@ class ChatScreen(Screen[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, message: Composer.Submitted) -> None:
+        self._open()
         self.card.sent()
         match message.meant:
             case PromptInput(text, later=True):
                 self.outbox.follow_up(text)
             case PromptInput(text):
                 self._escape.forget()
-                self.run_worker(self.conversation.warm_up(), exit_on_error=True)
+                self.run_worker(self.conversation.warm_up_when_sent(), exit_on_error=True)
                 if not self.outbox.holds:
                     self.view.scroll_end(animate=False)
                 self.outbox.send(text, unseen=self.card.is_new)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,9 @@ from codeagent.tui.transcript.view import TranscriptView
 if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
     from codeagent.core.mcp import ServerText
     from codeagent.tui.session_client import SessionClient
+
+_LEAVES = 0.05
+"""Seconds in which a prompt that waited for the start leaves, once it has started."""
 
 
 class ConversationParts:
@@ -64,6 +68,14 @@ class ConversationParts:
         if not self._warm:
             self._warm = True
             await asyncio.to_thread(warm_up)
+
+    async def warm_up_when_sent(self) -> None:
+        """Do the same, but not before a prompt has left that was sent during the start: it needs imports of its own."""
+        if self.outbox.holds:
+            with suppress(CodeagentError):
+                await (await self.outbox.ready()).start_up()
+            await asyncio.sleep(_LEAVES)
+        await self.warm_up()
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
         """Begin the outbox (see `Outbox.begin`) and then offer the recipes."""

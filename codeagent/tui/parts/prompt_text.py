@@ -1,6 +1,5 @@
 """The text area of the composer: editing, pasting and drawing."""
 
-import re
 from time import monotonic
 
 from rich.text import Text
@@ -11,6 +10,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
 from codeagent.tui.actions import bindings
 from codeagent.tui.parts.line_input import give_usual_name, run_own_binding, tell_alt_enter_from_enter, types_text
@@ -20,7 +20,7 @@ from codeagent.tui.rendering.palette import palette_of
 _MOST_LINES = 10
 _MOST_CHARACTERS = 1_000
 # A chip has non-breaking spaces, which cannot be typed: only a paste, or its own text returning, makes a chip.
-_CHIP = re.compile("\\[pasted\xa0[\\d,]+\xa0characters,\xa0[\\d,]+\xa0lines?\xa0#\\d+\\]")
+_CHIP = lazy_regex("\\[pasted\xa0[\\d,]+\xa0characters,\xa0[\\d,]+\xa0lines?\xa0#\\d+\\]")
 _MARK = "❯ "
 _SHELL_MARK = "$ "
 _LONGEST_SHOWN = 50_000

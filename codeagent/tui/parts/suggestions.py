@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
 from codeagent.tui.actions import Action, bindings
 from codeagent.tui.fuzzy import rank
@@ -21,9 +22,9 @@ from codeagent.tui.parts.line_input import types_text
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
-_COMMAND = re.compile(r"/([^\s/]*)")
-_INPUT = re.compile(r"/(?P<command>[^\s/]+)\s(?:.*\s)?(?P<name>[\w-]*)")
-_FILE = re.compile(r"(?:^|(?<=[\s(\[{'\"]))@(?:\"([^\"]*)|([^\s\"]*))$")
+_COMMAND = lazy_regex(r"/([^\s/]*)")
+_INPUT = lazy_regex(r"/(?P<command>[^\s/]+)\s(?:.*\s)?(?P<name>[\w-]*)")
+_FILE = lazy_regex(r"(?:^|(?<=[\s(\[{'\"]))@(?:\"([^\"]*)|([^\s\"]*))$")
 _MOST_ROWS = 8
 _LONGEST_QUERY = 200
 

@@ -1,6 +1,5 @@
 """Rows of the screen: styled text wrapped to a width in cells, as it is drawn and as it is copied."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from unicodedata import category
@@ -11,6 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import emoji_spans, visible
 
 Parts = Sequence[tuple[str, Style | None]]
@@ -19,8 +19,8 @@ NARROWEST = 4
 """The narrowest row, in cells: a tab and every character fit in it."""
 _TAB = 4
 # Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation, currency, boxes.
-_ODD = re.compile("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
-_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+_ODD = lazy_regex("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+_FLAG = lazy_regex("[\U0001f1e6-\U0001f1ff]{2}")
 """Two letters that are drawn as one flag."""
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
 _NOT_LAST = frozenset("（「『【《〈〔‘“")

@@ -1,28 +1,29 @@
 """Keeps a bounded part of what a command prints: the first lines, the last lines, and how many came in between."""
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
+
+from codeagent.core.lazy_regex import lazy_regex
 
 LINE_LIMIT = 4_000
 """Characters kept of one line; the rest is counted."""
 _COLOURS_KEPT = 16
 _SEQUENCE_LIMIT = 64
 
-_ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_COLOUR = re.compile(rf"\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m")
+_ACTS = lazy_regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_COLOUR = lazy_regex(rf"\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m")
 # Colours are captured, so that replacing with the first group keeps them. A string (OSC, DCS, SOS, PM, APC)
 # that is never ended continues to the end of its line: a lost terminator must not hide what is printed later.
-_CONTROL = re.compile(
+_CONTROL = lazy_regex(
     rf"(\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)"
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*[\x07\x9c]?"
     "|\x1b[ -/]*[0-~]?"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_NO_COLOUR = re.compile(rf"\x1b(?!\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-_UNFINISHED = re.compile(
+_NO_COLOUR = lazy_regex(rf"\x1b(?!\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_UNFINISHED = lazy_regex(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*\\Z|\x1b[ -/]*\\Z|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*\\Z"
 )
 _OPENERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"

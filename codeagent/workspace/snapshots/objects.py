@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import subprocess
 import time
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from codeagent.core.errors import CheckpointError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.opens import create_file, open_appended, open_regular, sync_folder
 from codeagent.workspace.snapshots.store import SnapshotStore
 
@@ -25,7 +25,7 @@ Leaf = tuple[bytes, str]
 FILES = b"files"
 ABOUT = b"about"
 _TREE = b"40000"
-_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH = lazy_regex(r"[0-9a-f]{64}")
 _RAW = 32
 _ASKED = 500
 """How many names of objects fit into a pipe, by far."""

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import field, replace
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
 from codeagent.disk.atomic import LEFTOVER, is_leftover
 from codeagent.disk.opens import open_below, open_folder
@@ -20,9 +20,9 @@ from codeagent.workspace.snapshots.nodes import NotCovered, read_content, shown_
 from codeagent.workspace.snapshots.objects import blob_name
 
 _OURS = frozenset({".git", ".codeagent"})
-_PLAIN = re.compile(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
+_PLAIN = lazy_regex(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
 """Names that cannot be another spelling of a protected one: most of them."""
-_ALL_PLAIN = re.compile(rf"(?:{_PLAIN.pattern}\0)*")
+_ALL_PLAIN = lazy_regex(rf"(?:{_PLAIN.pattern}\0)*")
 """All names of a folder, each with a NUL behind it: one match for most folders, in place of one for each name."""
 _DEEPEST = 200
 _LARGEST_RULES = 1 << 20

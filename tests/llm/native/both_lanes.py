@@ -9,7 +9,7 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Usage
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.native.events import EventReader
-from codeagent.llm.native.formats import FORMATS
+from codeagent.llm.native.formats import format_of
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Accumulator
 from tests.llm.asking import ask
@@ -51,7 +51,7 @@ class Read:
 
 def read_stream(wire: WireFormat, raw: bytes) -> tuple[AssistantMessage, Usage | None]:
     """Read with our own readers. Raises ModelError for a cut, ProviderError for an error event."""
-    events, reader, accumulator = EventReader(wire, ""), FORMATS[wire].reader(), Accumulator()
+    events, reader, accumulator = EventReader(wire, ""), format_of(wire).reader(), Accumulator()
     usage = None
     decoded = [*events.feed(raw), *events.end()]
     for piece in [*(piece for event in decoded for piece in reader.read(event)), *reader.end()]:

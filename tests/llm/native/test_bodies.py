@@ -24,7 +24,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.native.formats import FORMATS
+from codeagent.llm.native.formats import format_of
 from codeagent.llm.provider_tools import with_provider_tools
 from codeagent.llm.providers import Target, WireFormat
 from tests.effort import times
@@ -206,7 +206,7 @@ def as_ours(body: Json, asked: Asked, target: Target, conversation: ModelRequest
 
 def ours(wire_format: WireFormat, asked: Asked, target: Target, *conversations: ModelRequest) -> list[Json]:
     """Write one request after the other, as a model does."""
-    writer = FORMATS[wire_format].writer(target, asked.effort)
+    writer = format_of(wire_format).writer(target, asked.effort)
     return [json.loads(writer.body(conversation)) for conversation in conversations]
 
 
@@ -299,11 +299,11 @@ def test_what_a_provider_runs_is_declared_as_litellm_declares_it(wire_format: Wi
 def test_what_was_encoded_before_changes_no_byte(wire_format: WireFormat, asked: Asked, history: list[Message]) -> None:
     """A history that grows, and one of which the end was taken back, is written as if for the first time."""
     target = asked.target(OWN)
-    growing = FORMATS[wire_format].writer(target, asked.effort)
+    growing = format_of(wire_format).writer(target, asked.effort)
     lengths = [*range(1, len(history) + 1), (len(history) + 1) // 2, len(history)]
     for length in lengths:
         conversation = request(*history[:length])
-        assert growing.body(conversation) == FORMATS[wire_format].writer(target, asked.effort).body(conversation)
+        assert growing.body(conversation) == format_of(wire_format).writer(target, asked.effort).body(conversation)
 
 
 def test_deepseek_gets_words_for_images_and_its_own_reasoning() -> None:

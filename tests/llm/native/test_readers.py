@@ -1,10 +1,12 @@
 """What the native lane's readers make of streams that litellm gets wrong, or that end in an error."""
 
+from typing import get_args
+
 import pytest
 
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.llm.errors import ProviderError
-from codeagent.llm.native.formats import FORMATS
+from codeagent.llm.native.formats import format_of
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
 from tests.llm.native.both_lanes import read_stream
@@ -61,7 +63,7 @@ def test_a_message_that_ends_without_a_reason_has_ended() -> None:
 
 
 def test_a_ping_is_a_sign_of_life() -> None:
-    assert [*FORMATS["anthropic"].reader().read({"type": "ping"})] == [StreamPiece(Delta(), None)]
+    assert [*format_of("anthropic").reader().read({"type": "ping"})] == [StreamPiece(Delta(), None)]
 
 
 def test_later_figures_of_anthropic_count_everything_again() -> None:
@@ -149,7 +151,7 @@ def test_a_cost_that_the_provider_names_is_kept() -> None:
 )
 def test_an_error_event_is_raised_with_what_it_says(wire: WireFormat, event: Json, message: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        [*FORMATS[wire].reader().read(event)]
+        [*format_of(wire).reader().read(event)]
     assert caught.value.body["message"] == message
 
 
@@ -173,5 +175,5 @@ def test_an_error_event_is_raised_with_what_it_says(wire: WireFormat, event: Jso
     ],
 )
 def test_an_event_that_says_nothing_adds_nothing(event: Json) -> None:
-    for form in FORMATS.values():
+    for form in map(format_of, get_args(WireFormat)):
         assert all(piece == StreamPiece(Delta(), None) for piece in form.reader().read(event))

@@ -343,6 +343,25 @@ def test_without_a_container_every_command_runs_alone(box: Toolbox) -> None:
     assert tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE
 
 
+@pytest.mark.parametrize(
+    ("arguments", "leaves"),
+    [
+        ({"command": "cat a.txt | head -3"}, True),
+        ({"command": "cat a.txt > b.txt"}, False),
+        ({"command": "python3 -c 'print(1)'"}, False),
+        ({"command": "cat a.txt", "run_in_background": True}, False),
+        ({"command": "cat a.txt", "network": True}, False),
+    ],
+)
+def test_without_a_container_a_command_that_only_reads_is_asked_about_and_needs_no_checkpoint(
+    box: Toolbox, arguments: dict[str, object], leaves: bool
+) -> None:
+    tool = Bash(box.outputs, box.reads, always_ask="it runs on this machine")
+    key = tool.approval_key(parse_arguments(tool, json.dumps(arguments)))
+    assert (key.leaves_files, key.reads_only) == (leaves, False)
+    assert key.sensitive
+
+
 NO_MODULE = b"Traceback\nModuleNotFoundError: No module named 'requests.api'\n"
 
 

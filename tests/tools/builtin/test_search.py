@@ -266,7 +266,7 @@ async def test_without_ripgrep_the_error_says_what_to_do(box: Toolbox) -> None:
 
 
 def test_an_rg_of_the_workspace_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep.sysconfig, "get_path", lambda _: str(tmp_path / "none"))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "none"))
     inside, outside = put(tmp_path, "repo/bin/rg", "#!/bin/sh\n"), put(tmp_path, "system/rg", "#!/bin/sh\n")
     for program in (inside, outside):
         program.chmod(0o755)

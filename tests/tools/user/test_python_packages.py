@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.bootstrap.tools import may_bring
 from codeagent.tools.folders import Loaded
 from codeagent.tools.user.python import entry_point_tools
 from tests.fakes import FakeOutputs
@@ -131,3 +132,16 @@ def test_a_name_that_a_package_brings_twice_is_a_problem(installed: Path) -> Non
 
 def test_without_packages_there_is_nothing() -> None:
     assert entry_point_tools(FakeOutputs(), []) == Loaded()
+
+
+def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_path: Path) -> None:
+    plain, ours, zipped = tmp_path / "plain", tmp_path / "ours", tmp_path / "packages.zip"
+    for site, text in ((plain, "[console_scripts]\nx = y:z\n"), (ours, "[codeagent.tools]\nx = y:z\n")):
+        info = site / "some-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "entry_points.txt").write_text(text)
+    zipped.write_bytes(b"")
+    groups = ("codeagent.tools", "codeagent.sources")
+    assert not may_bring(groups, [str(plain), str(tmp_path / "gone")])
+    assert may_bring(groups, [str(plain), str(ours)])
+    assert may_bring(groups, [str(zipped)])

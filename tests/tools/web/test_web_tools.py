@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
-from pydantic import ValidationError
 
+from codeagent.config.checking import WrongValue, checked
 from codeagent.config.settings import WebSettings
 from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
@@ -315,13 +315,13 @@ def test_a_search_is_offered_only_with_a_provider() -> None:
 
 def test_the_settings_name_the_providers_and_check_hosts_and_addresses() -> None:
     for name in PROVIDERS:
-        assert WebSettings.model_validate({"search": name, "search_url": "https://s.example"}).search == name
+        assert checked(WebSettings, {"search": name, "search_url": "https://s.example"}).search == name
     for wrong in ({"search": "altavista"}, {"search": "searxng"}, {"private_hosts": ["http://x"]}):
-        with pytest.raises(ValidationError):
-            WebSettings.model_validate(wrong)
-    WebSettings.model_validate({"private_hosts": ["localhost:8000", "10.0.0.7", "*.corp.example"]})
-    with pytest.raises(ValidationError):
-        WebSettings.model_validate({"secrets": {"TOKEN": ["not a host"]}})
+        with pytest.raises(WrongValue):
+            checked(WebSettings, wrong)
+    checked(WebSettings, {"private_hosts": ["localhost:8000", "10.0.0.7", "*.corp.example"]})
+    with pytest.raises(WrongValue):
+        checked(WebSettings, {"secrets": {"TOKEN": ["not a host"]}})
 
 
 @pytest.mark.parametrize(

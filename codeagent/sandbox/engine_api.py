@@ -1,0 +1,204 @@
+"""The requests that a session makes to the engine, over its socket; docker-py, with the rest, would cost 16 MB.
+
+The methods have docker-py's names and return what it returns, so that either can stand in one place.
+"""
+
+import http.client
+import json
+import select
+import socket
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from codeagent.core.errors import EngineError
+
+_MOST_IDLE = 32
+_LONGEST_HEAD = 64 * 1024
+
+
+class EngineApi:
+    """Makes requests, in any number of threads; connections are kept for the next ones.
+
+    Raises EngineError for what the engine refuses, OSError and http.client.HTTPException if it does not answer.
+    """
+
+    def __init__(self, socket_path: str, seconds: float) -> None:
+        """`seconds`: how long the engine may be silent."""
+        self._path, self._seconds = socket_path, seconds
+        self._idle: deque[http.client.HTTPConnection] = deque()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def version(self) -> Any:
+        return self._ask("GET", "/version")
+
+    def containers(self, *, all: bool = False, filters: Mapping[str, str] | None = None) -> Any:  # noqa: A002  # its name
+        return self._ask("GET", "/containers/json", {"all": int(all)} | _filters(filters or {}))
+
+    def inspect_container(self, container: str) -> Any:
+        return self._ask("GET", f"/containers/{_quoted(container)}/json")
+
+    def create_container_from_config(self, config: Mapping[str, Any]) -> Any:
+        return self._ask("POST", "/containers/create", body=config)
+
+    def start(self, container: str) -> None:
+        self._ask("POST", f"/containers/{_quoted(container)}/start")
+
+    def pause(self, container: str) -> None:
+        self._ask("POST", f"/containers/{_quoted(container)}/pause")
+
+    def unpause(self, container: str) -> None:
+        self._ask("POST", f"/containers/{_quoted(container)}/unpause")
+
+    def top(self, container: str, arguments: str) -> Any:
+        return self._ask("GET", f"/containers/{_quoted(container)}/top", {"ps_args": arguments})
+
+    def wait(self, container: str, timeout: float | None = None, condition: str = "not-running") -> Any:
+        seconds = self._seconds if timeout is None else timeout
+        return self._ask("POST", f"/containers/{_quoted(container)}/wait", {"condition": condition}, seconds=seconds)
+
+    def remove_container(self, container: str, *, force: bool = False, v: bool = False) -> None:
+        self._ask("DELETE", f"/containers/{_quoted(container)}", {"force": int(force), "v": int(v)})
+
+    def attach_socket(self, container: str, params: Mapping[str, int]) -> socket.socket:
+        """Return the connection to a container's streams, whose closing is seen by the container."""
+        request = f"POST /containers/{_quoted(container)}/attach?{urlencode(params)} HTTP/1.1\r\nHost: engine\r\n"
+        made = self._connected(self._seconds)
+        try:
+            made.sendall(f"{request}Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode())
+            head = b""
+            while b"\r\n\r\n" not in head:
+                piece = made.recv(1)  # what follows is the container's
+                if not piece or len(head) > _LONGEST_HEAD:
+                    raise ConnectionResetError("the engine closed the connection without an answer")
+                head += piece
+            status = int(head.split(None, 2)[1])
+            if status not in (101, 200):
+                raise EngineError(reason(made.recv(_LONGEST_HEAD)), status)
+        except BaseException:
+            made.close()
+            raise
+        made.settimeout(None)
+        return made
+
+    def exec_create(
+        self,
+        container: str,
+        command: list[str],
+        *,
+        stdin: bool = False,
+        tty: bool = False,
+        user: str = "",
+        workdir: str | None = None,
+        environment: list[str] | None = None,
+    ) -> Any:
+        body = {
+            "AttachStdin": stdin,
+            "AttachStdout": True,
+            "AttachStderr": True,
+            "Tty": tty,
+            "Cmd": command,
+            "User": user,
+            "Env": environment or [],
+            "WorkingDir": workdir or "",
+        }
+        return self._ask("POST", f"/containers/{_quoted(container)}/exec", body=body)
+
+    def exec_inspect(self, exec_id: str) -> Any:
+        return self._ask("GET", f"/exec/{_quoted(exec_id)}/json")
+
+    def exec_resize(self, exec_id: str, height: int, width: int) -> None:
+        self._ask("POST", f"/exec/{_quoted(exec_id)}/resize", {"h": height, "w": width})
+
+    def inspect_image(self, image: str) -> Any:
+        return self._ask("GET", f"/images/{_quoted(image)}/json")
+
+    def images(self, *, name: str) -> Any:
+        return self._ask("GET", "/images/json", _filters({"reference": name}))
+
+    def tag(self, image: str, repository: str, tag: str = "") -> None:
+        self._ask("POST", f"/images/{_quoted(image)}/tag", {"repo": repository, "tag": tag, "force": 1})
+
+    def remove_image(self, image: str, *, force: bool = False) -> None:
+        self._ask("DELETE", f"/images/{_quoted(image)}", {"force": int(force)})
+
+    def volumes(self, *, filters: Mapping[str, str]) -> Any:
+        return self._ask("GET", "/volumes", _filters(filters))
+
+    def remove_volume(self, name: str) -> None:
+        self._ask("DELETE", f"/volumes/{_quoted(name)}")
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """Return the decoded answer; None if it is empty."""
+        whole = f"{path}?{urlencode(query)}" if query else path
+        sent, headers = None, {}
+        if body is not None:
+            sent, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        connection = self._connection(self._seconds if seconds is None else seconds)
+        try:
+            connection.request(method, whole, sent, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        if response.will_close or len(self._idle) >= _MOST_IDLE:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        if response.status >= 400:
+            raise EngineError(reason(answer), response.status)
+        return json.loads(answer) if answer.strip() else None
+
+    def _connection(self, seconds: float) -> http.client.HTTPConnection:
+        """Return a connection that is open: one that was kept, or a new one."""
+        while self._idle:
+            try:
+                kept = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
+                kept.sock.settimeout(seconds)
+                return kept
+            kept.close()  # readable while nothing was asked: the engine closed it
+        made = http.client.HTTPConnection("engine")
+        made.sock = self._connected(seconds)
+        return made
+
+    def _connected(self, seconds: float) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.settimeout(seconds)
+            made.connect(self._path)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="/:@")
+
+
+def _filters(wanted: Mapping[str, str]) -> dict[str, str]:
+    return {"filters": json.dumps({key: [value] for key, value in wanted.items()})} if wanted else {}
+
+
+def reason(answer: bytes) -> str:
+    """Return the engine's own words."""
+    try:
+        said = str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        said = answer.decode("utf-8", "replace")[:200].strip() or "the engine refused without a reason"
+    return said.replace("\n", " ").strip()
