@@ -88,7 +88,7 @@ def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
             _name_fault(value, parts)
             raise
         for name, default in unsaid.items():
-            if out[name] == default:
+            if getattr(value, name) == default:
                 del out[name]
         return form.applied(out)
 

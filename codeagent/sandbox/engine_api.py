@@ -168,7 +168,7 @@ class EngineApi:
                 kept = self._idle.pop()
             except IndexError:  # another thread took the last one
                 break
-            if kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
+            if kept.sock is not None and not _has_something(kept.sock):
                 kept.sock.settimeout(seconds)
                 return kept
             kept.close()  # readable while nothing was asked: the engine closed it
@@ -185,6 +185,13 @@ class EngineApi:
             made.close()
             raise
         return made
+
+
+def _has_something(connection: socket.socket) -> bool:
+    """Whether there is something to read, or its end."""
+    poll = select.poll()  # `select` knows only the first thousand descriptors
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _quoted(name: str) -> str:
