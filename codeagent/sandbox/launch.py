@@ -61,6 +61,7 @@ def launch(
     `why_root`: see `choose_user`.
     """
     root, engine = resources.opened()
+    podman = probe_socket(engine.socket_path)  # before anything is asked that a hanging engine would not answer
     try:
         if stale is not None:
             engine.remove(stale)
@@ -70,7 +71,7 @@ def launch(
     try:
         _reap_strays(engine)
         with choose_user(root, why_root) as work:
-            return _start(spec, resources, instance, work, on_progress)
+            return _start(spec, resources, instance, work, on_progress, podman=podman)
     except EngineError as refusal:
         if work.user.mapped:
             why_root = f"the engine refuses mounts with mapped ids: {refusal}"
@@ -86,10 +87,11 @@ def _start(
     instance: str,
     work: WorkUserChoice,
     on_progress: Callable[[str], None],
+    *,
+    podman: bool,
 ) -> Container:
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
-    podman = probe_socket(engine.socket_path)
     image = choose_image(engine, spec, on_progress)
     protected = _mountable(root.protected())
     hidden = resources.secrets()

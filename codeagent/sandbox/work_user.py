@@ -126,7 +126,9 @@ def _asked(mapping: subprocess.Popen[bytes], words: list[str]) -> str:
     assert mapping.stdin is not None and mapping.stdout is not None
     try:
         mapping.stdin.write(b"".join(os.fsencode(word) + b"\0" for word in words) + b"\n")
-        answered, _, _ = select.select([mapping.stdout], [], [], _SECONDS)
+        answers = select.poll()  # `select` knows only the first thousand descriptors
+        answers.register(mapping.stdout, select.POLLIN)
+        answered = answers.poll(_SECONDS * 1000)
         answer = mapping.stdout.readline().decode("utf-8", "replace").strip() if answered else ""
     except OSError as error:
         return error.strerror or str(error)

@@ -258,14 +258,16 @@ class ToolCatalog(ToolRegistry):
         There is none for an entry that may be a tool of a source that has not listed its tools or, if it has to be
         `certain`, of a file that is not in use.
         """
-        lists = {"the list of allowed tools": self._allow, "require_info": AllowList((to_read,) if to_read else ())}
-        if not any(lists.values()):
+        if not self._allow and not to_read:
             return ()
-        from codeagent.tools.misnamed import unknown_entries  # few conversations have such a list
+        from codeagent.tools.misnamed import MCP, unknown_entries  # few conversations have such a list
 
         def may_come(entry: str) -> bool:
             return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
 
+        # A setting of the user's holds in every project, each with other servers.
+        here = tuple(name for name in to_read if not name.startswith(MCP))
+        lists = {"the list of allowed tools": self._allow, "require_info": AllowList((here,))}
         names = self._listable()
         return tuple(
             line for where, listed in lists.items() for line in unknown_entries(where, listed, names, may_come)

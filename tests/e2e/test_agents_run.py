@@ -161,7 +161,7 @@ def test_a_time_limit_of_an_agent_ends_what_it_runs(product: Product) -> None:
     describe(product, "maker", script, "limits: {max_seconds: 1}")
     product.run(product.script(calls(agent("maker")), say("ok")), "--yes")
     assert own(product.log())[0]["error"] == {"kind": "timeout", "message": "The agent maker was not done within 1 s"}
-    assert not [line for line in running() if b"3141" in line]
+    assert not [line for line in running() if b"sleep" in line and b"3141" in line]
 
 
 def test_a_stop_reaches_the_commands_of_every_child(product: Product) -> None:
@@ -177,7 +177,7 @@ def test_a_stop_reaches_the_commands_of_every_child(product: Product) -> None:
     process.terminate()
     process.communicate(timeout=60)
     assert [result["error"]["kind"] for result in own(product.log())] == ["cancelled", "cancelled"]
-    assert not [line for line in running() if b"2718" in line]
+    assert not [line for line in running() if b"sleep" in line and b"2718" in line]
 
 
 def test_what_a_child_changes_is_between_the_checkpoints_of_its_parents_batch(product: Product) -> None:
@@ -261,8 +261,8 @@ def test_children_work_in_the_container_of_their_parent_and_a_stop_leaves_nothin
         return bool(of(child_log(product, number), "tool.started"))
 
     def mounted() -> bool:
-        listed = product.call_in(product.home, "docker", "ps", "-a", "--no-trunc", "--format", "{{.Mounts}}")
-        return str(product.workspace) in listed.out
+        label = f"label=codeagent.workspace={product.workspace}"
+        return bool(product.call_in(product.home, "docker", "ps", "-a", "-q", "--filter", label).out)
 
     product.wait_for(lambda events: started(1) and started(2) and (product.workspace / "made").exists())
     assert mounted()
@@ -270,7 +270,7 @@ def test_children_work_in_the_container_of_their_parent_and_a_stop_leaves_nothin
     process.communicate(timeout=60)
     assert [result["error"]["kind"] for result in own(product.log())] == ["cancelled", "cancelled"]
     assert [result["sandbox"] for number in (1, 2) for result in results(child_log(product, number))] == ["docker"] * 2
-    assert [line for line in running() if b"1618" in line] == []
+    assert b"sleep\0001618\0" not in running()
     deadline = time.monotonic() + 30
     while mounted():
         assert time.monotonic() < deadline, "the engine still has the container"

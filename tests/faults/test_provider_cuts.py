@@ -80,6 +80,7 @@ class Recorded:
         self._after = after
         self.status, self.headers = 200, {"content-type": "text/event-stream"}
         self._responses, self._size = list(responses), size
+        self.on_new_connection = False
         self._pieces: list[bytes] = []
         self._breaks = False
 
