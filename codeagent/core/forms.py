@@ -1,4 +1,4 @@
-"""What the fields of a form take, in words and as values, and what is wrong with a text."""
+"""What the fields of a form accept, in words and as values, and what is wrong with a text that they do not."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _KINDS = {"text": "", "integer": "a whole number", "number": "a number"}
 
 
 def takes(field: FormField) -> str:
-    """Return what may be written, as in `required, a whole number, at least 1`; empty if any text or none may."""
+    """Say what may be written, as in `required, a whole number, at least 1`; empty if there is no condition."""
     known = ((words, getattr(field, name)) for name, words, _ in _BOUNDS)
     bounds = (f"{words} {bound:g}{_unit(field)}" for words, bound in known if bound is not None)
     kind = "separated by commas" if field.several else _KINDS[field.kind]
@@ -44,8 +44,10 @@ def read(field: FormField, text: str) -> str | int | float | list[str]:
 
 
 def problem_of(field: FormField, text: str) -> str:
-    """Say why the field does not take the text, as a phrase; empty if it does. A field that is not required may be
-    empty."""
+    """Say why the field does not take the text, as a phrase; empty if it does.
+
+    A field that is not required may be empty.
+    """
     if not text:
         return "it is required" if field.required else ""
     try:
@@ -74,8 +76,9 @@ def _check_bounds(field: FormField, size: float) -> None:
 def _number(field: FormField, text: str) -> int | float:
     try:
         number = int(text) if field.kind == "integer" else float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        finite = math.isfinite(number)
+    except (ValueError, OverflowError):  # OverflowError: an integer of some hundred digits
+        finite = False
+    if not finite:
         raise ValueError(f"it takes {_KINDS[field.kind]}")
     return number

@@ -18,6 +18,7 @@ TAGS = FormField(name="n", label="N", options=("a", "b", "c"), several=True, at_
         (COUNT, "0", "it takes at least 1"),
         (COUNT, "11", "it takes at most 10"),
         (COUNT, "1.5", "it takes a whole number"),
+        (COUNT, "1" * 400, "it takes a whole number"),
         (COUNT, "", ""),
         (SHARE, "0.4", ""),
         (SHARE, "0", "it takes more than 0"),
