@@ -329,6 +329,7 @@ class Loop:
     ) -> None:
         if answer.stop == "length":
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
+            self.meter.calls += len(early.ids)
             settled |= await early.results()
             settled |= {
                 call.id: self._executor.refuse(call, cut_off) for call in answer.calls if call.id not in settled
