@@ -62,7 +62,7 @@ class ToolEnvironment:
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     recalls: bool = True
-    """Whether the conversation is what makes the calls; otherwise nothing is known of what their caller still has."""
+    """Whether the conversation makes the calls; otherwise it is unknown which results their caller still has."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
     """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
     todo: Todo = field(default_factory=Todo)
@@ -265,7 +265,7 @@ class Denials:
 
 
 def _denied(result: ToolResult) -> bool:
-    """Whether a call was denied, or could not run anywhere: this one, or one of the agent that it started."""
+    """Whether the call, or a call of the agent that it started, was denied or had no place to run."""
     if result.error is not None:
         return result.error.kind in _NOT_HAD
     return result.child_session is not None and result.details.get("denied") is True

@@ -401,7 +401,7 @@ async def test_a_server_that_was_started_again_with_another_window_is_taken_as_i
         await server.stop()
         await to_the_end(runtime, "hi")
         (changed,) = [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
-        assert changed.text == "openai/small has a window of 131,072 tokens now"
+        assert changed.text == "openai/small now has a window of 131,072 tokens"
         assert runtime.agent.model.context_window == 131_072
         assert not [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
         await runtime.close()

@@ -175,7 +175,10 @@ class Compaction:
         return window is not None and size >= window * _NEAR
 
     def overflowed(self, asking: Asking, counted: int | None) -> None:
-        """Take note that the provider refused the request, of so many tokens, as too long: the window is smaller."""
+        """Take note that the provider refused the request as too long: the window is smaller than that.
+
+        `counted`: how many tokens the provider says it has; None if it does not say.
+        """
         length, model = request_characters(asking.request), asking.model.name
         self._gauge.learn(length, Usage(input_tokens=counted or 0))
         self._refused[model] = min(length, self._refused.get(model, length))
