@@ -164,7 +164,7 @@ class ToolDependencies:
         if self.require_info is True:
             return tool.require_info or of_a_set
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.does_as))
+        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
