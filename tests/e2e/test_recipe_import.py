@@ -83,7 +83,8 @@ def test_a_part_without_counterpart_has_to_be_accepted(placed: Product) -> None:
     (placed.workspace / "flow.yaml").write_text(text.replace("on_success: done\n    on", "on_success: extra\n    on"))
     done = placed.call("recipes", "import", "flow.yaml", "--to", ".codeagent")
     assert done.code == 2 and files(placed) == {"flow.yaml"}
-    assert "a step of type step; only an agent's with a prompt has one" in done.err and "--partly accepts" in done.err
+    assert "a step of type step; only an agent's with a prompt has one" in done.err
+    assert "--partly writes it anyway" in done.err
     assert placed.call("recipes", "import", "flow.yaml", "--to", ".codeagent", "--partly").code == 0
     assert files(placed) == {"flow.yaml", ".codeagent/commands/review-chain.yaml"}
 
