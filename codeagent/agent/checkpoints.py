@@ -316,7 +316,8 @@ class SessionRewind:
         found = await store.changes(timeline.point(since).snapshot, present)
         if until is not None:
             return Changes(tuple(ChangedFile(change.path, change.change) for change in found), timeline.left_out)
-        edited, theirs = await self._edited(since, present), await self._theirs(since, present)
+        edited = await self._edited(since, present)
+        theirs = await self._theirs(since, present)
         files = tuple(
             ChangedFile(change.path, change.change, change.path in edited and change.path not in theirs.merged)
             for change in found
@@ -363,7 +364,8 @@ class SessionRewind:
 
     async def _go_back(self, act: Restore, present: str) -> tuple[FileChange, ...]:
         """Restore files, except for what other sessions changed. Raises CheckpointError."""
-        target, paths = self.checkpoints.timeline.point(act.point).snapshot, act.paths
+        target = self.checkpoints.timeline.point(act.point).snapshot
+        paths = act.paths
         theirs = await self._theirs(act.point, present)
         if theirs.kept or theirs.refused:
             found = [change.path for change in await self._store.changes(target, present)]

@@ -44,7 +44,8 @@ class CallContexts:
         self._inbox = inbox
 
     def of(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        environment, acts_as = self._environment, prepared.acts_as
+        environment = self._environment
+        acts_as = prepared.acts_as
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,

@@ -190,7 +190,8 @@ class Executor:
             return False
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
-        access, verdict = self.access(call), self._judge(prepared)
+        access = self.access(call)
+        verdict = self._judge(prepared)
         reads = access.mode == "shared" and access.key != ""
         return reads and verdict.permission == "auto" and not verdict.later
 
@@ -370,7 +371,8 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(self._seconds)
+        context = self.contexts.of(prepared, token, permit)
+        limit = prepared.limit(self._seconds)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)

@@ -409,7 +409,8 @@ class SessionModel:
 
     def follow(self) -> None:
         """Use the window of the model's server if that was restarted with another one."""
-        window, before = self._runs.conversation.model.context_window, self._window
+        window = self._runs.conversation.model.context_window
+        before = self._window
         if window is None or window == before:
             return
         self._window = window

@@ -125,8 +125,9 @@ async def open_runtime(
 def _builder(
     files: "_Files", dependencies: ToolDependencies, rules: Sequence[Rule], window: int | None
 ) -> PromptBuilder:
-    look, outputs = dependencies.skills.look, dependencies.outputs.handles
-    builder = PromptBuilder(files.catalog, files.prompt, look, _written(rules), outputs)
+    builder = PromptBuilder(
+        files.catalog, files.prompt, dependencies.skills.look, _written(rules), dependencies.outputs.handles
+    )
     builder.fit(window)
     return builder
 

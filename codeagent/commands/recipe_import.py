@@ -25,7 +25,8 @@ _PROJECT = ".codeagent"
 
 def import_workflow(args: argparse.Namespace, place: Place) -> int:
     """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises ConfigError."""
-    shown, folder = str(args.file), posixpath.normpath(args.to or _PROJECT)
+    shown = str(args.file)
+    folder = posixpath.normpath(args.to or _PROJECT)
     if not leads_inside(folder):
         raise ConfigError("--to names a folder of the workspace, relative to it; nothing was written")
     content = read_named(place.workspace / args.file, shown, LARGEST_FILE)

@@ -26,7 +26,10 @@ def files(product: Product) -> set[str]:
 def test_every_command_that_is_given_a_workflow_names_the_import(placed: Product, command: tuple[str, ...]) -> None:
     done = placed.call(*command, "flow.yaml")
     assert done.code == 2
-    assert "flow.yaml:1: this is a workflow of AWF: codeagent recipes import flow.yaml makes a recipe and" in done.err
+    assert (
+        "flow.yaml:1: this is a workflow of AWF: codeagent recipes import flow.yaml converts it into a recipe"
+        in done.err
+    )
 
 
 def test_without_a_folder_it_is_shown_and_nothing_is_written(placed: Product) -> None:

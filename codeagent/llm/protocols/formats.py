@@ -221,7 +221,8 @@ def _named(name: str, marks: NamedMarks) -> TextProtocol:
     opened_result = marks.of("result", marks.opening)
     closed_result = marks.of("result", marks.closing)
     about = '@@argument=its text, on one line\n@@other:json=["as", "JSON"]\n'
-    head, closing = marks.head("the_tool"), marks.of("the_tool", marks.closing)
+    head = marks.head("the_tool")
+    closing = marks.of("the_tool", marks.closing)
     opened = f"{head}\n{about}"
     if marks.attributes:
         opened = f'{head} argument="its text" other:json="[&quot;as&quot;, &quot;JSON&quot;]">\n'

@@ -95,7 +95,8 @@ class NamedMarks:
 
     def render(self, call: ToolCall) -> str:
         """Write a call so that it is read back as it is."""
-        head, closing = self.head(call.name), self.of(call.name, self.closing)
+        head = self.head(call.name)
+        closing = self.of(call.name, self.closing)
         given = members(call.arguments) if call.arguments.strip() else {}
         if given is None:
             return f"{head}{'>' if self.attributes else ''}\n{call.arguments}\n{closing}"

@@ -25,7 +25,7 @@ _BOUNDS = {
         "exclusiveMaximum": "less_than",
     },
 }
-"""The keywords of JSON Schema that bound a field, and what the form calls them."""
+"""The JSON Schema keywords that bound a field of each kind, and what the form calls them."""
 _LONGEST_MESSAGE = 500
 _LONGEST_LABEL = 60
 _LONGEST_OPTION = 100

@@ -50,7 +50,8 @@ def convert(file: ToolFile, builtin: Collection[str], name: str | None = None) -
     found = documents(file.content)
     if len(found) != 1 or not is_workflow(found[0].value):
         raise Unreadable(1, "it is not a workflow of AWF, which has states, or steps with type, provider or options")
-    value, remarks = found[0].value, Remarks(found[0])
+    value = found[0].value
+    remarks = Remarks(found[0])
     used: set[str] = set()
     tool_maker = ToolMaker(builtin, remarks, used)
     tools = tool_maker.make_all(value.get("tools"))
