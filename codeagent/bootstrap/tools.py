@@ -105,17 +105,24 @@ def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
     """
     heads = [f"[{group}]".encode() for group in groups]
     for place in filter(may_exist, map(Path, path)):
-        if not place.is_dir():
+        try:
+            found = list(place.iterdir())
+        except PermissionError:  # importlib, too, finds nothing there
+            continue
+        except OSError:
             return True
-        for found in os.scandir(place):
-            if found.name.endswith((".dist-info", ".egg-info", ".egg")):
-                try:
-                    declared = Path(found.path, "entry_points.txt").read_bytes()
-                except OSError:
-                    declared = b"".join(heads) if found.name.endswith(".egg") else b""
-                if any(head in declared for head in heads):
-                    return True
+        packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
+        if any(_declares(package, heads) for package in packages):
+            return True
     return False
+
+
+def _declares(package: Path, heads: Sequence[bytes]) -> bool:
+    try:
+        declared = (package / "entry_points.txt").read_bytes()
+    except OSError:
+        return package.suffix == ".egg"  # it may be an archive
+    return any(head in declared for head in heads)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the fields of a form accept, in words and as values, and what is wrong with a text that they do not."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import ge, gt, le, lt
 
 from codeagent.core.display import FormField
@@ -27,7 +27,7 @@ def takes(field: FormField) -> str:
 def read(field: FormField, text: str) -> str | int | float | list[str]:
     """Return what the text means. Raises ValueError, with the reason, if the field does not take it."""
     if field.several:
-        words = [word.strip() for word in text.split(",") if word.strip()]
+        words = _separated(text, field.options)
         for word in words:
             _check_option(field, word)
         _check_bounds(field, len(words))
@@ -55,6 +55,24 @@ def problem_of(field: FormField, text: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _separated(text: str, options: Sequence[str]) -> list[str]:
+    """Return the texts between commas; a comma within an option does not separate."""
+    whole = {", ".join(_pieces(option)): option for option in options}
+    longest = max((len(_pieces(option)) for option in options), default=1)
+    found: list[str] = []
+    left = _pieces(text)
+    while left:
+        joined = {size: ", ".join(left[:size]) for size in range(min(longest, len(left)), 0, -1)}
+        size = next((size for size, words in joined.items() if words in whole), 1)
+        found.append(whole.get(joined[size], joined[size]))
+        left = left[size:]
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    return [piece.strip() for piece in text.split(",") if piece.strip()]
 
 
 def _unit(field: FormField) -> str:
