@@ -21,6 +21,7 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
+from codeagent.core.json_writing import to_json
 from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, ToolMessage, text_of
 from codeagent.core.notices import RunStopped
@@ -349,11 +350,15 @@ def checked(result: ToolResult) -> ToolResult:
     from pydantic import ValidationError  # no start has a result
 
     try:
-        return _CheckedResult(result=result, details=dict(result.details)).result
+        found = _CheckedResult(result=result, details=dict(result.details)).result
+        to_json(replace(found, content=()))  # else details too deep, or numbers too long, would only fail in the log
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise Failed(f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}") from None
+    except ValueError as error:
+        raise Failed(f"the tool returned a result that cannot be used: {error}") from None
+    return found
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:

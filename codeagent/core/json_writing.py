@@ -32,8 +32,8 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
         plain = to_plain(value)
         text = _encoded(plain, indent)
         if text.count("{") + text.count("[") > _DEEPEST and _depth(plain) > _DEEPEST:
-            raise ValueError(f"{type(value).__name__} cannot be written: more than {_DEEPEST} levels deep")
-    except (TypeError, RecursionError) as error:
+            raise ValueError(f"more than {_DEEPEST} levels deep")
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{type(value).__name__} cannot be written: {error}") from error
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
