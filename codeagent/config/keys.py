@@ -21,6 +21,7 @@ _KEY = lazy_regex(r"[!-~]{8,4096}")
 _UNREADABLE = lazy_regex("[^A-Z0-9]+")
 _OF_SERVER = "SERVER_"
 """The prefix of the names under which keys of the user's own servers are kept."""
+_USUAL_PORTS = {"http": 80, "https": 443}
 _UNUSED = "its keys are not used: repair or remove it"
 _READ_SECONDS = 2.0
 _WRITE_SECONDS = 20.0
@@ -40,7 +41,7 @@ def server_variable(address: str) -> str:
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
-        origin = f"{parts.scheme}://{parts.hostname}:{parts.port}"
+        origin = f"{parts.scheme}://{parts.hostname}:{parts.port or _USUAL_PORTS.get(parts.scheme)}"
     except ValueError:  # not an address; that is reported once it is used
         host = ""
         origin = address

@@ -118,7 +118,7 @@ class ReadTracker:
     def shown_by(self, path: str, data: bytes, page: Lines) -> tuple[str, ...]:
         """Return the latest calls that may have shown the model these lines of this content, the newest first.
 
-        Empty if it has seen other content of the file since. Their results may not be in its context any more.
+        Empty if it has seen other content of the file since. Their results may have left its context.
         """
         with self._changing:
             sha256, shown = self._shown.get(path, ("", []))
