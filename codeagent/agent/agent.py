@@ -231,7 +231,7 @@ class Agent:
             tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     def tell_sets(self, names: Sequence[str]) -> None:
-        """Log that the user began with these toolsets on, so that they are on again in a session that is resumed."""
+        """Log that the user began with these toolsets on, so that a resumed session has them on again."""
         for name in names:
             self._emitter.emit(ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True))
 

@@ -24,7 +24,7 @@ from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
 T = TypeVar("T")
 GRACE = 0.05
-"""Seconds from the end of a call's block to its start: if the answer ends by then, its calls run in the usual order."""
+"""Seconds from the end of a call's block to its start; if the answer ends before that, its calls run as usual."""
 BROKE_OFF = "the answer broke off before it was complete"
 
 
@@ -100,8 +100,8 @@ class _Begun:
 class EarlyCalls:
     """The calls of one answer that begin while it is still coming.
 
-    They are its first calls, without a gap: none overtakes a change that was asked for before it. If the answer is
-    discarded, each is stopped and has its one result, which the model never sees.
+    They are its first calls, without a gap, so none overtakes a change that was asked for before it. If the answer is
+    discarded, each of them is stopped and gets its one result, which the model never sees.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class EarlyCalls:
         discarded: Callable[[Collection[ToolResult]], None],
         token: CancelToken,
     ) -> None:
-        """`may_begin(call, number)`: whether a call may begin after `number` others of its answer.
+        """`may_begin(call, number)` tells whether a call may begin after `number` others of its answer.
 
         `discarded` gets the results of calls that ran for an answer that was discarded.
         """
@@ -120,7 +120,7 @@ class EarlyCalls:
         self._discarded = discarded
         self._token = token
         self._open = True
-        """Whether a call that closes now may still be among them."""
+        """Whether a call whose block closes may still begin early."""
         self._waiting: deque[tuple[ToolCall, asyncio.TimerHandle]] = deque()
         self._begun: dict[str, _Begun] = {}
 
@@ -129,39 +129,39 @@ class EarlyCalls:
         return self._begun.keys()
 
     def offer(self, call: ToolCall, *, certain: bool) -> None:
-        """Take note of a call whose block has closed; `certain`: nothing that follows can take it back."""
+        """Take a call whose block has closed; `certain`: nothing that follows in the answer can take it back."""
         self._open = self._open and certain
         if self._open:
             timer = asyncio.get_running_loop().call_later(GRACE, self._begin_next)
             self._waiting.append((call, timer))
 
     def close(self) -> None:
-        """From now on no call begins here: the answer is complete, or one of its calls has to wait for its turn."""
+        """Begin no more calls: the answer is complete, or one of its calls has to wait for its turn."""
         self._open = False
         while self._waiting:
             _, timer = self._waiting.popleft()
             timer.cancel()
 
     async def result(self, call_id: str) -> ToolResult | None:
-        """Wait for the call's result; None if it has not begun. A caller that is cancelled leaves it running."""
+        """Wait for the call's result; None if it did not begin early. A caller that is cancelled leaves it running."""
         begun = self._begun.get(call_id)
         return None if begun is None else await asyncio.shield(begun.work)
 
     async def results(self) -> dict[str, ToolResult]:
-        """Wait for the results of all that have begun, by call id."""
+        """Wait for all calls that have begun; return their results by call id."""
         return await _ended(self._begun)
 
     async def stop(self, reason: str) -> dict[str, ToolResult]:
-        """Stop what still runs; return the results of all that have begun, by call id."""
+        """Stop the calls that are still running; return the results of all that have begun, by call id."""
         self.close()
         for begun in self._begun.values():
             begun.token.cancel(reason)
         return await _ended(self._begun)
 
     async def discard(self, call_ids: Iterable[str]) -> Collection[str]:
-        """Stop those of the calls that have begun and return their ids: their answer, or its attempt, is void.
+        """Stop those of the calls that have begun, because their answer is void; return their ids.
 
-        The next attempt may begin calls again.
+        The next attempt at an answer may begin calls again.
         """
         self.close()
         void = {call_id: self._begun[call_id] for call_id in call_ids if call_id in self._begun}
@@ -200,7 +200,7 @@ class PlannedBatch:
     def __init__(
         self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter, begun: Collection[str]
     ) -> None:
-        """`begun`: the ids of the calls that have begun already."""
+        """`begun`: the ids of the calls that have already begun."""
         self._number = number
         self._begun = begun
         self._calls = {call.id: call for call in calls}
@@ -228,7 +228,7 @@ class PlannedBatch:
 
     @property
     def runs_commands(self) -> bool:
-        """Whether a call may change files in another way than through the workspace."""
+        """Whether a call may change files other than through the workspace."""
         return not all(map(self._executor.only_writes_files, self.left))
 
     def tell(self) -> None:

@@ -21,6 +21,7 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
+from codeagent.core.json_writing import to_json
 from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, ToolMessage, text_of
 from codeagent.core.notices import RunStopped
@@ -62,7 +63,7 @@ class ToolEnvironment:
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     recalls: bool = True
-    """Whether the conversation is what makes the calls; otherwise nothing is known of what their caller still has."""
+    """Whether the conversation makes the calls; otherwise it is unknown which results their caller still has."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
     """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
     todo: Todo = field(default_factory=Todo)
@@ -265,7 +266,7 @@ class Denials:
 
 
 def _denied(result: ToolResult) -> bool:
-    """Whether a call was denied, or could not run anywhere: this one, or one of the agent that it started."""
+    """Whether the call, or a call of the agent that it started, was denied or had no place to run."""
     if result.error is not None:
         return result.error.kind in _NOT_HAD
     return result.child_session is not None and result.details.get("denied") is True
@@ -349,11 +350,15 @@ def checked(result: ToolResult) -> ToolResult:
     from pydantic import ValidationError  # no start has a result
 
     try:
-        return _CheckedResult(result=result, details=dict(result.details)).result
+        found = _CheckedResult(result=result, details=dict(result.details)).result
+        to_json(replace(found, content=()))  # else details too deep, or numbers too long, would only fail in the log
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise Failed(f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}") from None
+    except ValueError as error:
+        raise Failed(f"the tool returned a result that cannot be used: {error}") from None
+    return found
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:

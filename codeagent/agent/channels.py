@@ -37,7 +37,7 @@ MOST_PER_MINUTE = 20
 MOST_WAKES = 20
 """How many messages in a row may wake an agent before the user types something; further ones wait until then."""
 MOST_CHANNELS = 20
-"""The most channels that agents may add to those that were there."""
+"""The most channels that agents may add."""
 _MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
 _MINUTE = 60.0
 _SHOWN = 200
@@ -76,9 +76,9 @@ class Hub:
         return self._channels
 
     def create(self, channel: str, kind: ChannelKind) -> None:
-        """Raises InvalidArgs, Failed."""
+        """Add a channel that nobody watches yet. Raises InvalidArgs, Failed."""
         if NAME.fullmatch(channel) is None or channel in self._names:
-            raise InvalidArgs(f"{one_line(channel, 64)!r} is not a name that is free; no channel was added")
+            raise InvalidArgs(f"{one_line(channel, 64)!r} is taken or not a valid name; no channel was added")
         if self._added >= MOST_CHANNELS:
             raise Failed(f"{MOST_CHANNELS} channels were added, which is the limit; no channel was added")
         self._added += 1
@@ -150,10 +150,10 @@ class Hub:
 
 
 class ToolChannels:
-    """What the tools of one agent do with its channels (the OwnChannels of `core.channels`)."""
+    """The channels of one agent, for its tools (the OwnChannels of `core.channels`)."""
 
     def __init__(self, inbox: "Inbox", objection: Callable[[str], str]) -> None:
-        """`objection`: why the agent must not send to that name; empty if it may."""
+        """`objection` returns why the agent must not send to a name; empty if it may."""
         self._inbox = inbox
         self._objection = objection
         self._loop = asyncio.get_running_loop()
@@ -181,7 +181,7 @@ class ToolChannels:
         return self._inbox.hub.send(self._inbox.name, given.to, given.body, given.reply_to)
 
     def _there(self, do: Callable[[], T]) -> T:
-        """Do it in the thread of the agents, which knows nothing of others. Raises what it raises, and Failed."""
+        """Do it in the agents' thread, as the hub is not thread-safe. Raises whatever `do` raises, and Failed."""
         if threading.get_ident() == self._thread:
             return do()
         done: Future[T] = Future()
@@ -195,7 +195,7 @@ class ToolChannels:
         try:
             self._loop.call_soon_threadsafe(work)
         except RuntimeError:
-            raise Failed("the session has ended; nothing was sent") from None
+            raise Failed("the session has ended; nothing was done") from None
         return done.result()
 
 
@@ -215,7 +215,7 @@ class Inbox:
         self._notes: list[UserMessage] = []
         self._received: deque[Received] = deque(maxlen=MOST_WAITING)
         self._came = asyncio.Event()
-        """Set, and replaced, when a message comes: for all that wait then."""
+        """Set, and replaced, when a message comes: it wakes everybody who is waiting at that moment."""
         self._wakes = 0
 
     def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
@@ -236,9 +236,9 @@ class Inbox:
         return ToolChannels(self, objection)
 
     def received(self, after: str) -> Sequence[Received]:
-        """Return the latest messages after the one of this id; empty for all. Raises InvalidArgs."""
+        """Return the latest messages after the one with this id; all of them if it is empty. Raises InvalidArgs."""
         if after and _MESSAGE_ID.fullmatch(after) is None:
-            raise InvalidArgs(f"{one_line(after, 40)!r} is not the id of a message, as m3 is")
+            raise InvalidArgs(f"{one_line(after, 40)!r} is not the id of a message, such as m3")
         number = int(after[1:] or 0)
         return tuple(one for one in self._received if int(one.id[1:]) > number)
 

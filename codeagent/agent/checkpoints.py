@@ -36,11 +36,11 @@ from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
 _MOST_REFUSED = 20
-_ONLY_OTHERS = "only another codeagent changed files since; /undo 2 takes back the batch before, too"
+_ONLY_OTHERS = "only another codeagent has changed files since; /undo 2 also takes back the batch before"
 _PATIENCE = 2.0
-"""Seconds that the first snapshot takes before the user is told of it."""
-_PATIENT = 3.0
-"""How much longer it takes until they are told again."""
+"""Seconds that the first snapshot may take before the user is told about it."""
+_PATIENCE_GROWS = 3.0
+"""The factor by which the wait grows until the user is told again."""
 _NO_STORE = "no checkpoints are kept here; nothing was changed"
 
 
@@ -128,7 +128,7 @@ class Checkpointing:
     def begin(self, at_work: Callable[[], bool]) -> None:
         """Repair what a crash interrupted and take the first snapshot, the slowest one, while nobody waits for it.
 
-        `at_work` tells whether something that the agent started may change files between its batches.
+        `at_work` tells whether something that the agent started may be changing files between batches.
         """
         self._at_work = at_work
         if self.store is not None:
@@ -141,8 +141,9 @@ class Checkpointing:
             self._after_pending(lambda: self._take("prompt", label, None))
 
     async def before_batch(self, batch: int, targets: str, *, commands: bool = True) -> None:
-        """Take a snapshot; returns once it is complete. `commands`: whether the batch changes files in any other way
-        than through the workspace, which records what it writes.
+        """Take a snapshot; returns once it is complete.
+
+        `commands`: whether the batch may change files other than through the workspace, which records what it writes.
         """
         if self.store is None:
             return
@@ -206,14 +207,15 @@ class Checkpointing:
             self._report(error)
 
     async def _told_if_slow(self, store: Checkpoints) -> Snapshot:
-        """Take a snapshot; while it takes long, tell the user now and then how far it is. Raises CheckpointError."""
-        taking, pause = asyncio.ensure_future(store.take()), self.patience
+        """Take a snapshot; if that takes long, tell the user now and then how far it is. Raises CheckpointError."""
+        taking = asyncio.ensure_future(store.take())
+        pause = self.patience
         try:
             while not (await asyncio.wait({taking}, timeout=pause))[0]:
-                pause *= _PATIENT
+                pause *= _PATIENCE_GROWS
                 text = (
                     f"taking the first snapshot of this folder, {store.scanned:,} files so far: "
-                    "edits and commands wait for it, reading does not"
+                    "edits and commands wait for it, reads do not"
                 )
                 self._emitter.emit(Notice(code="checkpoint.first", text=text))
             return taking.result()
@@ -314,7 +316,8 @@ class SessionRewind:
         found = await store.changes(timeline.point(since).snapshot, present)
         if until is not None:
             return Changes(tuple(ChangedFile(change.path, change.change) for change in found), timeline.left_out)
-        edited, theirs = await self._edited(since, present), await self._theirs(since, present)
+        edited = await self._edited(since, present)
+        theirs = await self._theirs(since, present)
         files = tuple(
             ChangedFile(change.path, change.change, change.path in edited and change.path not in theirs.merged)
             for change in found
@@ -360,8 +363,9 @@ class SessionRewind:
         self.restored = tuple(ChangedFile(change.path, change.change) for change in changed)
 
     async def _go_back(self, act: Restore, present: str) -> tuple[FileChange, ...]:
-        """Restore the files that are this conversation's. Raises CheckpointError."""
-        target, paths = self.checkpoints.timeline.point(act.point).snapshot, act.paths
+        """Restore files, except for what other sessions changed. Raises CheckpointError."""
+        target = self.checkpoints.timeline.point(act.point).snapshot
+        paths = act.paths
         theirs = await self._theirs(act.point, present)
         if theirs.kept or theirs.refused:
             found = [change.path for change in await self._store.changes(target, present)]
@@ -375,10 +379,10 @@ class SessionRewind:
         return changed
 
     async def _theirs(self, point: str, present: str) -> Theirs:
-        """Return what other sessions did since a point; nothing for a point from before they were told apart."""
+        """Return what other sessions did since a point."""
         timeline = self.checkpoints.timeline
         created = timeline.point(point)
-        if not created.moment:
+        if not created.moment:  # of an older log, in which sessions were not told apart
             return Theirs()
         return await self._store.theirs(created.moment, created.snapshot, present, timeline.moments)
 
@@ -446,7 +450,7 @@ class SessionRewind:
 
 
 def _phrases(theirs: Theirs) -> tuple[str, ...]:
-    """Return what is refused, a phrase for each file up to a few."""
+    """Return a phrase for each file that is refused; of many, only the first ones."""
     said = [f"{spelled(path)}: {why}" for path, why in sorted(theirs.refused.items())]
     more = len(said) - _MOST_REFUSED
     return (*said[:_MOST_REFUSED], f"and {more} more") if more > 0 else tuple(said)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # most conversations run no group
 
 MOST_DEEP = 1
 """Children have no tool that starts agents; if one had, this is how deep they could nest."""
-_DENIED = "a call of this agent was denied, so its answer may lack what that call was for"
+_DENIED = "a call of this agent was denied, so its answer may be incomplete"
 _REPAIR = "Your answer is not in the format that was asked for: {fault}\nGive the whole answer again, in that format."
 
 
@@ -299,13 +299,14 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
         fault = _fault(ended[-1], check)
     runs, last = [one.finished for one in ended], ended[-1]
     denied = any(run.reason == "denied" for run in runs)
-    details = {
+    details: dict[str, Any] = {
         "agent": name,
         "turns": sum(run.turns for run in runs),
         "calls": sum(run.calls for run in runs),
         "usage": asdict(sum((run.usage for run in runs), Usage())),
-        **({"denied": True} if denied else {}),
     }
+    if denied:
+        details["denied"] = True
     text = last.finished.text.strip()
     kind, why = _why_not(last, fault)
     if kind is None:

@@ -1,4 +1,4 @@
-"""What each call of one agent may touch: made for the call, its preview, and the question about it."""
+"""Makes the context of each call: what it may touch, for its preview, the question about it, and its run."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,15 @@ class CallContexts:
         self._inbox: Inbox | None = None
 
     def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message], inbox: "Inbox | None") -> None:
-        """Use these from now on: the run's, the conversation that it continues, and the messages for the agent."""
-        self._model, self._limits, self._line, self._inbox = model, limits, line, inbox
+        """Use these from now on; `line` is the conversation, and `inbox` holds the messages for the agent."""
+        self._model = model
+        self._limits = limits
+        self._line = line
+        self._inbox = inbox
 
     def of(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
-        environment, acts_as = self._environment, prepared.acts_as
+        environment = self._environment
+        acts_as = prepared.acts_as
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
@@ -71,7 +75,7 @@ class CallContexts:
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.
 
-        Nobody is asked in the middle of a call, so a rule that asks keeps it from sending, too.
+        Nobody is asked in the middle of a call, so a rule that asks also keeps it from sending.
         """
         if token.cancelled:
             return "the call was stopped"
@@ -82,7 +86,7 @@ class CallContexts:
         return f"sending to {one_line(to, 100)} is not allowed: {verdict.reason}"
 
     def _recall(self, call_id: str) -> str:
-        """Return the text of a call's result as it is in the conversation now; empty if it is not there."""
+        """Return the text of a call's result as the conversation has it; empty if it is not there."""
         if not self._environment.recalls:
             return ""
         results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))

@@ -56,7 +56,7 @@ from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
 
 _INFO = "info"
-"""The tool that shows the documentation of another one."""
+"""The tool that shows the documentation of other tools."""
 _MOST_PREPARED = 64
 """How many calls' arguments are kept as they were read."""
 
@@ -98,7 +98,7 @@ class Executor:
         self._prepared.clear()
 
     def limit_calls(self, seconds: float | None) -> None:
-        """Give each awaited call at most this time from now on; None: what the limits of the conversation say."""
+        """Give each awaited call at most this time from now on; None: the limit of the conversation."""
         self._seconds = self._environment.limits.timeout_per_call if seconds is None else seconds
 
     def plan(self, call: ToolCall) -> PlannedCall:
@@ -122,7 +122,7 @@ class Executor:
         parse_arguments(self.tools.get(call.name), call.arguments)
 
     def only_writes_files(self, call: ToolCall) -> bool:
-        """Whether the call changes nothing, or only files, through the workspace, which records what it writes."""
+        """Whether the call changes nothing, or only files through the workspace, which records what it writes."""
         try:
             tool = self._prepare(call).tool
         except ToolError:
@@ -165,7 +165,7 @@ class Executor:
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def unread(self, call: ToolCall) -> bool:
-        """Whether the call is refused until the model has read the documentation of its tool, which it can."""
+        """Whether the call is refused until the model has read the documentation of its tool, and it can read it."""
         return _INFO in self.tools and self.held_back(call.name)
 
     def held_back(self, name: str) -> bool:
@@ -183,14 +183,15 @@ class Executor:
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
     def may_begin_early(self, call: ToolCall) -> bool:
-        """Whether the call may run before its answer is complete: nothing is asked, and nothing is changed by it."""
+        """Whether the call may run before its answer is complete: it changes nothing, and nobody is asked about it."""
         try:
             prepared = self._prepare(call)
         except ToolError:
             return False
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
-        access, verdict = self.access(call), self._judge(prepared)
+        access = self.access(call)
+        verdict = self._judge(prepared)
         reads = access.mode == "shared" and access.key != ""
         return reads and verdict.permission == "auto" and not verdict.later
 
@@ -248,8 +249,8 @@ class Executor:
         if self._environment.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
-                    f"Not executed: the documentation of {tool.name} must be read before its first call, and the tool "
-                    f"that shows it, {_INFO}, may not be used here. Only the user can change that"
+                    f"Not executed: the documentation of {tool.name} must be read before its first call, but {_INFO}, "
+                    "which shows it, may not be used here. Only the user can change that"
                 )
             raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
         if known is not None and known.tool is tool:
@@ -370,7 +371,8 @@ class Executor:
                 call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
             )
         )
-        context, limit = self.contexts.of(prepared, token, permit), prepared.limit(self._seconds)
+        context = self.contexts.of(prepared, token, permit)
+        limit = prepared.limit(self._seconds)
         answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)

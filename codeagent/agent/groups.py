@@ -178,7 +178,7 @@ class GroupWork:
         if len(self._members) >= self._group.most_agents:
             raise Failed(f"the group has {len(self._members)} agents, which is its limit; no agent was added")
         if NAME.fullmatch(name) is None or name == MAIN or name in (*self._members, *self._hub.channels):
-            raise InvalidArgs(f"{name[:64]!r} is not a name that is free; no agent was added")
+            raise InvalidArgs(f"{name[:64]!r} is taken or not a valid name; no agent was added")
         for channel in channels:
             if channel not in self._hub.channels:
                 hint = nearest_or_all(channel, self._hub.channels)

@@ -47,7 +47,7 @@ class Limits:
 
     @property
     def in_force(self) -> Mapping[str, float]:
-        """The limits that are set, by their names; it cannot be changed."""
+        """The limits that are set, by name."""
         return MappingProxyType({name: most for name, most in vars(self).items() if most is not None})
 
 
@@ -365,7 +365,7 @@ class RepeatCounter:
         return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}
 
     def coming(self, call: ToolCall) -> int:
-        """Return what `note` will say of a call of an answer that is still coming."""
+        """Return what `note` will return for a call whose answer is still coming."""
         return 1 if self._repeatable(call) else self._rows.get(self._key(call), 0) + 1
 
     def _key(self, call: ToolCall) -> tuple[str, str, bool]:

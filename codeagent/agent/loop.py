@@ -89,7 +89,7 @@ class Conversation:
     early_reads: bool = True
     """Whether calls that only read may begin while their answer is still coming."""
     follow: Callable[[], None] | None = None
-    """Takes over what is known of the model at a boundary; None: it cannot change."""
+    """Called at each boundary, to notice that the model's window has changed; None: it cannot change."""
 
 
 class Work(Protocol):
@@ -280,7 +280,7 @@ class Loop:
         return not limited and not repeated and self._executor.may_begin_early(call)
 
     def _discarded(self, results: Collection[ToolResult]) -> None:
-        """Take note of the results of calls that ran for an answer that was discarded: the model never sees them."""
+        """Take note of calls that ran for an answer that was discarded: the model never sees their results."""
         self.meter.calls += len(results)
         self._compaction.in_context.forget_others()
         self.stop_report.add(results, stopped=self.stop_report.stream_closed)
@@ -295,7 +295,7 @@ class Loop:
         return ModelRequest(told.system_prompt, tuple(self._history), tools)
 
     def _not_for_provider(self, name: str) -> bool:
-        """Whether the provider must not be told of this tool of its own, as no call of it can be refused here."""
+        """Whether the provider must not be told of its own tool: a call of it could not be refused here."""
         return self._permissions.denies(name) or self._executor.held_back(name)
 
     def _add(self, answer: AssistantMessage) -> None:
@@ -329,6 +329,7 @@ class Loop:
     ) -> None:
         if answer.stop == "length":
             cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
+            self.meter.calls += len(early.ids)
             settled |= await early.results()
             settled |= {
                 call.id: self._executor.refuse(call, cut_off) for call in answer.calls if call.id not in settled

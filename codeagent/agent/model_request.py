@@ -132,9 +132,11 @@ class StreamedAnswer:
         most_repeated: int,
         attended: bool,
     ) -> None:
-        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added. `early` is offered
-        each call whose block closes. `most_repeated`: see AnswerSoFar; `attended`: a user is there, who can stop the
-        answer."""
+        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added.
+
+        `early` is offered each call whose block closes. `most_repeated`: see AnswerSoFar; `attended`: a user is there,
+        who can stop the answer.
+        """
         self._so_far, self._attended = AnswerSoFar(most_repeated), attended
         self._early = early
         self._emitter = emitter
@@ -263,7 +265,10 @@ class StreamedAnswer:
         self._text.append(text)
 
     async def _begin_again(self, event: Retrying | FellBack) -> None:
-        """The answer comes once more, from its beginning; its text stays until then unless another model gives it."""
+        """Drop what was announced, because the answer begins again; its text is kept until the new one comes.
+
+        The text of a model that was given up is not kept.
+        """
         self._emit_merged()
         await self._drop_announced()
         match event:

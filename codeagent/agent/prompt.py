@@ -47,7 +47,7 @@ SMALL_WINDOW = 6_000
 """Tokens; a model with fewer gets a short prompt and few tools."""
 _SMALL_TOOLS = ("read", "edit", "write", "bash")
 _FOR_OUTPUTS = "output_read"
-"""Offered besides them as soon as there is an output to read: whatever was cut or left out names it."""
+"""Offered as well once there is an output to read: the notes about what was cut or left out name this tool."""
 _SMALL_INSTRUCTIONS = 800
 """Characters of the workspace's instructions in a short prompt."""
 
@@ -172,7 +172,7 @@ class PromptBuilder:
     ) -> None:
         """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain.
 
-        `outputs` returns the handles of what was cut or left out so far.
+        `outputs` returns the handles of everything that was cut or left out so far.
         """
         self._outputs = outputs
         self._small = False
@@ -274,7 +274,7 @@ def told_small(model: str, window: int | None) -> tuple[tuple[str, str], ...]:
     tools = ", ".join(_SMALL_TOOLS)
     text = (
         f"{model} has a window of {window:,} tokens: it gets a short prompt and, of the tools, only {tools} (and "
-        f"{_FOR_OUTPUTS} once something was cut); a server that is started with a larger context has room for all of it"
+        f"{_FOR_OUTPUTS} once an output was cut); a server that is started with a larger context has room for all of it"
     )
     return (("model.small_window", text),)
 

@@ -158,7 +158,7 @@ class StepScope:
         if step.tools is None:
             return replace(conversation, limits=limits)
         allow = AllowList().narrowed(step.tools)
-        if any(map(self._unread, AllowedTools(self._tools, allow))):  # what shows their documentation comes with them
+        if any(map(self._unread, AllowedTools(self._tools, allow))):  # the model must be able to read about them
             allow = AllowList().narrowed((*step.tools, "info"))
         self._context.executor.use_tools(AllowedTools(self._tools, allow))
         return replace(conversation, limits=limits, allow=allow)

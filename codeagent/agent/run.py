@@ -390,7 +390,7 @@ class SessionModel:
         self._runs = runs
         self._emitter = emitter
         self._window = model.context_window
-        """As the model itself knew it last."""
+        """What the model itself last said."""
         if opener is not None:
             runs.conversation = replace(runs.conversation, follow=self.follow)
 
@@ -408,18 +408,19 @@ class SessionModel:
         return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
 
     def follow(self) -> None:
-        """Take over the model's window if its server was started again with another one."""
-        window, before = self._runs.conversation.model.context_window, self._window
+        """Use the window of the model's server if that was restarted with another one."""
+        window = self._runs.conversation.model.context_window
+        before = self._window
         if window is None or window == before:
             return
         self._window = window
         if self.in_use.context_window != before:  # the user has set it
             return
         self.in_use = replace(self.in_use, context_window=window)
-        self._tell(f"{self.in_use.name} has a window of {window:,} tokens now")
+        self._tell(f"{self.in_use.name} now has a window of {window:,} tokens")
 
     def _tell(self, said: str) -> None:
-        """Make the prompt for the model that is in use now, and report it."""
+        """Make the prompt fit the model in use, and report the model."""
         now = self.in_use
         if (builder := self._runs.conversation.prompt_builder) is not None:
             builder.fit(now.context_window)

@@ -92,8 +92,8 @@ class ChildOpener:
                 allow = self.catalog.toolsets.allow
                 seat = replace(seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name)))
             lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
-            given_above = (*above, *lent)
-            tools, prompt = await asyncio.to_thread(_equip, definition, given_above, own, seat, self._must_read)
+            above = (*above, *lent)
+            tools, prompt = await asyncio.to_thread(_equip, definition, above, own, seat, self._must_read)
             if said := self.catalog.misnamed_in(definition.tools or (), {tool.name for tool in tools}):
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
@@ -102,7 +102,8 @@ class ChildOpener:
             unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
             around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
             around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
-            strategy, early_reads = Strategy.parse(self.settings.strategy), self.settings.early_reads
+            strategy = Strategy.parse(self.settings.strategy)
+            early_reads = self.settings.early_reads
             conversation = Conversation(
                 model, prompt, tools.definitions(), strategy, limits, server=in_use.server, early_reads=early_reads
             )
@@ -171,9 +172,9 @@ def _equip(
     seat: Seat | None,
     must_read: Callable[[Tool[Any]], bool],
 ) -> tuple[ToolRegistry, str]:
-    """Of these tools, those that a child may have, and its system prompt. Blocks on small files.
+    """Return the tools that a child may have of those `above`, and its system prompt. Blocks on small files.
 
-    `info` comes with a tool about which the child `must_read` first, so that a list without it gets around nothing.
+    `info` is added if the child `must_read` about one of them, so that a list without it cannot get around that.
     """
     allowed = AllowList().narrowed(definition.tools)
     if any(allowed.allows(tool.name) and must_read(tool) for tool in above):

@@ -136,7 +136,7 @@ def model_options(settings: Settings) -> ModelOptions:
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
     """Return variable and value; None if the environment has a key, or none is kept.
 
-    A key that was kept for the user's own server wins over the environment, whose key is for all of a provider.
+    A key that was kept for the user's own server wins over the environment, whose key is for the whole provider.
     """
     own = own_server(name, api_base, place.environment)
     if own is not None:

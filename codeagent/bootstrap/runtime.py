@@ -125,8 +125,9 @@ async def open_runtime(
 def _builder(
     files: "_Files", dependencies: ToolDependencies, rules: Sequence[Rule], window: int | None
 ) -> PromptBuilder:
-    look, outputs = dependencies.skills.look, dependencies.outputs.handles
-    builder = PromptBuilder(files.catalog, files.prompt, look, _written(rules), outputs)
+    builder = PromptBuilder(
+        files.catalog, files.prompt, dependencies.skills.look, _written(rules), dependencies.outputs.handles
+    )
     builder.fit(window)
     return builder
 
@@ -140,14 +141,14 @@ def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack)
 
 
 def _prepare_first_call() -> Callable[[KnownEvent], None]:
-    """Return an observer that imports what checks a call's arguments while the model works on its first answer."""
+    """Return an observer that imports pydantic, which checks arguments, while the model works on its first answer."""
     waiting = True
 
     def observe(event: KnownEvent) -> None:
         nonlocal waiting
         if waiting and event.type == "turn.started":
             waiting = False
-            thread = Thread(target=import_module, args=("pydantic",), daemon=True)  # the end does not wait for it
+            thread = Thread(target=import_module, args=("pydantic",), daemon=True)  # an exit does not wait for it
             asyncio.get_running_loop().call_later(_HEAD_START, thread.start)
 
     return observe
@@ -232,7 +233,7 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies) -> tuple[Told, ...]:
-    """Return code and text of a notice for each name in rules and lists that may be that of a tool not loaded yet.
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool not loaded yet.
 
     Raises ConfigError if nothing can bring it.
     """
@@ -356,8 +357,10 @@ def _policy(settings: Settings, book: RuleBookFile | None, history: History, tel
 def _begin(
     agent: Agent, level: NetworkLevel, history: History, sets: Sequence[str], first_look: CatalogChange | None
 ) -> None:
-    """Make the first checkpoint in the background, and have the log say what it does not: what commands may reach, and
-    which toolsets are on; then report the tool files."""
+    """Make the first checkpoint in the background and report the tool files.
+
+    The log is completed: with what commands may reach, and with the `sets` that the command line turned on.
+    """
     agent.observe(_prepare_first_call())
     agent.begin_checkpoints()
     if level != (history.network or "ask"):

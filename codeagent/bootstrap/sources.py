@@ -123,7 +123,7 @@ def open_inbox(settings: Settings, history: History, group: Group | None) -> "In
 
     hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
     for name, kind in created_channels(history):
-        with suppress(ToolError):  # the log was damaged, or a group has such a name
+        with suppress(ToolError):  # the log is damaged, or the group has that name
             hub.create(name, kind)
     return Inbox(hub, watched=watched_channels(history))
 
@@ -137,7 +137,7 @@ def with_messages(settings: Settings, group: Group | None) -> Settings:
 
 
 def with_chosen(settings: Settings, history: History) -> Settings:
-    """Return the settings, with the built-in sets offered that the user turned on in the session."""
+    """Return the settings, offering also the built-in sets that the user turned on in the session."""
     items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
     chosen = [str(item.details.get("toolset")) for item in items if item.details.get("on") is not False]
     offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS)))
@@ -145,7 +145,7 @@ def with_chosen(settings: Settings, history: History) -> Settings:
 
 
 def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
-    """Return the sets that the command line turns on, without those that the session already has on as a whole."""
+    """Return the sets that the command line turns on and that are not already on, as a whole, in the session."""
     items = (item.details for item in history.details if item.name == TOOLSET_USE)
     latest = {details.get("toolset"): details for details in items}
 

@@ -101,21 +101,28 @@ class FirstCommit:
 def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
     """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on small files.
 
-    It is about ten times as fast as to ask what each package has, and says yes about a place that is not a folder.
+    This is about ten times faster than asking `importlib`. A place that is not a folder may have anything.
     """
     heads = [f"[{group}]".encode() for group in groups]
     for place in filter(may_exist, map(Path, path)):
-        if not place.is_dir():
+        try:
+            found = list(place.iterdir())
+        except PermissionError:  # importlib, too, finds nothing there
+            continue
+        except OSError:
             return True
-        for found in os.scandir(place):
-            if found.name.endswith((".dist-info", ".egg-info", ".egg")):
-                try:
-                    declared = Path(found.path, "entry_points.txt").read_bytes()
-                except OSError:
-                    declared = b"".join(heads) if found.name.endswith(".egg") else b""
-                if any(head in declared for head in heads):
-                    return True
+        packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
+        if any(_declares(package, heads) for package in packages):
+            return True
     return False
+
+
+def _declares(package: Path, heads: Sequence[bytes]) -> bool:
+    try:
+        declared = (package / "entry_points.txt").read_bytes()
+    except OSError:
+        return package.suffix == ".egg"  # it may be an archive
+    return any(head in declared for head in heads)
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ class ToolDependencies:
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
-    """As in the settings."""
+    """The setting `toolsets.require_info`."""
     children: Children = field(default_factory=Children)
     """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -164,7 +171,7 @@ class ToolDependencies:
         if self.require_info is True:
             return tool.require_info or of_a_set
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.does_as))
+        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
@@ -224,7 +231,7 @@ class ToolDependencies:
         groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
         if not may_bring(groups, sys.path):
             return dict.fromkeys(groups, ())
-        from importlib.metadata import entry_points  # takes 11 ms, and few packages bring anything
+        from importlib.metadata import entry_points  # slow, and few packages bring anything
 
         every = entry_points()
         return {group: tuple(every.select(group=group)) for group in groups}
@@ -251,8 +258,8 @@ class ToolDependencies:
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the tools of all built-in sets, and `sets` returns these, offered or not, for files that narrow
-        their tools. Blocks on small files. Raises ConfigError.
+        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets, offered or not, as files
+        may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)

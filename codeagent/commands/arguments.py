@@ -44,30 +44,33 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
 
 
 def amount(text: str) -> float:
-    """Return the number of an argument. Raises ArgumentTypeError unless it is above 0."""
+    """Return the number in an argument. Raises ArgumentTypeError unless it is above 0."""
     try:
-        value = float(text)
+        return _above_zero(float(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
+
+
+def duration(text: str) -> float:
+    """Return the seconds in an argument, a number or text such as `1h30m`. Raises ArgumentTypeError."""
+    with suppress(ValueError):
+        return _above_zero(float(text))
+    from codeagent.core.durations import as_seconds  # most durations are given as numbers
+
+    try:
+        return _above_zero(as_seconds(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}, not {one_line(text, 40)!r}") from None
+
+
+def _above_zero(value: float) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError("must be more than 0")
     return value
 
 
-def duration(text: str) -> float:
-    """Return the seconds of an argument, a number or text such as `1h30m`. Raises ArgumentTypeError."""
-    from codeagent.core.durations import as_seconds  # most commands are not given a duration
-
-    with suppress(ValueError):
-        return amount(str(float(text)))
-    try:
-        return amount(str(as_seconds(text)))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}, not {one_line(text, 40)!r}") from None
-
-
 def named_inputs(words: Sequence[str]) -> dict[str, str]:
-    """Return what each `--input NAME=VALUE` gives. Raises ConfigError."""
+    """Return the values of `--input NAME=VALUE` by name. Raises ConfigError."""
     given: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -156,10 +156,10 @@ class LocalLauncher:
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
     async def _keep_key_of_server(self, address: str, value: str) -> str:
-        """Do as `keep_key` for the user's own server, to which alone the key goes."""
+        """Do what `keep_key` does for the user's own server; the key goes to no other one."""
         server = await server_at(address, value)
         if isinstance(server, KeyWanted):
-            raise ConfigError(f"the key was refused by {server.name}, so it was not kept: paste another one")
+            raise ConfigError(f"{server.name} refused the key, so it was not kept: paste another one")
         tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
         where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
         return f"the key of {address}: {tried}; kept in {where}"
@@ -277,7 +277,7 @@ class LocalLauncher:
         return any(await asyncio.gather(*(asyncio.to_thread(self._keys.find, variable) for variable in wanted)))
 
     async def _no_model(self, api_base: str | None) -> Missing:
-        """Say that no model is named, with those that can be had: of the named server, else of this machine."""
+        """Say that no model is set, and list those of the given server, or else of this machine."""
         if api_base is None:
             return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
         kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
@@ -286,8 +286,9 @@ class LocalLauncher:
             case None:
                 return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
             case KeyWanted(name):
-                sent = "the kept one" if kept else "OPENAI_API_KEY" if key else ""
-                wanted = f"another key than {sent}" if sent else "a key"
+                wanted = "a key"
+                if key:
+                    wanted = f"another key than {'the kept one' if kept else 'OPENAI_API_KEY'}"
                 return Missing("key", f"{name} wants {wanted}; it goes to this server only", variable=api_base)
             case LocalServer(name, base, models):
                 rows = tuple(ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models)

@@ -1,4 +1,4 @@
-"""`codeagent recipes import`: shows a workflow of AWF as a recipe and a tool file, and writes them where it is told."""
+"""`codeagent recipes import`: converts a workflow of AWF into a recipe and a tool file, shows them and writes them."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import create_file, open_folder
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 from codeagent.tools.recipes.reading import load_recipe
 from codeagent.tools.user.yaml_text import Unreadable
@@ -23,13 +24,14 @@ _PROJECT = ".codeagent"
 
 
 def import_workflow(args: argparse.Namespace, place: Place) -> int:
-    """Return 0 if it was converted, 2 if it cannot be, or something has no counterpart. Raises ConfigError."""
-    shown, folder = str(args.file), posixpath.normpath(args.to or _PROJECT)
+    """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises ConfigError."""
+    shown = str(args.file)
+    folder = posixpath.normpath(args.to or _PROJECT)
     if not leads_inside(folder):
         raise ConfigError("--to names a folder of the workspace, relative to it; nothing was written")
     content = read_named(place.workspace / args.file, shown, LARGEST_FILE)
-    tools = describe_tools(place)
-    builtin = [tool.name for tool in tools if tool.source == "builtin"]
+    catalog = describe_tools(place)
+    builtin = [tool.name for tool in catalog if tool.source == "builtin"]
     try:
         made = convert(ToolFile(place.workspace / args.file, shown, content, "project"), builtin, args.name)
     except Unreadable as error:
@@ -44,24 +46,23 @@ def import_workflow(args: argparse.Namespace, place: Place) -> int:
     if made.weighs("wrong"):
         say(f"{shown} cannot be converted as it is; nothing was written")
         return 2
-    if wrong := _refused(made, place, folder):
-        say("\n".join([*wrong, f"{shown}: this could not be used as it is; nothing was written"]))
+    if wrong := _refused(made, catalog, place, folder):
+        say("\n".join([*wrong, f"{shown}: the result could not be used as it is; nothing was written"]))
         return 2
     if made.weighs("missing") and not args.partly:
-        say("without what has no counterpart it would do something else; nothing was written: --partly accepts that")
+        say("the result would lack what has no counterpart; nothing was written: --partly writes it anyway")
         return 2
     if args.to is None:
         say(f"nothing was written: --to {_PROJECT} writes this into the project")
         return 0
     _write(place.workspace, texts)
     trust = "codeagent tools trust and codeagent recipes trust" if made.tools else "codeagent recipes trust"
-    say(f"written; nothing of it runs before you have trusted it: read it, then {trust}")
+    say(f"written; none of it runs before you trust it: read it, then run {trust}")
     return 0
 
 
-def _refused(made: Conversion, place: Place, folder: str) -> list[str]:
+def _refused(made: Conversion, catalog: ToolCatalog, place: Place, folder: str) -> list[str]:
     """Return the errors that `recipes check` and `tools check` would find in the files."""
-    catalog = describe_tools(place)
     recipe_file = _file(place, f"{folder}/commands/{made.name}.yaml", made.recipe)
     loaded = load_recipe(recipe_file)
     wrong = [str(problem) for problem in loaded.problems if problem.level == "error"]
@@ -82,7 +83,7 @@ def _file(place: Place, path: str, text: str) -> ToolFile:
 
 
 def _write(root: Path, texts: dict[str, str]) -> None:
-    """Write all files, or none of them; never over one that is there, or through a link. Raises ConfigError."""
+    """Write all files or none; never over an existing one, nor through a link. Raises ConfigError."""
     made: list[tuple[int, str]] = []
     with ExitStack() as stack:
         try:

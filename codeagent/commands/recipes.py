@@ -28,12 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
-    importing = actions.add_parser("import", help="make a recipe and a tool file of a workflow of AWF")
+    importing = actions.add_parser("import", help="convert a workflow of AWF into a recipe and a tool file")
     importing.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     importing.add_argument("--to", metavar="DIR", help="write into this folder of the workspace, such as .codeagent")
     importing.add_argument("--name", metavar="NAME", help="the name of the recipe (default: the workflow's)")
     importing.add_argument(
-        "--partly", action="store_true", help="write it even if it lacks something that the workflow does"
+        "--partly", action="store_true", help="write it even if something in the workflow has no counterpart"
     )
     trusting = actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
     distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
@@ -84,8 +84,8 @@ def _refuse_file(given: str, place: Place) -> None:
 
     loaded = load_recipe(ToolFile(path, given, read_named(path, given, LARGEST_FILE), "project"))
     problems = [str(problem) for problem in loaded.problems if problem.level == "error"]
-    lies = "recipes are run by name, and are read from commands/ and .codeagent/commands/"
-    raise ConfigError("; ".join([*(problems or [f"{one_line(given, 200)} is a file: {lies}"]), "nothing was run"]))
+    by_name = "recipes are run by name, and are read from commands/ and .codeagent/commands/"
+    raise ConfigError("; ".join([*(problems or [f"{one_line(given, 200)} is a file: {by_name}"]), "nothing was run"]))
 
 
 def _list(book: RecipeBook, *, as_json: bool) -> int:
@@ -159,7 +159,7 @@ def _trust(book: RecipeBook) -> int:
 def _misnamed(recipe: Recipe, place: Place) -> str:
     """Say what is wrong with the tools that the steps list, as far as it is known without starting a source.
 
-    A tool of a file that waits for trust may be listed; the recipe runs once that is trusted.
+    A tool of a file that waits for trust may be listed: the recipe runs once the file is trusted.
     """
     catalog = describe_tools(place)
     waiting = catalog.waiting()

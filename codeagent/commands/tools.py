@@ -251,8 +251,9 @@ class _Marked:
 
 
 def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> int:
-    """Return 0 if the tools can be used, with the `given` inputs if there are any, 2 if not. Raises ConfigError if
-    the file cannot be read.
+    """Return 0 if the tools can be used, with the inputs that were `given`, 2 if not.
+
+    Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
     `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is now,
     because importing runs it; other Python files are only read.
@@ -287,7 +288,7 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 
 
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
-    """Print what the inputs make of each tool's restrictions. Raises ConfigError if they do not fit."""
+    """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not fit."""
     from codeagent.tools.user.yaml_tools import inputs_of, restricted_with  # only tools of YAML files have inputs
 
     declared = {one.name: one for tool in tools for one in inputs_of(tool)}
@@ -321,13 +322,13 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
-    """Return a recipe that calls the tool, with the tool's inputs. Raises ConfigError if they do not fit."""
+    """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they do not fit."""
     inputs: tuple[RecipeInput, ...] = ()
     if tool.source == "yaml":
         from codeagent.tools.user.yaml_tools import inputs_of  # only tools of YAML files have inputs
 
         inputs = inputs_of(tool)
-    values = checked_values(inputs, given, f"{tool.name} was not run, see --input:")
+    values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
     return RunRecipe(Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values)
 

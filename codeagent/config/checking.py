@@ -1,4 +1,4 @@
-"""Makes frozen dataclasses of what a file holds, checking every value against its annotation.
+"""Turns the content of a file into frozen dataclasses, checking every value against its annotation.
 
 It does for plain values what pydantic does, whose import takes longer than everything else that a start reads.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -17,8 +17,10 @@ from codeagent.core.dataclass import dataclass, field_types
 KindT = TypeVar("KindT")
 Path = tuple[str | int, ...]
 Check = Callable[[Any], Any]
-"""Returns the value, or another in its place; stands in `Annotated`. Raises ValueError with what is wrong."""
+"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError with what is wrong."""
 _Reader = Callable[[Any, Path], Any]
+_SHOULD_BE = "Input should be "
+"""How a fault begins that is about the value as a whole."""
 
 
 class WrongValue(ValueError):
@@ -27,7 +29,8 @@ class WrongValue(ValueError):
     def __init__(self, path: Path, text: str, *, unknown: bool = False) -> None:
         """`path` leads to the value; `unknown`: its last part is a key that does not exist."""
         super().__init__(text)
-        self.path, self.unknown = path, unknown
+        self.path = path
+        self.unknown = unknown
 
 
 def checked(kind: type[KindT], value: Any, path: Path = ()) -> KindT:
@@ -57,14 +60,14 @@ def as_given(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class AsGiven:
-    """A check of the value as it was given, before it is read; stands in `Annotated`."""
+    """Used in `Annotated`: a check of the value as it was given, before it is read."""
 
     check: Check
 
 
 @dataclass(frozen=True, eq=False)
 class ValueCheck:
-    """A check that a JSON Schema can say as well."""
+    """A check that can also be expressed in a JSON Schema."""
 
     holds: Callable[[Any], bool]
     said: str
@@ -94,14 +97,14 @@ def at_most(most: float) -> ValueCheck:
 
 
 def matching(pattern: str, said: str) -> ValueCheck:
-    """Check that a text is one line with the pattern; `said` is what is wrong with one that has not."""
+    """Check that a text is one line that matches the pattern; `said` is the fault of any other text."""
     return ValueCheck(
         lambda value: "\n" not in value and re.search(pattern, value) is not None, said, {"pattern": pattern}
     )
 
 
 def filled(what: str) -> ValueCheck:
-    """Check that a text or list is not empty; `what` it is."""
+    """Check that a value is not empty; `what` it is, such as `list` or `name`, is part of the fault."""
     key = "minItems" if what == "list" else "minLength"
     return ValueCheck(bool, f"The {what} should not be empty", {key: 1})
 
@@ -177,7 +180,10 @@ def _with_checks(reader: _Reader, checks: tuple[Check | AsGiven, ...]) -> _Reade
 
 
 def _one_of(members: tuple[Any, ...]) -> _Reader:
-    """Read what the first member that can takes; the last fault is said, after what the others would be."""
+    """Read a value with the first member that accepts it.
+
+    If none does, the fault lists what each expects, or is that of the member whose type the value has.
+    """
     readers = [_reader_of(member) for member in members if member is not NoneType]
 
     def read(value: Any, path: Path) -> Any:
@@ -189,9 +195,10 @@ def _one_of(members: tuple[Any, ...]) -> _Reader:
                 return reader(value, path)
             except WrongValue as fault:
                 faults.append(fault)
-        if len(faults) == 1:
-            raise faults[0]
-        rest = (str(fault).removeprefix("Input should be ") for fault in faults[1:])
+        within = [fault for fault in faults if fault.path != path or not str(fault).startswith(_SHOULD_BE)]
+        if len(faults) == 1 or within:
+            raise (within or faults)[0]
+        rest = (str(fault).removeprefix(_SHOULD_BE) for fault in faults[1:])
         raise WrongValue(path, ", or ".join([str(faults[0]), *rest]))
 
     return read
@@ -239,13 +246,17 @@ def _scalar(kind: type, said: str) -> _Reader:
 def _number(value: Any, path: Path) -> float:
     if type(value) not in (int, float):
         raise WrongValue(path, "Input should be a valid number")
-    if not isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of some hundred digits
+        number = inf
+    if not isfinite(number):
         raise WrongValue(path, "Input should be a finite number")
-    return float(value)
+    return number
 
 
 def _moment(value: Any, path: Path) -> datetime:
-    """Read a time that says its zone."""
+    """Read a time with its zone."""
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):

@@ -20,7 +20,8 @@ _VARIABLE = lazy_regex(r"[A-Z][A-Z0-9_]{1,63}")
 _KEY = lazy_regex(r"[!-~]{8,4096}")
 _UNREADABLE = lazy_regex("[^A-Z0-9]+")
 _OF_SERVER = "SERVER_"
-"""How the names begin under which keys of the user's own servers are kept."""
+"""The prefix of the names under which keys of the user's own servers are kept."""
+_USUAL_PORTS = {"http": 80, "https": 443}
 _UNUSED = "its keys are not used: repair or remove it"
 _READ_SECONDS = 2.0
 _WRITE_SECONDS = 20.0
@@ -28,20 +29,22 @@ _WRITE_SECONDS = 20.0
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a key is for this server of the user's own, or for the provider of this variable."""
+    """Tell whether a key's name is the address of the user's own server, not the variable of a provider."""
     return "://" in name
 
 
 def server_variable(address: str) -> str:
-    """Return the name under which the key of the user's own server is kept; it is that of no variable.
+    """Return the name under which the key of the user's own server is kept; it is not the name of a variable.
 
-    The same for every path at one scheme, host and port.
+    It is the same for every path at one scheme, host and port.
     """
     try:
         parts = urlsplit(address)
-        host, origin = parts.hostname or "", f"{parts.scheme}://{parts.hostname}:{parts.port}"
-    except ValueError:  # not an address, which is reported when it is asked
-        host, origin = "", address
+        host = parts.hostname or ""
+        origin = f"{parts.scheme}://{parts.hostname}:{parts.port or _USUAL_PORTS.get(parts.scheme)}"
+    except ValueError:  # not an address; that is reported once it is used
+        host = ""
+        origin = address
     readable = _UNREADABLE.sub("_", host.upper())[:32]
     return f"{_OF_SERVER}{readable}_{hashlib.sha256(origin.encode()).hexdigest()[:16].upper()}"
 
@@ -83,7 +86,7 @@ class KeyStore:
     def find(self, variable: str) -> str | None:
         """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to trust.
 
-        For a server's key the keyring, which is slow, is asked only if the file has the name.
+        For a server's key, the keyring, which is slow, is asked only if the file has the name.
         """
         if variable.startswith(_OF_SERVER) and variable not in self._read():
             return None

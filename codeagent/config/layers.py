@@ -324,7 +324,8 @@ def _merge(lower: Layer, upper: Mapping[str, Any]) -> Layer:
 
 def _lower(project: Layer, others: Layer, given: Mapping[str, Any]) -> Layer:
     """Return the project's limits that are lower than the others; a flag overrides them."""
-    without, own = checked(LimitSettings, others), checked(LimitSettings, project)
+    without = checked(LimitSettings, others)
+    own = checked(LimitSettings, project)
     pairs = {key: (getattr(own, key), getattr(without, key)) for key in project if key not in given}
     return {key: value for key, (value, held) in pairs.items() if held is None or value < held}
 

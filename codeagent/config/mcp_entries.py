@@ -42,7 +42,7 @@ def _seconds(value: Any) -> Any:
 
 
 def written_timeout(seconds: float) -> float:
-    """Return the number that a file holds for these seconds."""
+    """Return the number that an entry has for these seconds."""
     return seconds * 1000 if seconds >= _MILLISECONDS else seconds
 
 

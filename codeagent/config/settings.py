@@ -61,7 +61,7 @@ ToolNames = Annotated[tuple[str, ...], _tool_names]
 
 
 class Section:
-    """Base of the settings that stand together; each is a frozen dataclass that `checked` reads."""
+    """Base of the tables of settings; each is a frozen dataclass that `checked` reads."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -133,7 +133,7 @@ class RuleSetting(Section):
         raise ValueError("a rule is text, or a table with rule, matches and never")
 
     def as_given(self) -> Any:
-        """Return the text alone if there is nothing else."""
+        """Return only the text of a rule without examples."""
         full = {"rule": self.rule, "matches": list(self.matches), "never": list(self.never)}
         return full if self.matches or self.never else self.rule
 
@@ -241,8 +241,8 @@ class ToolsetSettings(Section):
     offer: tuple[Name, ...] = ()
     """Sets of built-in tools that the model may turn on."""
     require_info: bool | ToolNames = False
-    """Tools that are refused until the model has read their documentation with `info`: those of sets, or those that
-    the names and patterns say."""
+    """Tools that are refused until the model has read their documentation with `info`: true for those of sets, or a
+    list of names and patterns."""
     groups: dict[Annotated[str, _set_name], ToolsetGroupSetting] = field(default_factory=dict)
     """Further sets, by name."""
 
@@ -264,7 +264,7 @@ class TextToolSetting(Section):
     protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
     open: str = ""
     close: str = ""
-    """What encloses a call; for `delimited` only, and needed there. With body `lines`, `{name}` is the tool's."""
+    """What encloses a call; only for `delimited`, which needs both. In body `lines`, `{name}` is the tool's name."""
     body: Literal["json", "name and arguments", "lines"] = "json"
     """What is between them; for `delimited` only."""
 
@@ -388,8 +388,7 @@ class Settings(CommonSettings):
     network_given: bool = False
     """The command line says what commands may reach: a session that is resumed does not tighten it."""
     toolsets_given: tuple[str, ...] = ()
-    """Those of `toolsets.use` that the command line names: they are on even if a session that is resumed had turned
-    them off."""
+    """Those of `toolsets.use` that the command line names: on even if a resumed session had turned them off."""
     origins: dict[str, str] = field(default_factory=dict)
     """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
     their origin anyway."""

@@ -46,7 +46,7 @@ class ApprovalRequested(BaseEvent):
     about: str = ""
     """What a tool that is not built in says about itself: its description, as the model reads it."""
     follows: bool = False
-    """After a yes the question continues while the call runs: hosts that no rule decides are then asked about."""
+    """After a yes the question stays open while the call runs, and asks about hosts that no rule decides."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """A message that came for an agent."""
+    """A message that an agent received."""
 
     id: str
     """`m3`: later messages have higher numbers, whoever sends them."""
@@ -45,21 +45,21 @@ class Received:
 
 
 class OwnChannels(Protocol):
-    """The agents and channels as the agent that makes a call reaches them: under its own name, and within its limits.
+    """The channels of the agent that makes a call, used under its name and within its limits.
 
-    Everything but `wait` also works in another thread. Raises ToolError.
+    Everything but `wait` also works in another thread. All methods raise ToolError.
     """
 
     def addressees(self) -> Sequence[Addressee]:
         """Return the agents, then the channels, each sorted by name."""
 
     def send(self, to: str, body: str, reply_to: str | None = None) -> Sent:
-        """Send a message, as the agent's own `send_message` would; raises if that may not, or if nobody got it."""
+        """Send a message as the agent's own `send_message` would; raises if that is not allowed, or nobody got it."""
 
     def read(self, after: str = "") -> Sequence[Received]:
-        """Return the latest messages that came for the agent since the session was opened, the oldest first.
+        """Return the latest messages that the agent received since the session was opened, the oldest first.
 
-        `after`: only those after the message of this id. The model reads them nevertheless.
+        `after`: only those after the message with this id. The model still gets all of them.
         """
 
     def wait(self, after: str = "") -> Awaitable[Sequence[Received]]:

@@ -29,9 +29,9 @@ class Snapshot:
     others: tuple[int, ...] = field(default=(), compare=False)
     """The ids of other processes of codeagent that work in this workspace."""
     moment: str = field(default="", compare=False)
-    """Names the entry in the record of who changed what; empty if none was asked for."""
+    """The name of its entry in the record of who changed what; empty if it has no entry."""
     at: float = field(default=0.0, compare=False)
-    """Seconds since the epoch when it began."""
+    """When it was begun, in seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Theirs:
-    """What of the changes since a point is not this conversation's, because other sessions share the workspace."""
+    """The changes since a point that other sessions in the same workspace made."""
 
     kept: frozenset[str] = frozenset()
     """Files that only others changed."""
     merged: Mapping[str, Node | None] = field(default_factory=dict)
-    """Files that both changed, as they are without what this conversation changed."""
+    """Files that both changed, with only the changes of the others."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Files that cannot be taken back without losing what others did, and why, as a phrase."""
+    """Files that cannot be taken back without losing what others did; the reason as a phrase."""
 
     def leaves(self, path: str) -> bool:
         """Whether going back leaves the file as it is."""
@@ -75,12 +75,13 @@ class Checkpoints(Protocol):
 
     @property
     def scanned(self) -> int:
-        """How many files the snapshot that is being taken has looked at so far."""
+        """How many files the present snapshot has looked at so far."""
 
     async def take(self, *, commands: bool | None = None) -> Snapshot:
         """Snapshot the workspace as it is now.
 
-        `commands`: record it as a moment of this session, and whether its commands may change files until the next.
+        If `commands` is given, it is recorded as a moment of this session; it tells whether commands of the session may
+        change files until the next one.
         """
 
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
@@ -90,7 +91,7 @@ class Checkpoints(Protocol):
         """One file of a snapshot, or of the workspace as it is now; None if it does not exist."""
 
     async def theirs(self, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
-        """Return what of the differences between two snapshots is not this conversation's.
+        """Return which differences between two snapshots other sessions made.
 
         `since` is the moment of `target`; `own` are all moments of the conversation.
         """
@@ -108,7 +109,7 @@ class Checkpoints(Protocol):
     ) -> tuple[FileChange, ...]:
         """Bring the workspace, or only these paths of it, to the state of `target`; says what was changed.
 
-        A file that is `instead` becomes what is there, and not what `target` has.
+        A file in `instead` becomes what is given there, not what `target` has.
 
         `present` is a snapshot of the workspace as it is now: a file that by then is neither as there nor as in
         `target` raises CheckpointError before anything is changed. What no snapshot covers stays as it is. After a
@@ -155,7 +156,7 @@ class Changes:
     left_out: tuple[str, ...] = ()
     """What cannot be seen or brought back, a phrase each."""
     refused: tuple[str, ...] = ()
-    """Files of the agent's that stay as they are because another session changed them too, a phrase each."""
+    """Files that the agent changed and that stay as they are, as another session changed them too; a phrase each."""
     present: str | None = None
     """Stands for the workspace as it was compared, for `Restore.seen`; None if two earlier points were."""
 

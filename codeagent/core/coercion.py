@@ -63,7 +63,7 @@ def as_said(text: str) -> str:
 
 
 def only_in_strings(text: str) -> str:
-    """Return the characters of a text that JSON has only within its strings."""
+    """Return the characters of a text that can occur in JSON only within strings."""
     return "".join(one for one in text if one not in _OUTSIDE_STRINGS)
 
 

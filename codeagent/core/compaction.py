@@ -37,7 +37,7 @@ class PrunedResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovedText:
-    """Text of the user that did not fit into the window, and that they have sent as a file."""
+    """Text of the user that did not fit into the window and was sent as a file instead."""
 
     place: int
     """Of its first message, counted from the end, from 1."""
@@ -46,7 +46,7 @@ class MovedText:
     text: str
     """Its beginning, and the handle under which `output_read` finds all of it."""
     count: int = 1
-    """How many messages from there on it replaces by one: the user's, and the answers to them."""
+    """How many messages, the user's and the answers to them, it replaces with one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class ContextCompacted(BaseEvent):
     """Estimates for the whole request."""
     after_tokens: int
     moved: tuple[MovedText, ...] | None = None
-    """Texts of the user that are files from now on; None: none."""
+    """Texts of the user that were moved to files; None if none were."""
 
 
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:
@@ -98,7 +98,7 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
 def _moved(messages: Sequence[Message], moved: tuple[MovedText, ...]) -> list[Message]:
     """Return the messages with the user's texts that are files; the other parts of their messages stay."""
     out = list(messages)
-    for one in sorted(moved, key=lambda one: one.place):  # the last first: those before it keep their places
+    for one in sorted(moved, key=lambda one: one.place):  # the last one first, so those before it keep their places
         at = len(messages) - one.place
         if at < 0:
             continue

@@ -36,7 +36,7 @@ else:
                 methods["_compared"] = _Compared()
             for name, method in methods.items():
                 if name not in own:
-                    setattr(cls, name, method)  # with slots, the library makes a second class, with all of them
+                    setattr(cls, name, method)  # before the library: with slots, it makes a second class from this one
             made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only, slots=slots)(cls)
             _refuse_unsupported(made)
             if "__init__" not in own:
@@ -47,7 +47,7 @@ else:
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Return the type of each field, those that are written as text resolved."""
+    """Return the type of each field; types written as text are resolved."""
     types = {field.name: field.type for field in dataclasses.fields(kind)}
     if any(isinstance(each, str) for each in types.values()):
         types |= {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if name in types}
@@ -77,7 +77,7 @@ class _Init:
 
 
 class _Compared:
-    """Stands for what reads the fields that count for equality, until it is first looked up, by class."""
+    """Stands in for the getter of the fields that count for equality, which replaces this when it is looked up."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
         kind = next(each for each in owner.__mro__ if vars(each).get("_compared") is self)

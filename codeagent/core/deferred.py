@@ -1,4 +1,4 @@
-"""Some of pydantic's names, for models that pydantic builds when one is first used: its import is half of a start.
+"""Stand-ins for some of pydantic's names: a model is built when it is first used, as importing pydantic is slow.
 
 A class declared with these is only recorded. Making an instance, reading an attribute or using the class in another
 model builds the real one, with pydantic's own validators; instances are of that class. Type checkers see pydantic.
@@ -35,10 +35,13 @@ else:
     _BUILDING = RLock()
 
     class _Later:
-        """Stands for what a function of pydantic's will return, called with the same arguments."""
+        """Stands in for what one of pydantic's functions will return when called with the same arguments."""
 
         def __init__(self, name: str, args: tuple[Any, ...], options: dict[str, Any], method: Any = None) -> None:
-            self._name, self._args, self._options, self._method = name, args, options, method
+            self._name = name
+            self._args = args
+            self._options = options
+            self._method = method
 
         def __call__(self, method: Any) -> "_Later":
             """Decorate a method of a model."""
@@ -61,13 +64,13 @@ else:
     model_validator = _later("model_validator")
 
     class JsonValue:
-        """Stands for pydantic's, in an annotation."""
+        """Stands in for pydantic's in an annotation."""
 
     class _Deferred(type):
-        """The class of the classes that are only recorded."""
+        """The metaclass of models that are only recorded."""
 
         def __new__(meta, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> type:
-            if "__classcell__" in namespace:  # `super()` in a method is about one class, so that is the real one
+            if "__classcell__" in namespace:  # a method calls `super()`, which must be that of the real class
                 return _make(name, bases, namespace, options)
             made = super().__new__(meta, name, bases, {"__module__": namespace.get("__module__", __name__)})
             made.__qualname__ = namespace.get("__qualname__", name)
@@ -96,7 +99,7 @@ else:
             return handler.generate_schema(built(cls))
 
     class BaseModel(metaclass=_Deferred):
-        """Builds pydantic's BaseModel."""
+        """Stands in for pydantic's BaseModel."""
 
     def built(model: type) -> type:
         """Return pydantic's class for a model; the class itself if it is one already."""
@@ -105,7 +108,7 @@ else:
         made = vars(model).get("_made")
         if made is not None:
             return made
-        with _BUILDING:  # two classes of one model would not know each other's instances
+        with _BUILDING:  # a model has one class: a second one would not recognise the first one's instances
             if "_made" not in vars(model):
                 model._made = _make(*model._declared)
             return model._made
@@ -122,7 +125,7 @@ else:
         return type(parents[0])(name, parents, real, **options)
 
     def _made_of(hint: Any) -> Any:
-        """Return an annotation with what pydantic makes of its parts."""
+        """Return an annotation with its stand-ins replaced."""
         if isinstance(hint, _Deferred):
             return built(hint)
         if hint is JsonValue:

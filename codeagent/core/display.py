@@ -61,7 +61,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormField:
-    """A field of a form, see `core.forms`; the bounds are of a number, of a text's characters, or of how many it is."""
+    """A field of a form, see `core.forms`. The bounds limit a number, the length of a text, or the number of texts."""
 
     name: str
     label: str
@@ -72,7 +72,7 @@ class FormField:
     """It takes any number of texts, separated by commas."""
     required: bool = False
     begins: str = ""
-    """What it holds at first."""
+    """The text that it begins with."""
     at_least: float | None = None
     more_than: float | None = None
     at_most: float | None = None
@@ -83,7 +83,7 @@ class FormField:
 class QuestionBlock:
     """A question to the user, with answers to choose from; they can always give another one.
 
-    With `fields` it is a form: the answer's `reason` is a JSON object of the texts that were filled in, by field name.
+    With `fields` it is a form: the answer's `reason` is a JSON object with the texts that were filled in, by field.
     """
 
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("fields",))

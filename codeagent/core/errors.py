@@ -73,7 +73,7 @@ class ModelError(CodeagentError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.prompt_tokens: int | None = None
-        """What the provider counted, if it refused the request as too long and said so."""
+        """How many tokens the provider counted, if it refused the request as too long and said how long it is."""
 
 
 class TranscriptError(ModelError):
@@ -88,7 +88,7 @@ class SandboxError(CodeagentError):
 
 
 class EngineError(SandboxError):
-    """The engine did not answer, or answered with an error; `status` is its HTTP status, None for no answer."""
+    """The engine did not answer, or answered with an error; `status` is its HTTP status, None without an answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)

@@ -114,9 +114,9 @@ class ToolCallDelta(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallAdded(BaseEvent):
-    """A call's block closed in the stream. One that only reads may begin before `message.added` and `batch.planned`.
+    """A call's block closed in the stream. A call that only reads may begin before `message.added` and `batch.planned`.
 
-    If its answer is discarded, no message has the call; it has a result all the same, `executed` if it had begun.
+    If its answer is discarded, no message has the call, but it still has a result, `executed` if it had begun.
     """
 
     type: Literal["tool.call"] = "tool.call"

@@ -1,7 +1,7 @@
-"""What the fields of a form take, in words and as values, and what is wrong with a text."""
+"""What the fields of a form accept, in words and as values, and what is wrong with a text that they do not."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import ge, gt, le, lt
 
 from codeagent.core.display import FormField
@@ -16,7 +16,7 @@ _KINDS = {"text": "", "integer": "a whole number", "number": "a number"}
 
 
 def takes(field: FormField) -> str:
-    """Return what may be written, as in `required, a whole number, at least 1`; empty if any text or none may."""
+    """Say what may be written, as in `required, a whole number, at least 1`; empty if there is no condition."""
     known = ((words, getattr(field, name)) for name, words, _ in _BOUNDS)
     bounds = (f"{words} {bound:g}{_unit(field)}" for words, bound in known if bound is not None)
     kind = "separated by commas" if field.several else _KINDS[field.kind]
@@ -27,7 +27,7 @@ def takes(field: FormField) -> str:
 def read(field: FormField, text: str) -> str | int | float | list[str]:
     """Return what the text means. Raises ValueError, with the reason, if the field does not take it."""
     if field.several:
-        words = [word.strip() for word in text.split(",") if word.strip()]
+        words = _separated(text, field.options)
         for word in words:
             _check_option(field, word)
         _check_bounds(field, len(words))
@@ -44,8 +44,10 @@ def read(field: FormField, text: str) -> str | int | float | list[str]:
 
 
 def problem_of(field: FormField, text: str) -> str:
-    """Say why the field does not take the text, as a phrase; empty if it does. A field that is not required may be
-    empty."""
+    """Say why the field does not take the text, as a phrase; empty if it does.
+
+    A field that is not required may be empty.
+    """
     if not text:
         return "it is required" if field.required else ""
     try:
@@ -53,6 +55,24 @@ def problem_of(field: FormField, text: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _separated(text: str, options: Sequence[str]) -> list[str]:
+    """Return the texts between commas; a comma within an option does not separate."""
+    whole = {", ".join(_pieces(option)): option for option in options}
+    longest = max((len(_pieces(option)) for option in options), default=1)
+    found: list[str] = []
+    left = _pieces(text)
+    while left:
+        joined = {size: ", ".join(left[:size]) for size in range(min(longest, len(left)), 0, -1)}
+        size = next((size for size, words in joined.items() if words in whole), 1)
+        found.append(whole.get(joined[size], joined[size]))
+        left = left[size:]
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    return [piece.strip() for piece in text.split(",") if piece.strip()]
 
 
 def _unit(field: FormField) -> str:
@@ -74,8 +94,9 @@ def _check_bounds(field: FormField, size: float) -> None:
 def _number(field: FormField, text: str) -> int | float:
     try:
         number = int(text) if field.kind == "integer" else float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        finite = math.isfinite(number)
+    except (ValueError, OverflowError):  # OverflowError: an integer of some hundred digits
+        finite = False
+    if not finite:
         raise ValueError(f"it takes {_KINDS[field.kind]}")
     return number

@@ -25,7 +25,7 @@ class GroupMember:
     may_add: bool = False
     """Whether it may add agents."""
     may_connect: bool = False
-    """Whether it may have other agents watch channels."""
+    """Whether it may make other agents watch channels."""
 
 
 @dataclass(frozen=True)

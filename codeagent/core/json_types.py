@@ -45,17 +45,18 @@ class BaseEvent:
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """How the JSON of a dataclass, which has it as `json_form`, differs from one key for each field."""
+    """How the JSON of a dataclass differs from one key for each field; the class has it as `json_form`."""
 
     omitted: Collection[str] = ()
-    """Fields that are left out while they have their default, as in older logs."""
+    """Fields that are left out if they have their default, as in older logs."""
     inner: str = ""
     """The key of an object that holds all fields but `outside`."""
     outside: Collection[str] = ()
     spread: str = ""
-    """The field whose items stand beside the other fields."""
+    """The field whose items are written beside the other fields."""
 
     def applied(self, whole: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON of an instance from that with one key for each field."""
         if self.spread:
             beside: dict[str, Any] = whole[self.spread]
             return {key: item for key, item in whole.items() if key != self.spread} | beside
@@ -66,7 +67,7 @@ class JsonForm:
 
 
 WITH_MORE = JsonForm(spread="more")
-"""Of what a newer version wrote: the fields that are not known here."""
+"""For what a newer version wrote: the fields that are unknown here are in `more`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Writes the vocabulary's dataclasses as JSON, checking every field against its type; reading them is pydantic's.
+"""Writes the vocabulary's dataclasses as JSON, checking every field against its type; pydantic reads them.
 
-Pydantic writes as well, but a start logs its first events before anything else needs pydantic.
+Pydantic could write them as well, but a start logs its first events before anything else needs pydantic.
 """
 
 import json
@@ -17,23 +17,23 @@ from codeagent.core.json_types import JsonForm
 
 _Part = Callable[[Any], Any]
 """Returns the value of a field as JSON has it. Raises TypeError for a value of another type."""
-_AS_ANY_OTHER = JsonForm()
+_PLAIN = JsonForm()
 _DEEPEST = 190
-"""Levels; pydantic reads 200."""
+"""How many levels of nesting are written; pydantic reads at most 200."""
 _SCALARS: Mapping[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float, int), bool: (bool,)}
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Return the JSON of a dataclass, with lone surrogates replaced by `?`, and what is not a number by null.
+    """Return the JSON of a dataclass; lone surrogates become `?`, and NaN and infinity become null.
 
-    Raises ValueError for a wrong field, and for what is nested too deeply to be read again.
+    Raises ValueError for a wrong field, and for a value that is nested too deeply to be read again.
     """
     try:
         plain = to_plain(value)
         text = _encoded(plain, indent)
         if text.count("{") + text.count("[") > _DEEPEST and _depth(plain) > _DEEPEST:
-            raise ValueError(f"{type(value).__name__} cannot be written: more than {_DEEPEST} levels deep")
-    except (TypeError, RecursionError) as error:
+            raise ValueError(f"more than {_DEEPEST} levels deep")
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{type(value).__name__} cannot be written: {error}") from error
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -41,7 +41,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 def _encoded(plain: Any, indent: int | None) -> str:
     try:
         return _encoder(indent).encode(plain)
-    except ValueError:  # it holds NaN or infinity, or itself
+    except ValueError:  # it contains NaN, infinity or itself
         return _encoder(indent).encode(_finite(plain))
 
 
@@ -58,28 +58,33 @@ def _finite(plain: Any) -> Any:
 
 
 def _depth(plain: Any) -> int:
-    inner = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list | tuple) else None
-    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
+    match plain:
+        case dict():
+            return 1 + max(map(_depth, plain.values()), default=0)
+        case list() | tuple():
+            return 1 + max(map(_depth, plain), default=0)
+        case _:
+            return 0
 
 
 def to_plain(value: Any) -> dict[str, Any]:
-    """Return what the JSON of a dataclass is read as. Raises TypeError for a wrong field."""
+    """Return the JSON of a dataclass as plain values. Raises TypeError for a wrong field."""
     return _writer(type(value))(value)
 
 
 @cache
 def _encoder(indent: int | None) -> json.JSONEncoder:
-    """Cached, because it takes longer to make than an event to write."""
+    """Cached, because making one takes longer than writing an event."""
     separators = (",", ":") if indent is None else None
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
 
 
 def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
-    form: JsonForm = getattr(kind, "json_form", _AS_ANY_OTHER)
+    form: JsonForm = getattr(kind, "json_form", _PLAIN)
     parts = {name: _part(hint) for name, hint in field_types(kind).items()}
     unsaid = {field.name: field.default for field in fields(kind) if field.name in form.omitted}
     pairs = tuple(parts.items())
-    read = attrgetter(*parts, "__class__")  # never one alone, which comes without a tuple
+    read = attrgetter(*parts, "__class__")  # a getter of one attribute alone would not return a tuple
 
     def write(value: Any) -> dict[str, Any]:
         try:
@@ -99,7 +104,7 @@ _writer: Callable[[type], Callable[[Any], dict[str, Any]]] = cache(_made_writer)
 
 
 def _name_fault(value: Any, parts: Mapping[str, _Part]) -> None:
-    """Raise the TypeError of the first field that has one, with the field's name."""
+    """Raise TypeError for the first field that is wrong, with its name."""
     for name, part in parts.items():
         try:
             part(getattr(value, name))

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 else:
 
     class lazy_regex:  # noqa: N801  # it is used as a function
-        """Has every attribute of the compiled expression, and only those: `re.sub` and its kind do not take it."""
+        """Has every attribute of the compiled expression; functions of `re`, such as `re.sub`, do not accept it."""
 
         def __init__(self, pattern: Any, flags: int = 0) -> None:
             self._source = pattern, flags
 
         def __getattr__(self, name: str) -> Any:
             found = getattr(re.compile(*self._source), name)
-            setattr(self, name, found)  # the next look-up does not come here
+            setattr(self, name, found)  # so that the next look-up does not end up here
             return found
 
         def __repr__(self) -> str:

@@ -21,7 +21,7 @@ _WIDE = ("W", "F")
 class _Likeness(NamedTuple):
     reads: str
     script: str
-    """A name that stands for the scripts of East Asia together if it is `East Asian`."""
+    """The name of a script, or `East Asian` for the scripts of East Asia together."""
 
 
 def lookalikes(text: str) -> dict[int, str]:
@@ -42,7 +42,7 @@ def _letters(text: str) -> Iterator[int]:
 
 
 def _in_word(word: Any, beside: str) -> Iterator[int]:
-    """Yield the positions of what passes for ASCII; `beside` are words that may show in which language this one is."""
+    """Yield the positions of letters that pass for ASCII; `beside` is text that may show which language it is in."""
     hits = [(word.start() + at, _known()[letter]) for at, letter in enumerate(word[0]) if letter in _known()]
     scripts = {likeness.script for _, likeness in hits}
     reads_as_ascii = all(letter.isascii() or letter in _known() for letter in word[0])
@@ -54,7 +54,7 @@ def _in_word(word: Any, beside: str) -> Iterator[int]:
 
 
 def _is_evident(script: str, text: str) -> bool:
-    """Whether the text has a letter of that script which passes for nothing else."""
+    """Whether the text has a letter of that script that is not a lookalike."""
     letters = (letter for letter in text if not letter.isascii() and letter not in _known())
     return script != "Common" and any(_pattern(f"[{_class(script)}]").match(letter) for letter in letters)
 

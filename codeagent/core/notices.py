@@ -21,7 +21,7 @@ TOOLSET_USE = "toolset_use"
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
 IN_DATA = JsonForm(inner="data", outside=("v", "seq", "ts", "session", "agent", "type", "level", "code", "text"))
-"""Of typed notices: their own fields are the `data`."""
+"""For typed notices: their own fields are in `data`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -84,7 +84,7 @@ class ApprovalKey:
     reads_only: bool = False
     """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is set."""
     leaves_files: bool = False
-    """Whether it is asked about although all of it only reads, as on this machine: it needs no checkpoint."""
+    """Whether all of it only reads but is asked about anyway, as on this machine: it needs no checkpoint."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False

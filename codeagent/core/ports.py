@@ -254,7 +254,7 @@ class Swept:
 
 
 CHECK = ".codeagent-check-"
-"""How the names of the files begin that a sandbox tests itself with; they are in the workspace for a moment."""
+"""The prefix of the files with which a sandbox tests itself; they exist in the workspace for a moment."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class RecipeInput:
     choices: tuple[str, ...] = ()
     """Of the type choice: all that may be given."""
     root: str = ""
-    """The workspace: an absolute path below it is the relative one. Empty: only relative paths are accepted."""
+    """The workspace, below which a path may also be absolute; if it is empty, only relative paths are accepted."""
 
     @property
     def means(self) -> str:
@@ -95,7 +95,7 @@ class RecipeInput:
 
 
 def _below(path: str, root: str) -> str:
-    """Return an absolute path below the root relative to it, and any other path as it is."""
+    """Return a path below the root relative to it, and any other path as it is."""
     plain = posixpath.normpath(path)
     for base in dict.fromkeys((root, os.path.realpath(root))) if root and plain.startswith("/") else ():
         if plain == base or plain.startswith(base.rstrip("/") + "/"):
@@ -219,8 +219,10 @@ class Recipe:
 
 
 def checked_values(inputs: Sequence[RecipeInput], given: Mapping[str, str], heading: str) -> dict[str, InputValue]:
-    """The inputs as they are used, with defaults. Raises ConfigError, which lists everything that is wrong below the
-    heading."""
+    """Return the inputs as they are used, with defaults.
+
+    Raises ConfigError that lists everything that is wrong below the heading.
+    """
     known = {one.name: one for one in inputs}
     wrong = [f"{one_line(name, 60)} is not an input{_meant(name, known)}" for name in given if name not in known]
     out: dict[str, InputValue] = {}

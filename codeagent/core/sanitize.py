@@ -44,9 +44,9 @@ _ESCAPE = lazy_regex(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f
 
 
 def visible(text: str) -> str:
-    """Return the text with every such character as an escape (`\\x1b`, `\\u202e`); newlines and tabs stay.
+    """Return the text with every such character as an escape (`\\x1b`, `\\u202e`).
 
-    Whatever a well-formed emoji consists of stays, too.
+    Newlines and tabs stay, as do the parts of well-formed emoji.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -60,7 +60,7 @@ def visible(text: str) -> str:
 
 
 def emoji_spans(text: str) -> list[tuple[int, int]]:
-    """Return where well-formed emoji are, as start and end; those of one visible part may be missing."""
+    """Return start and end of each well-formed emoji; those that consist of one visible character may be missing."""
     if _HINT.search(text) is None:
         return []
     return [found.span() for found in _sequences().finditer(text)]

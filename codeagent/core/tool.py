@@ -195,7 +195,7 @@ class NoChannels:
     """The `channels` of an agent that cannot write to others."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise Failed("this agent has no channels; the user can turn on the toolset messages, which brings them")
+        raise Failed("this agent has no channels; the user can turn on the toolset messages, which adds them")
 
     addressees = send = read = wait = _refuse
 
@@ -209,7 +209,7 @@ async def no_input() -> str:
 
 
 class Done:
-    """What a callback returns that has done its work: there is nothing left to wait for."""
+    """Returned by a callback that has already done its work: awaiting it returns at once."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
@@ -251,10 +251,10 @@ class ToolContext:
     sandbox: RunsCommands | None
     cancel: CancelToken
     on_update: Callable[..., Awaitable[None]] = ignore_update
-    """`on_update(text, stream="output")`: a piece of the result, as it comes. It is shown in the order in which it was
-    said, also if nobody awaits it; awaiting it waits until it was."""
+    """`on_update(text, stream="output")`: a piece of the result, as it comes. Pieces are shown in order, awaited or
+    not; awaiting returns once the piece has been shown."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`on_progress(text)`: a message to the user, never part of the result. Awaited or not, like `on_update`."""
+    """`on_progress(text)`: a message to the user, never part of the result; awaiting it is optional, too."""
     base: str | None = None
     """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
@@ -280,11 +280,11 @@ class ToolContext:
     mode: Mode = "ask"
     """The mode in force: ask, accept-edits, plan or auto."""
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The limits of the run, by name (`max_turns`, `max_calls`, `max_cost_usd`, …); one that is missing is not set."""
+    """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
     channels: OwnChannels = NO_CHANNELS
-    """The messages between agents, as the agent that makes the call sends and gets them."""
+    """The channels of the agent that makes the call: it sends and receives messages through them."""
     recall: Callable[[str], str] = lambda call_id: ""
-    """`recall(call_id)`: the text of that call's result as the agent's model has it now; empty if it has none."""
+    """`recall(call_id)`: the text of that call's result, if it is still in the model's context; otherwise empty."""
     is_job: Callable[[], bool] = lambda: False
     """Whether it now runs in the background: then any change to the workspace may be somebody else's."""
 
@@ -322,8 +322,8 @@ class Tool(ABC, Generic[ArgsT]):
     """JSON Schema of the arguments, an object, where `Args` only carries what it has checked (`OpenArgs`).
     None: made from `Args`."""
     has_defaults: bool = False
-    """Whether the defaults in `schema` are applied by whoever runs the tool: then only those of required arguments are
-    filled in, so that a question shows what is sent and nothing else."""
+    """Whether whoever runs the tool applies the defaults in `schema`: then only those of required arguments are filled
+    in here, and a question shows just what is sent."""
     mode: ToolMode = "direct"
     permission: Permission = "prompt"
     """Applies if neither a rule nor the mode says otherwise."""
@@ -355,12 +355,10 @@ class Tool(ABC, Generic[ArgsT]):
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
     require_info: bool = False
     """Whether its calls are refused until the model has read its documentation with `info`."""
-    does_as: str = ""
-    """The name of the built-in tool whose work it does under another name; empty if it does its own."""
     in_place_of: "Tool[Any] | None" = None
     """The built-in tool of the same name that this one narrows and replaces."""
     narrows: str = ""
-    """The name of the built-in tool that this one is made from; empty if it is not made from one."""
+    """The name of the built-in tool that it is made from; empty if it is not made from one."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
     source: str = "builtin"

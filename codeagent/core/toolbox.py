@@ -72,7 +72,7 @@ class ToolProblem:
     """What is wrong and how to mend it, in one line."""
     level: Literal["error", "warning"] = "error"
     partial: bool = False
-    """Whether the text names what an error keeps out of use, and other tools of the file or source are in use."""
+    """Whether the text names what is not in use because of an error, and the rest of the file or source is in use."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # asked only by those who have a server of their own
     from codeagent.llm.server_facts import ServedModel
 
-
 _FRESH = 30.0
-"""Seconds for which an answer is believed whatever happens to the connection, unless that fails."""
+"""Seconds for which what the server said is trusted after a reconnection, unless the connection failed."""
 
 
 class Learned:
@@ -24,7 +23,7 @@ class Learned:
         self._facts: ServedModel | None = None
         self._stale = base is not None
         self.asked = 0
-        """How often the server has said what it can do: what was known before may be about another one."""
+        """How often the server has said what it can do; each time, what was known before may be out of date."""
         self._asked_at = 0.0
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""
@@ -42,7 +41,7 @@ class Learned:
         self._stale = self._base is not None
 
     def reconnected(self) -> None:
-        """Take note of a new connection: many servers close one that is idle, so it says little for a while."""
+        """Take note of a new connection; as many servers close idle ones, it means nothing soon after an answer."""
         if time.monotonic() - self._asked_at > _FRESH:
             self.lost()
 

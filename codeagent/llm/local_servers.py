@@ -45,7 +45,7 @@ async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer,
 
 @dataclass(frozen=True)
 class KeyWanted:
-    """A server that refused to list its models without another key."""
+    """A server that does not list its models without a key, or with the one that it was given."""
 
     name: str
     """Its host."""
@@ -58,7 +58,8 @@ async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWa
     from codeagent.net.http import HttpClient
 
     root, query = server_root(address)
-    name, refused = urlsplit(root).netloc, False
+    name = urlsplit(root).netloc
+    refused = False
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     client = HttpClient(_NAMED_SECONDS)
     try:

@@ -50,14 +50,14 @@ _COUNTED = re.compile(
     r"(\d+) (?:tokens )?(?:in the messages|in your prompt|from the input|of text input|input tokens)",
     re.IGNORECASE,
 )
-"""How some of them say how many tokens the prompt has."""
+"""Where some of them say how many tokens the prompt has."""
 _ANY = re.compile("|".join(wording.pattern for wording in WORDINGS), re.IGNORECASE)
 _PER_MINUTE = re.compile(r"tokens per (?:min|day|hour)|\b(?:TPM|TPD)\b|string_above_max_length", re.IGNORECASE)
 """A limit on speed or on one field, in the same words."""
 
 
 def counted_tokens(text: str) -> int | None:
-    """Return how many tokens the prompt has by the words of a refusal; None if they do not say it."""
+    """Return how many tokens the prompt has according to a refusal; None if it does not say."""
     found = _COUNTED.search(text)
     return int(found[1] or found[2]) if found else None
 

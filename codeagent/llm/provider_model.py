@@ -106,7 +106,7 @@ class ProviderModel(ABC):
             try:
                 async for event in self._streamed(target, request):
                     yield event
-                await self._learned.look()  # it may have been started again before this answer
+                await self._learned.look()  # the server may have been restarted before this answer
                 return
             except _Refused as refusal:
                 less = self._room.refused(refusal.said, request, target.max_tokens) if attempt == 1 else None

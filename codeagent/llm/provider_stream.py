@@ -40,7 +40,8 @@ async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
     source = wrapper.completion_stream
     if not hasattr(source, "__aiter__"):
         source = wrapper
-    reader, from_server = format_of(_pass_events_on(source)).reader(), True
+    reader = format_of(_pass_events_on(source)).reader()
+    from_server = True
     async for raw in source:
         if isinstance(raw, _Event) or (source is not wrapper and hasattr(raw, "choices")):
             from_server = isinstance(raw, _Event) or type(raw).__module__.startswith("openai.")

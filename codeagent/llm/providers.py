@@ -351,7 +351,7 @@ def with_v1(base: str) -> str:
 
 
 def server_root(base: str) -> tuple[str, str]:
-    """Return what comes before `/v1` and the path of a format, of which the address may have either, and its query."""
+    """Return the address without `/v1` and the path of a format, either of which it may have, and its query."""
     address, mark, query = base.partition("?")
     address = address.rstrip("/")
     for path in _PATHS.values():

@@ -55,7 +55,7 @@ class ModelWrapper:
         known: Callable[[ModelError], bool],
         otherwise: Callable[[ModelError], AsyncIterator[ModelEvent]],
     ) -> AsyncIterator[ModelEvent]:
-        """Stream as the wrapped model does, or as `otherwise` does after a known error before an answer has begun.
+        """Stream from the wrapped model, or from `otherwise` if a known error comes before the answer has begun.
 
         Raises ModelError.
         """

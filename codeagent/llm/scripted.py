@@ -150,7 +150,8 @@ class ScriptedModel:
             raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
         if request.purpose == "summary":
             self._asked += 1
-            number, turn = -self._asked, self._summaries.pop(0) if self._summaries else Turn(text=_SUMMARY)
+            number = -self._asked
+            turn = self._summaries.pop(0) if self._summaries else Turn(text=_SUMMARY)
         else:
             number, turn = self._next(request.messages)
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):

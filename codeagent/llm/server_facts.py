@@ -112,7 +112,7 @@ def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:
 async def json_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> dict[str, Any] | None:
-    """Return the object that the server answers with; empty if it answers anything else, None if it does not answer."""
+    """Return the JSON object that the server answers; empty if it answers anything else, None if it does not answer."""
     status, answer = await answer_of(client, method, url, headers, body)
     if status is None:
         return None
@@ -122,7 +122,7 @@ async def json_of(
 async def answer_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> tuple[int | None, bytes]:
-    """Return status and body, which is empty if it is too long; the status is None if the server does not answer."""
+    """Return the status, None if the server does not answer, and the body, empty if it is too long."""
     answer = bytearray()
     try:
         async with client.send(method, url, headers, body) as response:
@@ -138,7 +138,7 @@ async def answer_of(
 
 
 def object_of(answer: bytes) -> dict[str, Any]:
-    """Return the JSON object that was answered; empty if it is not one."""
+    """Return the JSON object in an answer; empty if it is not one."""
     try:
         decoded = json.loads(answer)
     except (ValueError, RecursionError):

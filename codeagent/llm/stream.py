@@ -47,7 +47,7 @@ class CallPiece:
     name: str | None = None
     arguments: str = ""
     ends: bool = False
-    """The provider said that the call's block has ended: nothing more of it comes."""
+    """Whether the provider said that the call's block has ended."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ class Accumulator:
     """Assembles one answer.
 
     A call is closed, and may be acted on, when its arguments are complete and its block has ended or another call
-    begins, or else when the provider says that it has stopped; but never before those that began before it. An answer
-    that ends without saying so was cut.
+    begins, or else when the provider says that it has stopped; but never before an earlier one. An answer that ends
+    without saying so was cut.
     """
 
     def __init__(self, taken: Collection[str] = ()) -> None:
@@ -211,7 +211,7 @@ class Accumulator:
         return self._close_whole(list(takewhile(_is_over, self._calls))) if piece.ends else []
 
     def _close_whole(self, calls: list[_OpenCall]) -> list[CallClosed]:
-        """Close those of the first calls that are complete."""
+        """Close the calls that are complete, up to the first that is not."""
         open_calls = (call for call in calls if not call.closed and not call.foreign)
         return self._close(list(takewhile(attrgetter("whole"), open_calls)))
 

@@ -70,7 +70,7 @@ def _seconds(value: Any) -> Any:
 
 
 AS_SECONDS = BeforeValidator(_seconds)
-"""After the limits of a number of seconds: text such as `30s` is understood as well."""
+"""Makes a number of seconds accept text such as `30s` as well; it goes after the limits of the number."""
 PathText = Annotated[
     str, written("path"), AfterValidator(unspelled), AfterValidator(_short_enough), PlainSerializer(spelled)
 ]

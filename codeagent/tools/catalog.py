@@ -177,7 +177,7 @@ class ToolCatalog(ToolRegistry):
         self._untrusted: tuple[str, ...] = ()
         self._narrowing = NarrowedTools()
         self._withheld: frozenset[str] = frozenset()
-        """The names of built-in tools in whose place a file's tool is, or that are refused while it is not in use."""
+        """The names of built-in tools that a file's tool replaces, or that are refused while that is not in use."""
         self._described: tuple[AgentDefinition, ...] = ()
         """The agents of the files in use; the first of a name keeps it."""
         self.agents: tuple[AgentDefinition, ...] = ()
@@ -253,10 +253,10 @@ class ToolCatalog(ToolRegistry):
         return unknown_rules(rules, self._names())
 
     def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
-        """Return a line for each entry of the list of allowed tools that is not a tool; likewise for `to_read`.
+        """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not a tool.
 
-        There is none for an entry that may be a tool of a source that has not listed its tools or, if it has to be
-        `certain`, of a file that is not in use.
+        An entry is left out if a source that has not listed its tools may have it or, if the answer has to be
+        `certain`, a file that is not in use.
         """
         if not self._allow and not to_read:
             return ()
@@ -265,7 +265,7 @@ class ToolCatalog(ToolRegistry):
         def may_come(entry: str) -> bool:
             return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
 
-        # A setting of the user's holds in every project, each with other servers.
+        # The user's setting applies to all projects, which have different servers.
         here = tuple(name for name in to_read if not name.startswith(MCP))
         lists = {"the list of allowed tools": self._allow, "require_info": AllowList((here,))}
         names = self._listable()
@@ -274,7 +274,7 @@ class ToolCatalog(ToolRegistry):
         )
 
     def _may_be_in_a_file(self, entry: str) -> bool:
-        """Whether a file with tools that is not in use may have one that the name or pattern matches."""
+        """Whether a tool file that is not in use may have a tool that the name or pattern matches."""
         if any(problem.level == "error" and ".md" not in problem.where for problem in self._problems):
             return True
         for file in self._unused_files():
@@ -284,12 +284,12 @@ class ToolCatalog(ToolRegistry):
         return False
 
     def _unused_files(self) -> tuple[ToolFile, ...]:
-        """Return the files with tools that are there but not in use."""
+        """Return the tool files that are not in use."""
         files = (file for state in self._states or () for file in state.files)
         return tuple(file for file in files if file not in self._loaded and file.path.suffix != _AGENTS)
 
     def misnamed(self, rules: Collection[Rule], to_read: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the lines of `unknown` and of `unlisted`."""
+        """Return what `unknown` and `unlisted` return."""
         return (*self.unknown(rules), *self.unlisted(to_read))
 
     def _names(self) -> list[str]:

@@ -209,18 +209,20 @@ class ToolFolder:
 
 
 class ProjectTrust:
-    """The trust in the files of a project's folders, given to all of them together as they are."""
+    """Whether the files of a project's folders are trusted; trust is given to all of them together, as they are."""
 
     def __init__(self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool) -> None:
-        """`book` keeps it; if it is None, nothing is trusted. `accept`: the files first asked about are trusted without
-        being kept."""
+        """`book` keeps the trust; if it is None, nothing is trusted.
+
+        `accept`: the files are trusted as they are at the first look; that is not kept.
+        """
         self._folders = folders
         self._book = book
         self._accept_first = accept
         self._accepted: str | None = None
 
     def of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
-        """Return the states of the project's folders that have files; there is a state for each folder."""
+        """Return the states of the project's folders that have files, out of the states of all folders."""
         pairs = zip(self._folders, states, strict=True)
         return [state for folder, state in pairs if folder.place == "project" and state.files]
 
@@ -232,16 +234,17 @@ class ProjectTrust:
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def holds(self, states: Sequence[FolderState]) -> bool:
-        """Whether the files are trusted as they are. Raises ConfigError if the record of it is damaged."""
+        """Whether the files are trusted as they are. Raises ConfigError if the record of trust is damaged."""
         digest = self.digest(states)
         if digest is None:
             return True
         if self._accept_first:
-            self._accept_first, self._accepted = False, digest
+            self._accept_first = False
+            self._accepted = digest
         return digest == self._accepted or (self._book is not None and self._book.trusts(digest))
 
     def give(self, digest: str | None) -> None:
-        """Trust these files, also in later sessions. Blocks. Raises ConfigError."""
+        """Trust the files with this digest, in later sessions as well. Blocks. Raises ConfigError."""
         if self._book is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         if digest is not None:
@@ -249,7 +252,8 @@ class ProjectTrust:
 
     def take_back(self) -> None:
         """Stop trusting any files. Blocks. Raises ConfigError."""
-        self._accepted, self._accept_first = None, False
+        self._accepted = None
+        self._accept_first = False
         if self._book is not None:
             self._book.forget()
 

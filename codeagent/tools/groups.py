@@ -40,7 +40,7 @@ class MemberFields(YamlSection):
     )
     channels: list[str] = Field(default_factory=list, description="The channels that it watches from the start.")
     may_add: bool = Field(default=False, description="It may add agents that can do no more than it can.")
-    may_connect: bool = Field(default=False, description="It may have other agents watch channels.")
+    may_connect: bool = Field(default=False, description="It may make other agents watch channels.")
 
 
 class SharedLimitFields(YamlSection):

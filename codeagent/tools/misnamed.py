@@ -1,4 +1,4 @@
-"""What is said about names in rules and lists that no tool has; imported only if there is such a rule or list."""
+"""What is said about names in rules and lists that no tool has; imported only if there is a rule or list."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ def unknown_entries(
 ) -> tuple[str, ...]:
     """Return a line for each entry of a list of tools that matches none; `where` names the list.
 
-    `may_come`: whether it may match one that is not known yet; then there is no line.
+    `may_come` tells whether an entry may match a tool that is not known yet; then there is no line for it.
     """
     wrong = (entry for entry in listed.unknown(names) if not may_come(entry))
     return tuple(f"{entry} in {where} is not a tool{nearest_or_all(entry, names, most=1)}" for entry in wrong)
@@ -44,7 +44,7 @@ def wrong_list(listed: Sequence[str], listable: Collection[str], there: Collecti
 
 
 def may_begin(entry: str, prefix: str) -> bool:
-    """Whether a name, or a pattern over names, can be that of a tool whose name begins with the prefix."""
+    """Whether a name or pattern can match a tool whose name begins with the prefix."""
     head = entry[: min((at for wild in _WILD if (at := entry.find(wild)) >= 0), default=len(entry))]
     return head.startswith(prefix) or (head != entry and prefix.startswith(head))
 

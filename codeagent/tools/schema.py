@@ -207,7 +207,7 @@ def _written_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _found_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a model; that of a built-in tool is read from a file, so that a start builds no model."""
+    """Return the schema of a model; those of built-in tools are read from a file, so that a start builds no models."""
     written = _written_schemas().get(f"{model.__module__}.{model.__qualname__}")
     return arguments_schema(model) if written is None else written
 
@@ -261,7 +261,7 @@ class Definitions:
         return self._sizes[tool]
 
     def fitting(self, tools: Mapping[Tool[Any], str]) -> tuple[dict[Tool[Any], str], list[ToolProblem]]:
-        """Return the tools whose definitions fit together, the first ones first, and a problem for the others.
+        """Return the first tools whose definitions fit together, and a problem for each source of the others.
 
         `tools`: each with the name of its source.
         """
@@ -278,7 +278,8 @@ class Definitions:
         return kept, [ToolProblem(source, self._too_long(ones), partial=True) for source, ones in out.items()]
 
     def _too_long(self, tools: Sequence[Tool[Any]]) -> str:
-        names, size = one_line(", ".join(tool.name for tool in tools), 200), sum(map(self.size, tools))
+        names = one_line(", ".join(tool.name for tool in tools), 200)
+        size = sum(map(self.size, tools))
         return f"the definitions of {names} take {size:,} bytes too many; all definitions may take {self.room:,}"
 
 

@@ -43,7 +43,7 @@ class Listing:
     instructions: Callable[[str], str] | None = None
     """Returns, once for each agent, instructions for using the tools; see `tools.mcp.source`."""
     prefix: str = ""
-    """The beginning of the names of all its tools, also of those that are not listed yet; empty if it is unknown."""
+    """The prefix of the names of all its tools, including those not listed yet; empty if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class BuiltInSet:
 
 
 class ToolsByName(Mapping[str, Tool[Any]]):
-    """The built-in tools that a file may narrow: those of a conversation, and those of sets, made once one is named."""
+    """The built-in tools that a file may narrow, by name; a set is made when one of its tools is first looked up."""
 
     def __init__(self, tools: Sequence[Tool[Any]], sets: Sequence[BuiltInSet] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}

@@ -200,7 +200,7 @@ class Toolsets:
         return not any(self._unlisted())
 
     def may_have(self, name: str) -> bool:
-        """Whether a name or pattern may be that of a tool of a source that has not listed its tools."""
+        """Whether a name or pattern may match a tool of a source that has not listed its tools."""
         from codeagent.tools.misnamed import may_begin  # few conversations have a list of tools
 
         return any(may_begin(name, listing.prefix) for listing in self._unlisted())

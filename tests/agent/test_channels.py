@@ -236,7 +236,7 @@ async def test_channels_that_agents_add_are_bounded_and_have_names_of_their_own(
     member, gone = Member(hub, "member"), Member(hub, "gone")
     await closed(gone)
     for taken in ("work", "member", "gone", "main", "a b", "", "x" * 65):
-        with pytest.raises(InvalidArgs, match="is not a name that is free; no channel was added"):
+        with pytest.raises(InvalidArgs, match="is taken or not a valid name; no channel was added"):
             hub.create(taken, "queue")
     for number in range(MOST_CHANNELS):
         hub.create(f"c{number}", "broadcast")

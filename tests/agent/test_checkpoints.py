@@ -372,8 +372,7 @@ async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_
     await to_the_end(s)
     assert store.taken == []
     assert notices(s, "checkpoint.first")[0].text == (
-        "taking the first snapshot of this folder, 12,345 files so far: "
-        "edits and commands wait for it, reading does not"
+        "taking the first snapshot of this folder, 12,345 files so far: edits and commands wait for it, reads do not"
     )
     store.gate.set()
     await s.agent.close()

@@ -187,7 +187,7 @@ async def test_a_rule_of_the_parent_denies_in_the_child_and_the_denial_is_the_ch
     assert f.born[0].tools["do"].log == []
     assert only(f).error is None
     assert text_of(only(f).content) == (
-        "I was not allowed\n[a call of this agent was denied, so its answer may lack what that call was for]"
+        "I was not allowed\n[a call of this agent was denied, so its answer may be incomplete]"
     )
     assert [event.reason for event in of(events, RunFinished) if event.agent == "main"] == ["denied"]
 

@@ -234,6 +234,14 @@ async def test_of_an_answer_that_was_cut_off_only_what_had_begun_has_run() -> No
     assert [result.executed for result in of(s.events, ToolResultAdded)] == [True, False]
 
 
+async def test_what_had_begun_of_an_answer_that_was_cut_off_counts_as_a_call() -> None:
+    s = begin(READ, HOLD, READ, stop="length")
+    await held(s)
+    await finish(s)
+    (finished,) = of(s.events, RunFinished)
+    assert finished.calls == 1
+
+
 @dataclass
 class Forgetting:
     """Takes note of the results that are left each time that something is forgotten."""

@@ -71,6 +71,10 @@ async def test_a_crashing_tool_names_its_exception_and_the_run_goes_on() -> None
     assert of(events, RunFinished)[0].reason == "done"
 
 
+def nested(levels: int) -> Any:
+    return [] if levels == 1 else [nested(levels - 1)]
+
+
 class Odd(Doing):
     """Somebody's tool, which has never seen a type checker."""
 
@@ -83,6 +87,9 @@ class Odd(Doing):
             "nothing": lambda: None,
             "content": lambda: ToolResult(content="only text"),  # type: ignore[arg-type]  # that is the point
             "details": lambda: ToolResult.from_text("ok", details={"when": {1}}),
+            "number": lambda: ToolResult.from_text("ok", details={"many": 10**5000}),
+            "deep": lambda: ToolResult.from_text("ok", details={"levels": nested(195)}),
+            "too deep": lambda: Failed("no", details={"levels": nested(195)}),
             "raised": lambda: Failed("no", content=("only text",)),  # type: ignore[arg-type]  # that is the point
             "list": lambda: ToolResult(content=[part]),  # type: ignore[arg-type]  # that is the point
         }
@@ -106,6 +113,9 @@ class Odd(Doing):
         ("nothing", "returned NoneType in place of a ToolResult"),
         ("content", "cannot be used: result.content: input should be a valid tuple"),
         ("details", "cannot be used: details.when: input was not a valid json value"),
+        ("number", "cannot be used: ToolResult cannot be written: Exceeds the limit"),
+        ("deep", "cannot be used: ToolResult cannot be written: more than 190 levels deep"),
+        ("too deep", "cannot be used: ToolResult cannot be written: more than 190 levels deep"),
         ("raised", "cannot be used: result.content.0: "),
         ("update", "on_update takes text, not int"),
         ("stream", "stream is one of output, stdout, stderr, not 'stdin'"),

@@ -154,7 +154,7 @@ async def test_a_file_that_the_other_wrote_itself_is_its_own_while_commands_of_b
     await mine.end()
     await other.end()
     assert await mine.shown() == [
-        "only another codeagent changed files since; /undo 2 takes back the batch before, too"
+        "only another codeagent has changed files since; /undo 2 also takes back the batch before"
     ]
     await mine.undo()
     assert (root / "b.txt").read_text() == "theirs\n"

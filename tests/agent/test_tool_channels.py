@@ -137,7 +137,7 @@ async def test_without_channels_a_tool_is_told_so() -> None:
     )
     await scene(Turn("", (USE,)), Turn("done"), more=(using,)).run()
     assert {str(error) for error in using.found[0]} == {
-        "this agent has no channels; the user can turn on the toolset messages, which brings them"
+        "this agent has no channels; the user can turn on the toolset messages, which adds them"
     }
     assert all(isinstance(error, Failed) for error in using.found[0])
 

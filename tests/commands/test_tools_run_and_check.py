@@ -333,7 +333,7 @@ def test_an_absolute_path_inside_the_workspace_is_an_input_of_type_path(with_inp
 def test_run_says_which_inputs_are_missing_or_wrong(with_inputs: Product) -> None:
     code, out, err = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", "folde=docs")
     assert (code, out) == (2, "")
-    assert "look was not run, see --input:\n  folde is not an input; did you mean folder?" in err
+    assert "look was not run; see --input:\n  folde is not an input; did you mean folder?" in err
     assert "folder is missing (a path in the workspace: where it may look)" in err
 
 

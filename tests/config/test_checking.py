@@ -32,6 +32,7 @@ class Outer:
     count: Annotated[int, above(0)] = 1
     on: bool = False
     level: Literal["low", "high"] | Annotated[int, above(0)] | None = None
+    listed: bool | tuple[Annotated[str, _word], ...] = False
     inner: Inner = Inner(name="x")
     several: tuple[Inner, ...] = ()
     by_name: dict[Annotated[str, _word], tuple[str, ...]] = field(default_factory=dict)
@@ -71,6 +72,9 @@ def test_what_is_right_is_read_and_written_back() -> None:
         ({"on": 1}, ("on",), "valid boolean"),
         ({"level": "middle"}, ("level",), "'low' or 'high', or a valid integer"),
         ({"level": 0}, ("level",), "'low' or 'high', or greater than 0"),
+        ({"listed": 5}, ("listed",), "valid boolean, or a valid list"),
+        ({"listed": ["a", 5]}, ("listed", 1), "^Input should be a valid string"),
+        ({"listed": ["a", "b c"]}, ("listed", 1), "^it is not one word"),
         ({"inner": "x"}, ("inner",), "valid dictionary"),
         ({"inner": {}}, ("inner", "name"), "Field required"),
         ({"inner": {"name": ""}}, ("inner", "name"), "should not be empty"),
@@ -78,6 +82,7 @@ def test_what_is_right_is_read_and_written_back() -> None:
         ({"inner": {"name": "forbidden"}}, ("inner",), "that name is taken"),
         ({"inner": {"name": "a", "share": 1.5}}, ("inner", "share"), "less than or equal to 1"),
         ({"inner": {"name": "a", "share": float("nan")}}, ("inner", "share"), "finite number"),
+        ({"inner": {"name": "a", "share": 10**400}}, ("inner", "share"), "finite number"),
         ({"several": "ab"}, ("several",), "valid list"),
         ({"several": [{"name": "a"}, 5]}, ("several", 1), "valid dictionary"),
         ({"by_name": {"a b": []}}, ("by_name", "a b"), "not one word"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from codeagent.config import keys as module
 from codeagent.config.keys import Keyring, KeyStore, server_variable
 from codeagent.core.errors import ConfigError
+from tests.table import for_each
 
 KEY = "sk-canary-0123456789"
 
@@ -73,6 +74,15 @@ def test_a_key_of_a_server_is_the_same_for_its_paths_and_no_other_servers(tmp_pa
     assert [keys.find(server_variable(base + path)) for path in ("", "/v1", "/v1/chat/completions?a=b")] == ["x"] * 3
     others = ("https://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127-0.0.1:8080", "http://[", "")
     assert [keys.find(server_variable(other)) for other in others] == [None] * 5
+
+
+@for_each(
+    ("address", "same"),
+    [("https://models.corp/v1", "https://Models.corp:443"), ("http://models.corp", "http://models.corp:80/v1")],
+)
+def test_a_usual_port_may_be_written_or_not(address: str, same: str) -> None:
+    assert server_variable(address) == server_variable(same)
+    assert server_variable("https://models.corp") != server_variable("http://models.corp")
 
 
 def test_the_keyring_is_not_asked_for_the_key_of_a_server_that_has_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ COUNT = FormField(name="n", label="N", kind="integer", at_least=1, at_most=10)
 SHARE = FormField(name="n", label="N", kind="number", more_than=0, less_than=0.5)
 NAME = FormField(name="n", label="N", required=True, at_least=2, at_most=4)
 COLOR = FormField(name="n", label="N", options=("red", "blue"))
+CITIES = FormField(name="n", label="N", options=("Paris", "Paris, France", "Rome"), several=True)
 TAGS = FormField(name="n", label="N", options=("a", "b", "c"), several=True, at_most=2)
 
 
@@ -18,6 +19,7 @@ TAGS = FormField(name="n", label="N", options=("a", "b", "c"), several=True, at_
         (COUNT, "0", "it takes at least 1"),
         (COUNT, "11", "it takes at most 10"),
         (COUNT, "1.5", "it takes a whole number"),
+        (COUNT, "1" * 400, "it takes a whole number"),
         (COUNT, "", ""),
         (SHARE, "0.4", ""),
         (SHARE, "0", "it takes more than 0"),
@@ -42,6 +44,7 @@ def test_what_is_wrong_with_a_text(field: FormField, text: str, problem: str) ->
 def test_a_text_is_read_as_what_the_field_takes() -> None:
     assert (read(COUNT, "7"), read(SHARE, "0.25"), read(NAME, "Ada"), read(COLOR, "red")) == (7, 0.25, "Ada", "red")
     assert read(TAGS, "a, b,") == ["a", "b"]
+    assert read(CITIES, "Rome,Paris,  France, Paris") == ["Rome", "Paris, France", "Paris"]
 
 
 def test_what_a_field_takes_is_said() -> None:

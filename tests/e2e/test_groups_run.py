@@ -92,7 +92,7 @@ def test_an_agent_with_the_right_adds_one_that_can_do_no_more_than_itself(produc
     assert [text.removeprefix("Invalid arguments: ").partition(";")[0] for text in errors] == [
         "you do not have the tool 'write', so you cannot give it",
         "you do not have the tool 'rea*', so you cannot give it",
-        "'a' is not a name that is free",
+        "'a' is taken or not a valid name",
         "there is no channel 'wrok'",
         "b was added and has begun.",
         "the group has 2 agents, which is its limit",

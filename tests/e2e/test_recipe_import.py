@@ -26,7 +26,10 @@ def files(product: Product) -> set[str]:
 def test_every_command_that_is_given_a_workflow_names_the_import(placed: Product, command: tuple[str, ...]) -> None:
     done = placed.call(*command, "flow.yaml")
     assert done.code == 2
-    assert "flow.yaml:1: this is a workflow of AWF: codeagent recipes import flow.yaml makes a recipe and" in done.err
+    assert (
+        "flow.yaml:1: this is a workflow of AWF: codeagent recipes import flow.yaml converts it into a recipe"
+        in done.err
+    )
 
 
 def test_without_a_folder_it_is_shown_and_nothing_is_written(placed: Product) -> None:
@@ -83,7 +86,8 @@ def test_a_part_without_counterpart_has_to_be_accepted(placed: Product) -> None:
     (placed.workspace / "flow.yaml").write_text(text.replace("on_success: done\n    on", "on_success: extra\n    on"))
     done = placed.call("recipes", "import", "flow.yaml", "--to", ".codeagent")
     assert done.code == 2 and files(placed) == {"flow.yaml"}
-    assert "a step of type step; only an agent's with a prompt has one" in done.err and "--partly accepts" in done.err
+    assert "a step of type step; only an agent's with a prompt has one" in done.err
+    assert "--partly writes it anyway" in done.err
     assert placed.call("recipes", "import", "flow.yaml", "--to", ".codeagent", "--partly").code == 0
     assert files(placed) == {"flow.yaml", ".codeagent/commands/review-chain.yaml"}
 

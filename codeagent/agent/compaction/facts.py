@@ -1,4 +1,4 @@
-"""What is known of files by the results of calls: which were read and changed, and what the model still has of that."""
+"""What the results of calls tell about files: which were read and changed, and what the model can still see."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -61,10 +61,10 @@ class FileFacts:
 
 
 class DetailsInContext:
-    """What the results in the model's context showed; what was read besides that is forgotten."""
+    """The details of the results that are in the model's context; everything else that was read is forgotten."""
 
     def __init__(self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]) -> None:
-        """`forget` is called with what is left."""
+        """`forget` is called with the details that are left."""
         self._details = {item.call_id: item for item in details if item.in_context}
         self._forget = forget
 
@@ -72,10 +72,10 @@ class DetailsInContext:
         self._details[item.call_id] = item
 
     def keep_only(self, call_ids: Iterable[str]) -> None:
-        """The model has only the results of these calls left."""
+        """Forget the results of all other calls: the model has only these left."""
         self._details = {call_id: self._details[call_id] for call_id in call_ids if call_id in self._details}
         self.forget_others()
 
     def forget_others(self) -> None:
-        """Forget what was read by calls that were not added: the model never had their results."""
+        """Forget what was read by calls that were not added: the model never saw their results."""
         self._forget(tuple(self._details.values()))

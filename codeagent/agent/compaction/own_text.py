@@ -21,9 +21,9 @@ from codeagent.core.sanitize import one_line
 _ENOUGH = 0.5
 """The share of the room that the user's own text may fill after it was moved."""
 _STUB = 600
-"""About how many characters stay of the messages that go into one file."""
+"""About how many characters are left of the messages that go into one file."""
 _SHOWN = 0.25
-"""The share of the room that the beginning of one moved text may fill: a small window gets a short one."""
+"""The share of the room that the beginning of a moved text may fill; a small window gets a shorter beginning."""
 _WORDS = 60
 """Characters that are shown of a text, to say which one it is."""
 
@@ -41,12 +41,15 @@ def what_fills(request: ModelRequest, gauge: TokenGauge, window: int | None) -> 
         return Notice(level="error", code="context.base_fills", text=text)
     longest = max(own, key=characters)
     words = one_line(text_of(longest.content), _WORDS) if isinstance(longest, UserMessage) else ""
-    where, it = f"most of it in “{words}” (about {gauge.tokens(characters(longest)):,})", "it"
-    if characters(longest) <= LARGE:
-        where, it = f"in {len(own)} messages", "the older ones"
+    if characters(longest) > LARGE:
+        where = f"most of it in “{words}” (about {gauge.tokens(characters(longest)):,})"
+        moved = "it"
+    else:
+        where = f"in {len(own)} messages"
+        moved = "the older ones"
     size = f"about {gauge.tokens(length_of(own)):,} tokens, {where}, {room}"
     text = (
-        f"your own text fills the window: {size}; nothing was cut. Your next prompt sends {it} as a file that the "
+        f"your own text fills the window: {size}; nothing was cut. Your next prompt sends {moved} as a file that the "
         "agent reads; /rewind takes it back; /model with a larger window sends it as it is"
     )
     return Notice(level="error", code=OWN_TEXT_FILLS, text=text)
@@ -55,7 +58,7 @@ def what_fills(request: ModelRequest, gauge: TokenGauge, window: int | None) -> 
 def as_files(
     request: ModelRequest, cause: CompactionCause, room: int, save: Callable[[str], str]
 ) -> ContextCompacted | None:
-    """Return the event that makes files of the user's texts, not yet measured; None if there is nothing to move."""
+    """Return the event that moves texts of the user to files, not yet measured; None if there is nothing to move."""
     if not (moved := _moved_texts(request.messages, room, save)):
         return None
     return ContextCompacted(
@@ -71,7 +74,7 @@ def as_files(
 
 
 def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], str]) -> tuple[MovedText, ...]:
-    """Return the user's longest texts as files, until the others leave half of the room free.
+    """Move the user's longest texts to files, until the others leave half of the room free.
 
     If that is not enough, the older of the others follow. `save` keeps a text and returns the handle by which
     `output_read` finds it.
@@ -100,10 +103,10 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
 
 
 def _older(messages: Sequence[Message], moved: Collection[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield where messages of the user begin that may go into one file, and where such a file may end.
+    """Yield where messages of the user begin that may go into one file, and the places where that file may end.
 
-    It goes up to the newest of their messages, which is what the model has to answer, and holds neither a note of
-    codeagent nor a text that is a file already.
+    The newest of their messages, which the model has to answer, is never part of it; nor is a note of codeagent, or a
+    text that is already a file.
     """
     newest = max((at for at, message in enumerate(messages) if is_kept(message)), default=0)
     first: int | None = None
@@ -116,13 +119,14 @@ def _older(messages: Sequence[Message], moved: Collection[int]) -> Iterator[tupl
         if alone and first is not None:
             yield first, ends
         if alone or first is None:
-            first, ends = (None if alone else at), []
+            first = None if alone else at
+            ends = []
 
 
 def _as_one_file(messages: Sequence[Message], first: int, end: int, save: Callable[[str], str]) -> MovedText:
     said = [message for message in messages[first:end] if isinstance(message, UserMessage)]
     text = "\n\n".join(text_of(message.content) for message in said)
-    head = f"[{len(said)} messages of the user, in a file from here on; the answers to them are left out:]"
+    head = f"[{len(said)} messages of the user, moved to a file; the answers to them are left out:]"
     kept = f"{head}\n{preview(text, save(text), unseen=False)}"
     length = length_of(messages[first:end])
     return MovedText(place=len(messages) - first, length=length, text=kept, count=end - first)

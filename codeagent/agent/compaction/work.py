@@ -175,7 +175,7 @@ class Compaction:
         return window is not None and size >= window * _NEAR
 
     def overflowed(self, asking: Asking, counted: int | None) -> None:
-        """Take note that the provider refused the request, of so many tokens, as too long: the window is smaller."""
+        """Take note that a request was refused as too long; `counted`: the provider's count of its tokens, if known."""
         length, model = request_characters(asking.request), asking.model.name
         self._gauge.learn(length, Usage(input_tokens=counted or 0))
         self._refused[model] = min(length, self._refused.get(model, length))

@@ -21,7 +21,7 @@ from codeagent.tools.shell.run import readable
 
 MOST_RUNNING = 64
 TOO_MANY_RUN = f"{MOST_RUNNING} jobs are already running"
-TOO_MANY = f"Not started: {TOO_MANY_RUN}. Stop one, or wait for the end of one."
+TOO_MANY = f"Not started: {TOO_MANY_RUN}. Stop one, or wait until one has ended."
 _TITLE = 200
 _CLOSING = "the session ended"
 _QUIET_SECONDS = 3.0

@@ -55,13 +55,13 @@ class OutputThrottle:
         return text
 
     def hold_back(self, text: str) -> str:
-        """Show nothing of it now; the next text that is shown says how much went by."""
+        """Show none of the text; the next one that is shown says how much was held back."""
         self._held_back += len(text)
         return ""
 
 
 class _InTurn:
-    """Runs one piece of work after the other, whether or not anybody waits for it."""
+    """Runs pieces of work one after the other, whether or not anybody waits for them."""
 
     def __init__(self) -> None:
         self._last: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class _InTurn:
         return self._waiting >= _MOST_MESSAGES
 
     def add(self, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """Return what waits for its end."""
+        """Queue the work; awaiting what is returned waits for its end."""
         self._waiting += 1
         self._last = asyncio.create_task(self._after(self._last, work))
         return asyncio.shield(self._last)
@@ -86,7 +86,7 @@ class _InTurn:
             await asyncio.shield(self._last)
 
     def drop(self) -> None:
-        """Cancel what has not ended."""
+        """Cancel all work that has not ended."""
         if self._last is not None:
             self._last.cancel()
 
@@ -96,7 +96,7 @@ class _InTurn:
                 await before
             await work
         finally:
-            work.close()  # if it never began
+            work.close()  # in case it never began
             self._waiting -= 1
 
 
@@ -119,7 +119,7 @@ class CallWork:
         self._hooks = hooks
         self._throttle = OutputThrottle()
         self._judging = _InTurn()
-        """What the hooks are still asked about before it is shown."""
+        """The updates about which hooks are still being asked, before they are shown."""
         self._sent: asyncio.Queue[str] = asyncio.Queue(_MOST_MESSAGES)
         self._job_id: str | None = None
         self._printed: Callable[[], None] = lambda: None
@@ -185,7 +185,7 @@ class CallWork:
         return result
 
     async def _work(self, context: ToolContext) -> ToolResult:
-        """Run the tool, and wait until what it said is shown."""
+        """Run the tool, and wait until its updates have been shown."""
         result = await self._result(context)
         if self._judging.busy:
             try:

@@ -36,7 +36,7 @@ class Format:
 
 
 def format_of(wire: WireFormat) -> Format:
-    """Return a format, and import no other."""
+    """Return one format, importing only what it needs."""
     match wire:
         case "chat":
             from codeagent.llm.native.chat import ChatReader, ChatWriter

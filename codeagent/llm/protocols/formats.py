@@ -218,20 +218,23 @@ XML = TextProtocol(
 
 def _named(name: str, marks: NamedMarks) -> TextProtocol:
     """Return the protocol of blocks whose marks name the tool, or are followed by its name."""
-    result = marks.of("result", marks.opening), marks.of("result", marks.closing)
+    opened_result = marks.of("result", marks.opening)
+    closed_result = marks.of("result", marks.closing)
     about = '@@argument=its text, on one line\n@@other:json=["as", "JSON"]\n'
-    head, closing = marks.head("the_tool"), marks.of("the_tool", marks.closing)
+    head = marks.head("the_tool")
+    closing = marks.of("the_tool", marks.closing)
     opened = f"{head}\n{about}"
     if marks.attributes:
         opened = f'{head} argument="its text" other:json="[&quot;as&quot;, &quot;JSON&quot;]">\n'
-        result = f"{result[0]}>", result[1]
+        opened_result += ">"
     form = f"{opened}text of the argument that is left, as it is\n{closing}"
+    wrapped = _wrapped(opened_result, closed_result)
     return TextProtocol(
         name=name,
         form=f"{form}\n\nA block begins a line, and nothing follows it on its last one.",
         result="the next message holds each result between such marks, in the order of the calls.",
         render_call=marks.render,
-        render_results=lambda results: "\n".join(map(_wrapped(*result), _results_json(results, *result))),
+        render_results=lambda results: "\n".join(map(wrapped, _results_json(results, opened_result, closed_result))),
         parser=lambda tools: Reader(marks.all_of(tools)),
     )
 
@@ -245,8 +248,8 @@ def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
     """Return the protocol of calls between two marks of the user's choice.
 
     The body is JSON with name and arguments, or the name and then the arguments as JSON, or lines with the arguments
-    and a text. White space around the marks does not count. Raises ValueError if one is empty or cannot be told from
-    what is between them.
+    and a text. White space around the marks does not count. Raises ValueError if a mark is empty, or could be mistaken
+    for a part of the body.
     """
     opening, closing = opening.strip(), closing.strip()
     if not opening or not closing:

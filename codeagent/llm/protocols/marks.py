@@ -173,7 +173,7 @@ class Mark:
     thinking: Literal["", "begins", "ends"] = ""
     """It begins thinking, or ends thinking whose beginning is not in the answer."""
     line: bool = False
-    """It counts only at the beginning of a line."""
+    """Whether it counts only at the beginning of a line."""
 
     @property
     def head(self) -> str:

@@ -1,7 +1,7 @@
 """Blocks whose marks name the tool, with lines or attributes for arguments and any text between: `[/read]…[read/]`.
 
-A block begins at the beginning of a line and ends at the end of one, so that neither prose that mentions the format nor
-a mark inside the text is taken for a call.
+A block starts at the beginning of a line and ends at the end of one, so neither prose that mentions the format nor a
+mark inside the text is taken for a call.
 """
 
 import json
@@ -53,18 +53,19 @@ class NamedMarks:
     """The marks of one format."""
 
     opening: str
-    """With `{name}`, or the name follows it."""
+    """Contains `{name}`; otherwise the name follows it."""
     closing: str
-    """With `{name}`, or the same for every tool."""
+    """Contains `{name}`; otherwise it is the same for every tool."""
     attributes: bool = False
-    """The arguments are attributes of the opening mark, `key="value"`; otherwise lines `@@key=value` follow it."""
+    """Whether the arguments are attributes of the opening mark, `key="value"`, not lines `@@key=value` after it."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if a mark could be JSON outside of strings, in which it could not be spelled otherwise."""
+        """Raises ValueError if a mark could occur in JSON outside of strings, where it could not be escaped."""
         if not all(only_in_strings(self.of("", mark)) for mark in (self.opening, self.closing)):
-            raise ValueError("a mark needs a character that JSON does not have outside of texts, such as / or <")
+            raise ValueError("a mark needs a character that occurs in JSON only within strings, such as / or <")
 
     def of(self, tool: str, mark: str) -> str:
+        """Return one of the marks for a tool."""
         return mark.replace(NAME, tool)
 
     def all_of(self, tools: Sequence[ToolDefinition]) -> tuple[Mark, ...]:
@@ -94,7 +95,8 @@ class NamedMarks:
 
     def render(self, call: ToolCall) -> str:
         """Write a call so that it is read back as it is."""
-        head, closing = self.head(call.name), self.of(call.name, self.closing)
+        head = self.head(call.name)
+        closing = self.of(call.name, self.closing)
         given = members(call.arguments) if call.arguments.strip() else {}
         if given is None:
             return f"{head}{'>' if self.attributes else ''}\n{call.arguments}\n{closing}"
@@ -109,7 +111,7 @@ class NamedMarks:
         return "\n".join([head, *(f"@@{key}={value}" for key, value in pairs), closing])
 
     def _argument(self, key: str, value: str, marks: Sequence[str]) -> tuple[str, str]:
-        """Return key and value as they are written: text as it is if it fits on a line and cannot be mistaken."""
+        """Return key and value as they are written: plain text if that fits on a line and is unambiguous."""
         text = json.loads(value) if value.startswith('"') else None
         if text is None or not text.isprintable() or any(mark in text for mark in marks):
             return f"{key}:json", _on_a_line(value, marks)
@@ -122,27 +124,33 @@ TAGS = NamedMarks("<{name}", "</{name}>", attributes=True)
 
 
 class _NotATag(Exception):
-    """What follows the name is not a list of attributes; holds what was taken of it."""
+    """What follows the name is not a list of attributes; the text is what was taken of it."""
 
 
 class _NamedBlock:
-    """One block; between its marks is text, which is taken as it is."""
+    """Reads one block; the text between its marks is taken as it is."""
 
     def __init__(
         self, source: Source, marks: NamedMarks, tool: ToolDefinition, opened: str, nested: str, heads: tuple[str, ...]
     ) -> None:
-        """`opened` is the opening mark as the model wrote it; a line that begins with `nested` opens one within the
-        text. `heads` are the beginnings of all blocks."""
-        self._source, self._marks, self._tool, self._opened, self._heads = source, marks, tool, opened, heads
-        self._closing, self._nested = marks.of(tool.name, marks.closing), nested
-        self._within = Literals((self._closing, nested))
+        """`opened` is the opening mark as the model wrote it; `heads` are the beginnings of all blocks.
+
+        A line that begins with `nested` opens another block within the text.
+        """
+        self._source = source
+        self._marks = marks
+        self._tool = tool
+        self._opened = opened
+        self._heads = heads
+        self._nested = nested
+        self._within = Literals((marks.of(tool.name, marks.closing), nested))
         self._arguments: list[tuple[str, str]] = []
         """Names, and values as JSON."""
         self._parts: list[str] = []
         self._begins_line = False
-        """Whether only blanks came since the last line break."""
+        """Whether there were only blanks since the last line break."""
         self._closed_within = False
-        """Whether the closing mark was there, with something behind it."""
+        """Whether there was a closing mark with something after it on its line."""
 
     def read(self) -> Block:
         source = self._source
@@ -163,7 +171,8 @@ class _NamedBlock:
 
     def _read_text(self) -> Generator[str, bool, None]:
         """Read up to the closing mark at the end of a line. Raises AnswerEnded."""
-        source, depth = self._source, 0
+        source = self._source
+        depth = 0
         while True:
             found, certain = self._within.find(source.data, source.at)
             self._keep(source.take(certain))
@@ -182,13 +191,13 @@ class _NamedBlock:
             self._keep(mark)
 
     def _keep(self, text: str) -> None:
-        """Take text in as a part of what is between the marks."""
+        """Add to the text between the marks."""
         self._parts.append(text)
         _, line_break, line = text.rpartition("\n")
         self._begins_line = (self._begins_line or bool(line_break)) and not line.strip()
 
     def _ends_line(self) -> Generator[str, bool, bool]:
-        """Tell whether the line ends here, or another block begins."""
+        """Tell whether the line ends here or another block begins."""
         source = self._source
         while True:
             rest = source.rest
@@ -202,7 +211,8 @@ class _NamedBlock:
 
     def _read_attributes(self) -> Generator[str, bool, bool]:
         """Read the attributes; True if the tag is empty, `<read path="a"/>`. Raises _NotATag, AnswerEnded."""
-        source, quote = self._source, ""
+        source = self._source
+        quote = ""
         while True:
             stops = re.compile(re.escape(quote)) if quote else _NOT_IN_ATTRIBUTES
             found = stops.search(source.data, source.at)
@@ -216,10 +226,11 @@ class _NamedBlock:
             if found[0] == ">":
                 break
             quote = "" if quote else found[0]
-        written, at = source.block(), 0
+        written = source.block()
+        at = 0
         while (attribute := _ATTRIBUTE.match(written, at)) is not None:
             value = attribute["double"] if attribute["double"] is not None else attribute["single"]
-            self._add(attribute["key"], unescape(value, ENTITIES), as_json=bool(attribute["json"]))
+            self._add(attribute["key"], unescape(value, ENTITIES), in_json=bool(attribute["json"]))
             at = attribute.end()
         end = _AFTER_ATTRIBUTES.fullmatch(written, at)
         if end is None:
@@ -227,17 +238,18 @@ class _NamedBlock:
         self._opened += written
         return bool(end["empty"])
 
-    def _add(self, key: str, text: str, *, as_json: bool) -> None:
-        self._arguments.append((key, as_said(text) if as_json else _typed(text, self._tool.parameters, key)))
+    def _add(self, key: str, text: str, *, in_json: bool) -> None:
+        self._arguments.append((key, as_said(text) if in_json else as_json(text, self._tool.parameters, key)))
 
     def _called(self, text: str) -> AnswerPiece:
-        """Return the call; one with text that belongs to no argument must not run."""
-        name, at = self._tool.name, 0
+        """Return the call, or a broken one if there is text that belongs to no argument."""
+        name = self._tool.name
+        at = 0
         text = re.sub(r"\A\r?\n", "", text)
         while not self._marks.attributes and (line := _LINE.match(text, at)) is not None:
             if not (line["key"] or line["json"]):
                 break
-            self._add(line["key"], line["value"], as_json=bool(line["json"]))
+            self._add(line["key"], line["value"], in_json=bool(line["json"]))
             at = line.end()
         content = re.sub(r"\r?\n\Z", "", text[at:])
         given = [key for key, _ in self._arguments]
@@ -246,17 +258,14 @@ class _NamedBlock:
         if content.strip():
             if (key := _main_argument(self._tool.parameters, given)) is None:
                 return BrokenCall(name, self._opened + text, NO_ARGUMENT)
-            self._arguments.append((key, _typed(content, self._tool.parameters, key)))
+            self._arguments.append((key, as_json(content, self._tool.parameters, key)))
         return ParsedCall(name, "{" + ", ".join(f"{as_string(key)}: {value}" for key, value in self._arguments) + "}")
 
 
-def _typed(text: str, schema: Mapping[str, Any], key: str) -> str:
-    return as_json(text, schema, key)
-
-
 def _main_argument(schema: Mapping[str, Any], given: Collection[str]) -> str | None:
-    """Return the argument that the text of a block is: the only required one that is left, or else the only text."""
-    properties, required = schema.get("properties"), schema.get("required")
+    """Return the argument that gets the text of a block: the only required one left, or else the only text left."""
+    properties = schema.get("properties")
+    required = schema.get("required")
     left = [name for name in required or () if name not in given]
     if len(left) == 1 or not isinstance(properties, Mapping):
         return left[0] if len(left) == 1 else None

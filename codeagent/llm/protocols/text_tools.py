@@ -63,7 +63,7 @@ class NativeFirstModel(ModelWrapper):
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
         self._lacked = False
-        """The server has said that its template has no tools, which may change with its next start."""
+        """Whether the server said that its template has no tools, which may change when it is restarted."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self._learned.look()

@@ -22,7 +22,7 @@ _ABOUT = (
 _ROOM = 2_000
 """Characters for the lines of all agents, which every request repeats."""
 _NARROWEST = 24
-"""Characters of a description by which an agent can still be chosen; a longer one is never cut below this."""
+"""Characters of a description that are enough to choose an agent by; a longer one is never cut below this."""
 _NAMES_ROOM = 1_000
 """Characters for the names of agents that have no line of their own."""
 _TARGET = 200
@@ -104,7 +104,7 @@ def _line(agent: AgentDefinition, width: int) -> str:
 
 
 def _shared(room: int, lengths: Sequence[int]) -> int:
-    """Return the width to which texts of these lengths are cut to fit together: the short ones stay whole."""
+    """Return the width to which texts of these lengths are cut to fit together; shorter ones stay whole."""
     left = room
     for at, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - at)
@@ -115,13 +115,13 @@ def _shared(room: int, lengths: Sequence[int]) -> int:
 
 
 def _rest(agents: Sequence[AgentDefinition]) -> str:
-    """Return a line with the names of agents for which there is no room, each one whole."""
-    start, end = f"- and {len(agents)} more, which info describes: ", "…"
+    """Return a line with the names of the agents that have none of their own; no name is cut."""
+    head = f"- and {len(agents)} more, which info describes: "
     names = ", ".join(one.name for one in agents)
-    room = _NAMES_ROOM - len(start)
+    room = _NAMES_ROOM - len(head)
     if len(names) > room:
-        names = f"{names[: room - len(end)].rpartition(', ')[0]}, {end}"
-    return f"{start}{names}"
+        names = f"{names[: room - len('…')].rpartition(', ')[0]}, …"
+    return f"{head}{names}"
 
 
 def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ class Info(Tool[InfoArgs]):
     def is_useful(
         tools: Iterable[Tool[Any]], skills: Skills, required: Callable[[Tool[Any]], bool] = lambda tool: False
     ) -> bool:
-        """Whether there is something to read beyond the definitions, or before a call of a `required` tool."""
+        """Whether there is more to read than the definitions, or a tool whose documentation is `required` reading."""
         return bool(skills.listed) or any(tool.documentation or required(tool) for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:

@@ -57,7 +57,7 @@ class _ShownPage:
     """A page as the model reads it."""
 
     lines: tuple[str, ...]
-    """Each with its number; empty if the file is."""
+    """Each with its number; empty if the file is empty."""
     range: Lines
     where: str
     """The range in words, and of how many lines."""
@@ -127,7 +127,7 @@ class Read(Tool[ReadArgs]):
         shown_page = _numbered(page, args.offset)
         if (before := self._shown_before(path, data, shown_page, ctx)) is not None:
             self._reads.read(path, data, shown_page.whole, len(lines))
-            # Its details do not say that lines were seen: only the earlier result shows them, and it may be lost first.
+            # The details do not say that lines were seen: the earlier result shows them, and it may be lost first.
             return ToolResult.from_text(
                 f"[{spelled(path)} is unchanged since line {args.offset} of your last read, which is still above. "
                 f"{' '.join(filter(None, (f'{shown_page.where}.', shown_page.more)))}]",
@@ -137,7 +137,7 @@ class Read(Tool[ReadArgs]):
         return ToolResult.from_text(shown_page.text, details=details)
 
     def _shown_before(self, path: str, data: bytes, page: "_ShownPage", ctx: ToolContext) -> str | None:
-        """Return the last call whose result the model still has, and that shows this page of the same content."""
+        """Return the last call whose result shows this page of the same content and is still in the context."""
         calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
         wanted = "\n{}\n".format("\n".join(page.lines))
         return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)

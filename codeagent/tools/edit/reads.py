@@ -33,7 +33,7 @@ _NUMBERED = lazy_regex(r" *([0-9]+)[:\t-](.*)", re.DOTALL)
 Lines = tuple[int, int]
 """First and last line of a run, from 1."""
 _ANY_LINES: Lines = (1, 1 << 62)
-"""Those of a page of which only the call is known."""
+"""The lines of a page of which only the call is known."""
 _MOST_PAGES = 20
 """How many earlier results are compared with a page that is read again."""
 
@@ -86,9 +86,9 @@ class ReadTracker:
         self._workspace = workspace
         self._files: dict[str, ReadState] = {}
         self._forgotten: set[str] = set()
-        """Files that were read, whose text is not in the conversation."""
+        """Files that were read but whose text is not in the conversation."""
         self._shown: dict[str, tuple[str, list[_Shown]]] = {}
-        """By path: the SHA-256 of the content that the model knew last, and what calls showed of it."""
+        """By path: the SHA-256 of the content that the model saw last, and the pages of it that calls showed."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
@@ -100,7 +100,7 @@ class ReadTracker:
     ) -> dict[str, JsonValue]:
         """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`.
 
-        `page`: the call whose result shows a page of the file, and its lines, for `shown_by`.
+        `page`, for `shown_by`: the id of the call whose result shows a page of the file, and the lines of the page.
         """
         sha256 = digest(data)
         with self._changing:
@@ -118,11 +118,14 @@ class ReadTracker:
     def shown_by(self, path: str, data: bytes, page: Lines) -> tuple[str, ...]:
         """Return the latest calls that may have shown the model these lines of this content, the newest first.
 
-        Empty if it has seen another content of the file since. The model may have lost their results.
+        Empty if it has seen other content of the file since. Their results may have left its context.
         """
-        sha256, shown = self._shown.get(path, ("", []))
-        fitting = [one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]]
-        return tuple(fitting[: -_MOST_PAGES - 1 : -1]) if fitting and sha256 == digest(data) else ()
+        with self._changing:
+            sha256, shown = self._shown.get(path, ("", []))
+            fitting = [one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]]
+        if not fitting or sha256 != digest(data):
+            return ()
+        return tuple(reversed(fitting[-_MOST_PAGES:]))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
         """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
@@ -183,7 +186,7 @@ class ReadTracker:
         return Failed(said + then, details=details)
 
     def remember(self, call_id: str, details: Mapping[str, JsonValue]) -> None:
-        """Take note, for `shown_by`, of what a logged result showed; results come in the order in which calls ended."""
+        """Record, for `shown_by`, what a logged result showed; to be called in the order in which the calls ended."""
         for path, state in read_states(details):
             self._show(path, state.sha256).append(_Shown(call_id, _ANY_LINES))
 
@@ -209,7 +212,7 @@ class ReadTracker:
                 self._copied_bytes -= len(self._copies.pop(path).data)
 
     def _show(self, path: str, sha256: str) -> list[_Shown]:
-        """Return what calls showed of this content, which is now the last one that the model knew."""
+        """Return the pages of this content that calls showed, and make it the content that the model saw last."""
         if path not in self._shown or self._shown[path][0] != sha256:
             self._shown[path] = sha256, []
         return self._shown[path][1]

@@ -139,14 +139,14 @@ class ChannelList(_MessageTool, Tool[NoArgs]):
 
 
 class CreateChannel(_MessageTool, Tool[CreateChannelArgs]):
-    """Does not need approval: what is sent to a channel reaches nobody until an agent watches it."""
+    """Needs no approval: what is sent to a channel reaches nobody until an agent watches it."""
 
     name = "create_channel"
     label = "Create channel"
     description = "Add a channel: a queue gives each message to one agent that watches it, a broadcast to all."
     documentation = (
         "Nobody watches a new channel: `watch_channel` makes you watch it, `connect_agent` another agent. It lasts as "
-        "long as the session, and a few can be added in all."
+        "long as the session, and only a few can be added."
     )
     Args = CreateChannelArgs
     permission = "auto"
@@ -162,7 +162,7 @@ class CreateChannel(_MessageTool, Tool[CreateChannelArgs]):
 
 
 class ConnectAgent(_MessageTool, Tool[ConnectAgentArgs]):
-    """Asks by default, as for watching a channel oneself; the agents of a group file may have been given the right."""
+    """Asks by default, as watching a channel does; a group file may give its agents the right without asking."""
 
     name = "connect_agent"
     label = "Connect agent"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Literal, cast
 
 from codeagent.core.dataclass import dataclass
@@ -24,7 +25,7 @@ _BOUNDS = {
         "exclusiveMaximum": "less_than",
     },
 }
-"""The keywords of JSON Schema that bound a field, and what the form calls them."""
+"""The JSON Schema keywords that bound a field of each kind, and what the form calls them."""
 _LONGEST_MESSAGE = 500
 _LONGEST_LABEL = 60
 _LONGEST_OPTION = 100
@@ -63,7 +64,8 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
     if not fields:
         reply = await asker.ask(ctx.call_id, intro, (_YES, _NO), ctx.cancel)
         return Reaction("accept", {}) if reply.answer == _YES else Reaction("decline")
-    required = schema.get("required") or ()
+    listed = schema.get("required")
+    required = listed if isinstance(listed, list) else ()
     abouts = {str(name): about if isinstance(about, Mapping) else {} for name, about in fields.items()}
     form = tuple(_field(name, about, required=name in required) for name, about in abouts.items())
     problem = ""
@@ -95,15 +97,15 @@ def _field(name: str, about: Mapping[str, Any], *, required: bool) -> FormField:
         several=several,
         required=required,
         begins=begins,
-        **{said: float(about[key]) for key, said in bounds.items() if _is_bound(about.get(key))},
+        **{said: bound for key, said in bounds.items() if (bound := _bound(about.get(key))) is not None},
     )
 
 
 def _content(form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]], answer: str) -> Content:
-    """Return what was filled in as the fields' types. Raises ValueError if it is not valid."""
+    """Return what was filled in, each value of its field's type. Raises ValueError if it is not valid."""
     try:
         given = json.loads(answer)
-    except RecursionError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError("it is not a form") from error
     if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
         raise ValueError("it is not a form")
@@ -120,8 +122,15 @@ def _content(form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]
     return content
 
 
-def _is_bound(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _bound(value: object) -> float | None:
+    """Return a server's bound; None for what is not a number, or not a finite one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        bound = float(value)
+    except OverflowError:  # an integer of some hundred digits
+        return None
+    return bound if isfinite(bound) else None
 
 
 def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:

@@ -107,7 +107,7 @@ class ServerOffer:
 
 
 class OwnInstructions:
-    """The instructions of a server that the user agreed to, which each agent is given once."""
+    """The instructions of a server that the user agreed to; each agent gets them once."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -115,14 +115,14 @@ class OwnInstructions:
         self._told: set[str] = set()
 
     def take(self, agreed: Iterable[Statement]) -> None:
-        """Use the instructions among these statements; every agent is given changed ones again."""
+        """Use the instructions among these statements; if they changed, every agent gets them again."""
         said = next((one.said for one in agreed if one.name == INSTRUCTIONS), "")
         if said != self._said:
             self._said = said
             self._told.clear()
 
     def once(self, agent: str) -> str:
-        """Return them, marked as the server's own; empty if there are none or the agent was given them."""
+        """Return them, marked as the server's own; empty if there are none, or if the agent already got them."""
         if not self._said or agent in self._told:
             return ""
         self._told.add(agent)
@@ -150,7 +150,8 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
     taken: dict[str, OfferedTool] = {}
     for each in listed[:MOST_TOOLS]:
         raw = str(each.get("name"))
-        shown, name = f"{server}: {one_line(raw, 80) or 'a tool'}", names[raw]
+        shown = f"{server}: {one_line(raw, 80) or 'a tool'}"
+        name = names[raw]
         if name in taken:
             text = f"refused: another tool of the server is also called {name}"
             problems.append(ToolProblem(shown, text, partial=True))
@@ -172,15 +173,15 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
 
 
 def prefix_of(server: str) -> str:
-    """Return the beginning of the names of all its tools."""
+    """Return the prefix of the names of all tools of a server."""
     return f"mcp__{server}__"
 
 
 def names_of(server: str, raw: Iterable[str]) -> dict[str, str]:
-    """Return the name of each of the server's own names.
+    """Return our name for each of the server's own names.
 
-    Of several that are alike once they are cleaned, those that had to be cleaned end with their hash: which tool has
-    which name does not depend on the order in which the server lists them.
+    If several are the same once they are cleaned, those that had to be cleaned end with their hash, so the names do not
+    depend on the order in which the server lists its tools.
     """
     cleaned = {one: clean_name(server, one) for one in raw}
     wanted = Counter(cleaned.values())

@@ -24,7 +24,7 @@ _LONGEST_TEXT = 4_000
 FILES = "the files of its program"
 """The name under which all of them are shown."""
 _MOST_NAMED = 10
-"""Changes that are reported one by one."""
+"""How many changes are reported one by one."""
 _LARGEST_PROGRAM = 16 << 20
 _MOST_SHOWN = 256 * 1024
 """Characters of changed files that are shown; of more, only the names."""
@@ -52,7 +52,7 @@ class Pinned:
 
 
 def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProblem]:
-    """Return a problem for each change, so that each is reported once and by its name; many are counted."""
+    """Return a problem for each change, so that each is reported once, by name; of many, the others are counted."""
     how = f"codeagent mcp test {server} shows the difference"
     problems = []
     for change in changes[:_MOST_NAMED]:

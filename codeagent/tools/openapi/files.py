@@ -1,4 +1,4 @@
-"""The files of the workspace that a call sends: found in its arguments, and read as they were shown."""
+"""The files of the workspace that a call sends: finds them in its arguments, reads them, and tells if they changed."""
 
 import hashlib
 import posixpath

@@ -68,8 +68,8 @@ class Body:
     encoding: dict[str, Style] = field(default_factory=dict)
     """How the properties of a form are serialised, if the document says so."""
     files: frozenset[str] = frozenset()
-    """The properties of a multipart body that are files, or lists of them. A body of the kind `text` is a file itself,
-    or a text."""
+    """The properties of a multipart body that are files or lists of files; a body of kind `text` is itself a text or a
+    file."""
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,9 @@ def kind_of(media: str) -> BodyKind:
 
 
 def _encoding(node: Any, kind: BodyKind) -> dict[str, Style]:
-    """Return how properties are written of which the document says it.
+    """Return how each property is written for which the document says so.
 
-    In a form, a media type is ignored beside a style, as the specification says.
+    In a form, a media type beside a style is ignored, as the specification demands.
     """
     found: dict[str, Style] = {}
     for name, one in node.items() if isinstance(node, dict) else ():
@@ -251,7 +251,7 @@ def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file(*more: str) -> dict[str, Any]:
-    """Return the schema of a file; `more` of what may be said of it."""
+    """Return the schema of a file; `more`: the other properties that it may have."""
     said = {"filename": {"type": "string"}, "type": {"type": "string", "description": "Media type"}}
     return {
         "type": "object",

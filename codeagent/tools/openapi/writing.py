@@ -136,9 +136,9 @@ def _pairs(name: str, value: Any, style: Style) -> str:
 
 
 def _deep(name: str, value: Any) -> list[tuple[str, str]]:
-    """Return `filter[a][b]` and its value, to any depth.
+    """Return pairs such as `filter[a][b]` and its value, to any depth.
 
-    Of a list, plain values are `a[]`, as nearly every server reads them; of one with objects, each is `a[0]`, `a[1]`.
+    The items of a list are `a[]`, as nearly every server reads them; if there are objects among them, `a[0]`, `a[1]`.
     """
     if isinstance(value, dict):
         return [pair for key, one in value.items() for pair in _deep(f"{name}[{key}]", one)]

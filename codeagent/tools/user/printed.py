@@ -116,9 +116,9 @@ _ROUTES = _Routes()
 
 
 class PrintedOutput:
-    """What one call prints and says: passed on in order while it runs; what it prints is kept for its result.
+    """What one call prints and shows: passed on in order while it runs; what it prints is kept for its result.
 
-    Everything may be called in any thread; output after the end is dropped.
+    Text is accepted from any thread; after the end it is dropped.
     """
 
     def __init__(self, open_sink: Callable[[], OutputSink], ctx: ToolContext) -> None:
@@ -127,7 +127,7 @@ class PrintedOutput:
         self._on_progress = ctx.on_progress
         self._lock = threading.Lock()
         self._passing = asyncio.Lock()
-        """Held while something is passed on, so that the order is kept."""
+        """Held while text is passed on, to keep the order."""
         self._waiting: deque[tuple[_Kind, str]] = deque()
         self._waiting_size = 0
         self._news = asyncio.Event()
@@ -143,29 +143,30 @@ class PrintedOutput:
         self._tell(told)
 
     def show(self, text: str, stream: OutputStream = "output") -> Awaitable[None]:
-        """Pass this on in its turn, but keep it out of the result (a `ToolContext.on_update`, for any thread)."""
+        """Pass text on in its turn, but not into the result (a `ToolContext.on_update`, for any thread)."""
         require_update(text, stream)
         return self._say(stream, text)
 
     def progress(self, text: str) -> Awaitable[None]:
-        """Pass this on in its turn (a `ToolContext.on_progress`, for any thread)."""
+        """Pass text on in its turn (a `ToolContext.on_progress`, for any thread)."""
         require_text("on_progress", text)
         return self._say("progress", text)
 
     def _say(self, kind: _Kind, text: str) -> Awaitable[None]:
-        """Return what waits until it was passed on; it is, even if nobody waits."""
+        """Queue text; awaiting what is returned waits until it has been passed on."""
         with self._lock:
             told = True if self._text is not None else self._queue(kind, text)
         self._tell(told)
         return _PassedOn(self._pass_on)
 
     def _queue(self, kind: _Kind, text: str) -> bool:
-        """Queue it, and return whether the pump knows that something waits."""
+        """Queue text, and return whether the pump already knows that something waits."""
         self._waiting.append((kind, text[-_MOST_WAITING:]))
         self._waiting_size += len(self._waiting[-1][1])
         while self._waiting_size > _MOST_WAITING:
             self._waiting_size -= len(self._waiting.popleft()[1])
-        told, self._told = self._told, True
+        told = self._told
+        self._told = True
         return told
 
     def _tell(self, told: bool) -> None:
@@ -207,7 +208,7 @@ class PrintedOutput:
                 await (self._on_progress(text) if kind == "progress" else self._on_update(text, kind))
 
     def _next(self) -> tuple[_Kind, str] | None:
-        """Take what waits longest, with what follows it on the same stream; None if nothing waits."""
+        """Take the oldest text with what follows it on the same stream; None if nothing waits."""
         with self._lock:
             if not self._waiting:
                 self._told = False
@@ -221,7 +222,7 @@ class PrintedOutput:
 
 
 class _PassedOn:
-    """Waits until everything that was said so far is passed on."""
+    """Awaiting it waits until everything that is queued has been passed on."""
 
     def __init__(self, pass_on: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._pass_on = pass_on

@@ -40,7 +40,7 @@ PATHS: Mapping[str, Literal["read", "write"]] = {
     "git_commit": "read", "write": "write", "edit": "write", "multi_edit": "write", "apply_patch": "write",
     "json_write": "write",
 }  # fmt: skip
-"""The built-in tools whose calls name paths, and what they do with those."""
+"""The built-in tools whose calls name paths, and what they do with these paths."""
 _HOSTS = frozenset({"http_request", "web_fetch"})
 """The built-in tools whose calls name a host."""
 _TREES = frozenset({"list", "search", "glob", "tree"})
@@ -144,7 +144,7 @@ class Restrictions:
                     raise Denied(f"argument '{name}' is {one_line(path, 200)!r}{led}; {only}")
 
     def check_paths(self, workspace: Workspace, key: ApprovalKey, access: AccessWord) -> None:
-        """Raise Denied unless every path that a built-in tool's call names is allowed, and all of them are known."""
+        """Raise Denied unless all paths of a built-in tool's call are known and allowed."""
         if self.read is None and self.write is None:
             return
         for part in key.parts:

@@ -1,4 +1,4 @@
-"""The common parts of YAML files: strict sections, their error messages, `inputs:`, and files of another program."""
+"""What YAML files have in common: strict sections, their error messages, `inputs:`, and the hint for AWF's files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ Fields = TypeVar("Fields", bound=BaseModel)
 Sections = Mapping[str, type[BaseModel]]
 """The models of nested sections by their key; the empty key is that of the whole."""
 _ONLY_THERE = frozenset({"type", "provider", "options", "tool_options"})
-"""Keys of a workflow's step that no step of a recipe has."""
+"""Keys that a step of a workflow has, and no step of a recipe."""
 _SHAPES = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -143,7 +143,7 @@ def _nearest(path: tuple[int | str, ...], sections: Sections) -> str:
 
 
 def is_workflow(value: Any) -> bool:
-    """Whether the value of a document is a workflow of AWF, and so neither a recipe nor a tool file."""
+    """Whether a document is a workflow of AWF, and so neither a recipe nor a tool file."""
     if not isinstance(value, dict):
         return False
     states, steps, tools = value.get("states"), value.get("steps"), value.get("tools")
@@ -156,7 +156,7 @@ def is_workflow(value: Any) -> bool:
 
 def import_hint(shown: str) -> str:
     """Say what to do with a workflow."""
-    return f"this is a workflow of AWF: codeagent recipes import {shown} makes a recipe and its tool file of it"
+    return f"this is a workflow of AWF: codeagent recipes import {shown} converts it into a recipe and a tool file"
 
 
 def _is_foreign(step: Any) -> bool:

@@ -52,7 +52,7 @@ from codeagent.tools.user.yaml_tools import BuiltinTool, CommandTool
 
 _TIMEOUT = 120.0
 _FOUND_BY_NAME = frozenset({"info", "toolset_use", "watch_channel"})
-"""Tools whose results are looked for in the log of a session that is continued."""
+"""Tools whose results are looked up by name in the log of a resumed session."""
 _BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
 _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 
@@ -198,7 +198,7 @@ class YamlLoader:
             report.error((*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it")
             return None
         if named in _FOUND_BY_NAME and fields.name != named:
-            said = f"a session that is continued finds what {named} did by its name: narrow it with builtin: true"
+            said = f"{named} must keep its name, by which a resumed session finds what it did: use builtin: true"
             report.error((*path, "name"), said)
             return None
         arguments = narrowed_arguments(fields.parameters, inner, (*path, "parameters"), report)

@@ -53,23 +53,22 @@ class BuiltinTool(Tool[OpenArgs]):
         paths: AccessWord | None,
         inputs: ToolInputs,
     ) -> None:
-        """`paths`: what is done with the paths that a call names; None if it names none. The
-        caller sets everything that differs from the inner tool.
+        """`paths`: what is done with the paths that a call names; None if a call names no paths.
 
-        The model neither sees nor sets the preset arguments.
+        The caller sets everything that differs from the inner tool. The model neither sees nor sets preset arguments.
         """
         self.name, self.schema, self.origin = fields.name, arguments.schema, origin
         self.label, self.description, self.permission = inner.label, inner.description, inner.permission
         self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
         self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
         self.waits_for_user, self.mode, self.starts_agents = inner.waits_for_user, inner.mode, inner.starts_agents
-        self.may_write, self.narrows = inner.may_write, inner.name
+        self.may_write = inner.may_write
+        self.narrows = inner.name
         self.hint, self.documentation = inner.hint, inner.documentation
         given = fields.restrictions
         self._restrictions = Restrictions.of(fields, () if given is None else tuple(given.hosts or ()))
         self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
-        self.does_as = inner.name
         self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset
@@ -148,7 +147,7 @@ class BuiltinTool(Tool[OpenArgs]):
 
 
 def inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
-    """Return what the user who runs a recipe gives to the tool."""
+    """Return the inputs that the tool gets from the user who runs a recipe."""
     return tool._inputs.declared if isinstance(tool, BuiltinTool | CommandTool) else ()
 
 

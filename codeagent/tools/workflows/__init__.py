@@ -1,1 +1,1 @@
-"""Workflow files of AWF, another program: recognising one, and making a recipe and a tool file of it."""
+"""Workflow files of AWF, another program, and their conversion into a recipe and a tool file."""

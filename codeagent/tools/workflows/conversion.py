@@ -1,4 +1,4 @@
-"""Makes a recipe and a tool file of a workflow of AWF; nothing of the workflow runs, and nothing is written."""
+"""Converts a workflow of AWF into a recipe and a tool file; nothing in it is run, and nothing is written."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _NO_EFFECT = {
     "outputs": "what a run returns is the answer of its last step",
 }
 _CHECKS = "the value is not checked here; the model, or a tool, sees what the user gave"
-_INPUT_TYPES = frozenset({"string", "integer", "number", "boolean", "path"})
+_INPUT_TYPES = ("string", "integer", "number", "boolean", "path")
 _WIDTH = 100
 
 
@@ -50,7 +50,8 @@ def convert(file: ToolFile, builtin: Collection[str], name: str | None = None) -
     found = documents(file.content)
     if len(found) != 1 or not is_workflow(found[0].value):
         raise Unreadable(1, "it is not a workflow of AWF, which has states, or steps with type, provider or options")
-    value, remarks = found[0].value, Remarks(found[0])
+    value = found[0].value
+    remarks = Remarks(found[0])
     used: set[str] = set()
     tool_maker = ToolMaker(builtin, remarks, used)
     tools = tool_maker.make_all(value.get("tools"))
@@ -81,7 +82,7 @@ def _name(value: Mapping[str, Any], given: str | None, remarks: Remarks) -> str:
 
 
 def _inputs(given: Any, used: Collection[str], of_paths: Collection[str], remarks: Remarks) -> list[dict[str, Any]]:
-    """Return the inputs, declared in a list or by name, and those that are only used."""
+    """Return the inputs that are declared, in a list or by name, and those that are only used."""
     declared: list[tuple[Path, Any, Any]] = []
     match given:
         case None:
@@ -102,7 +103,7 @@ def _inputs(given: Any, used: Collection[str], of_paths: Collection[str], remark
         else:
             made[name] = _input(name, one or {}, path, remarks)
     for name in sorted(set(used) - made.keys()):
-        remarks.note((), f"{{{{inputs.{name}}}}} is used and not declared: the input is made a required text")
+        remarks.note((), f"{{{{inputs.{name}}}}} is used and not declared: it becomes an input, a required text")
         made[name] = {"name": name}
     for name in of_paths:
         if made[name].get("type", "string") == "string":
@@ -137,7 +138,7 @@ def _input(name: str, value: Mapping[str, Any], path: Path, remarks: Remarks) ->
 
 
 def as_yaml(value: Any) -> str:
-    """Return plain values as YAML that a person would write: in their order, longer texts as blocks."""
+    """Return plain values as YAML that looks written by hand: in their order, texts of several lines as blocks."""
     import yaml  # heavy, and only needed to write
 
     class Writer(yaml.SafeDumper):

@@ -1,4 +1,4 @@
-"""What is to be said about a workflow that is converted, and its placeholders in our words."""
+"""Remarks about a workflow that is converted, and the translation of its placeholders."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -11,13 +11,13 @@ from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.yaml_text import Path, YamlDocument
 
 Weight = Literal["note", "missing", "wrong"]
-"""`missing` has no counterpart here, so that the result does something else; `wrong` cannot be converted at all."""
+"""`missing`: it has no counterpart here, so the result does something else; `wrong`: it cannot be converted at all."""
 NO_COUNTERPART = "no counterpart here"
 _THEIRS = frozenset({
     "capture", "continue_on_error", "conversation", "dir", "hooks", "initial_prompt", "mcp_proxy", "post_hook",
     "pre_hook", "prompt_file", "retry", "role", "skills", "system_prompt", "transitions",
 })  # fmt: skip
-"""Keys of a workflow that are not misspelt."""
+"""Keys that a workflow may have: no other spelling is suggested for them."""
 _BRACES = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _NAMED = re.compile(r"\{\{-?\s*\.?(?P<kind>[A-Za-z_]\w*)\.(?P<name>[\w-]+)(?:\.(?P<part>[\w.-]+))?\s*-?\}\}", re.ASCII)
 _WHOLE_TEXT = frozenset({"output", "response"})
@@ -55,8 +55,8 @@ class Remarks:
         self._add(path, text, "wrong")
 
     def rest(self, path: Path, value: Mapping[str, Any], read: Collection[str], harmless: Mapping[str, str]) -> None:
-        """Remark on every key of a mapping that is not among those `read`; `harmless` says what becomes of some."""
-        for key in value.keys() - set(read):
+        """Remark on every key of a mapping that was not `read`; `harmless` says why some of them are not needed."""
+        for key in (key for key in value if key not in read):
             if key in harmless:
                 self.note((*path, key), f"{NO_COUNTERPART}: {harmless[key]}")
                 continue
@@ -76,10 +76,10 @@ class Names:
     """The steps before this one that are steps of the recipe."""
     arguments: Collection[str] = ()
     used: set[str] = field(default_factory=set)
-    """Takes in the inputs that are named."""
+    """The inputs that placeholders named so far."""
 
     def translated(self, text: str, path: Path, remarks: Remarks) -> str:
-        """Return the text with its placeholders in our words; one without a counterpart stays, and is remarked on."""
+        """Return the text with our placeholders; one without a counterpart stays, with a remark."""
 
         def fill(found: re.Match[str]) -> str:
             named = _NAMED.fullmatch(found[0])

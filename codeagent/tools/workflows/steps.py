@@ -1,4 +1,4 @@
-"""Puts the steps of a workflow in order, and makes steps of a recipe of them."""
+"""Puts the steps of a workflow in order, and converts them into steps of a recipe."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _MODELS = {
     "codex": ("openai", re.compile(r"(?:gpt|codex)-.+|o\d.*")),
     "gemini": ("gemini", re.compile(r"gemini-.+")),
 }
-"""By the provider of a step: that of our models, and the names that are complete."""
+"""By the provider of a step: the provider of our models, and the model names that it takes as they are."""
 _STEP_KEYS = (
     "name", "type", "provider", "prompt", "tools", "options", "tool_options", "timeout", "on_success", "on_failure",
 )  # fmt: skip
@@ -39,7 +39,7 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class WorkflowStep:
-    """A step of the workflow where it stands."""
+    """A step of the workflow, and where it is."""
 
     path: Path
     name: str
@@ -70,8 +70,9 @@ def steps_of(value: Mapping[str, Any], remarks: Remarks) -> list[WorkflowStep]:
 
 def _walked(states: Mapping[str, Any], remarks: Remarks) -> Iterator[WorkflowStep]:
     """Yield the states from the initial one through `on_success`, up to a terminal one."""
-    name, seen = states.get("initial"), set[str]()
+    name = states.get("initial")
     path: Path = ("states", "initial")
+    seen: set[str] = set()
     while isinstance(name, str) and name not in seen:
         state = states.get(name)
         if not isinstance(state, dict):
@@ -85,7 +86,8 @@ def _walked(states: Mapping[str, Any], remarks: Remarks) -> Iterator[WorkflowSte
         if not _ends(states, state.get("on_failure")):
             remarks.missing((*here, "on_failure"), "a recipe ends at the first step that does not end well")
         yield WorkflowStep(here, name, state)
-        name, path = state.get("on_success"), (*here, "on_success")
+        name = state.get("on_success")
+        path = (*here, "on_success")
     if not isinstance(name, str):
         remarks.wrong(path, "the name of a state is expected, and a state of type terminal at the end")
     elif name in seen and states[name].get("type") != "terminal":
@@ -102,20 +104,24 @@ def _ends(states: Mapping[str, Any], name: Any) -> bool:
 
 
 class StepMaker:
-    """Makes steps of a recipe, one after the other."""
+    """Converts the steps of one workflow, one after the other."""
 
     def __init__(self, tools: Mapping[str, str], remarks: Remarks, used: set[str], *, lists_tools: bool) -> None:
-        """`tools`: what a step may list, and what each is called here. `used` takes in the inputs that are named.
+        """`tools`: what a step may list, and what each is called here. The inputs that a step names go into `used`.
 
-        `lists_tools`: the workflow declares tools, so that a step without a list has none.
+        `lists_tools`: the workflow declares tools, so a step without a list has none.
         """
-        self._tools, self._remarks, self._used, self._lists_tools = tools, remarks, used, lists_tools
+        self._tools = tools
+        self._remarks = remarks
+        self._used = used
+        self._lists_tools = lists_tools
         self._made: list[str] = []
 
     def make(self, step: WorkflowStep) -> dict[str, Any] | None:
         """Return the keys of the step, or None if it has no counterpart."""
         path, value, remarks = step.path, step.value, self._remarks
-        kind, prompt = value.get("type", "agent" if "prompt" in value else None), value.get("prompt")
+        prompt = value.get("prompt")
+        kind = value.get("type", "agent" if "prompt" in value else None)
         if kind != "agent" or value.get("mode", "single") != "single":
             what = f"type {kind}" if kind != "agent" else f"mode {value['mode']}"
             remarks.missing(path, f"a step of {one_line(what, 40)}; only an agent's with a prompt has one")
@@ -127,7 +133,7 @@ class StepMaker:
                 remarks.wrong((*path, "prompt") if "prompt" in value else path, "a step needs a prompt, which is text")
             return None
         if _ID.fullmatch(step.name) is None or step.name in self._made:
-            said = "is there twice" if step.name in self._made else "is not a name: use 1 to 64 letters, digits, _ or -"
+            said = "appears twice" if step.name in self._made else "is not a name: use 1 to 64 letters, digits, _ or -"
             remarks.wrong((*path, "name"), f"{one_line(step.name, 60)!r} {said}")
             return None
         names = Names(steps=tuple(self._made), used=self._used)
@@ -145,11 +151,12 @@ class StepMaker:
         return made
 
     def _listed(self, value: Mapping[str, Any], path: Path) -> list[str] | None:
+        if "tools" not in value and self._lists_tools:
+            return []
         if "tools" not in value:
-            said = "none is listed, so it has those of the session"
-            if not self._lists_tools:
-                self._remarks.note(path, f"tools: {said}; list them to narrow it")
-            return [] if self._lists_tools else None
+            said = "tools: none are listed, so the step has those of the session; list them to narrow it"
+            self._remarks.note(path, said)
+            return None
         given = value["tools"]
         if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
             self._remarks.wrong((*path, "tools"), "a list of the names of tools is expected")
@@ -162,14 +169,16 @@ class StepMaker:
 
     def _model(self, value: Mapping[str, Any], path: Path) -> str | None:
         """Return our name of the step's model; None if it is that of the session."""
-        provider, options = value.get("provider"), self._mapping(value, "options", path)
+        provider = value.get("provider")
+        options = self._mapping(value, "options", path)
         self._remarks.rest((*path, "options"), options, ("model", "max_turns"), _OPTIONS)
         if "model" not in options:
             if "provider" in value:
                 said = f"{one_line(str(provider), 40)} is another program: the step runs here, with the session's model"
                 self._remarks.note((*path, "provider"), said)
             return None
-        model, (ours, complete) = options["model"], _MODELS.get(str(provider), ("", None))
+        model = options["model"]
+        ours, complete = _MODELS.get(str(provider), ("", None))
         if complete is not None and isinstance(model, str) and complete.fullmatch(model):
             return f"{ours}/{model}"
         said = f"which model {one_line(str(model), 60)} is depends on {one_line(str(provider), 40)}"
@@ -177,7 +186,8 @@ class StepMaker:
         return None
 
     def _limits(self, value: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        options, of_tools = self._mapping(value, "options", path), self._mapping(value, "tool_options", path)
+        options = self._mapping(value, "options", path)
+        of_tools = self._mapping(value, "tool_options", path)
         self._remarks.rest((*path, "tool_options"), of_tools, ("max_calls", "timeout_per_call"), {})
         found = {
             "max_turns": self._count(options, "max_turns", (*path, "options")),
@@ -202,7 +212,7 @@ class StepMaker:
         return None
 
     def _seconds(self, value: Mapping[str, Any], key: str, path: Path) -> Any:
-        """Return the duration as it is written; None if there is none, which 0 means as well."""
+        """Return the duration as it is written; None if it is missing, or 0, which means no limit."""
         given = value.get(key)
         try:
             seconds = as_seconds(given)

@@ -1,4 +1,4 @@
-"""Makes tools of a tool file of the tools that a workflow declares."""
+"""Converts the tools that a workflow declares into tools of a tool file."""
 
 import posixpath
 from collections.abc import Collection, Mapping
@@ -30,15 +30,17 @@ _AUTO = "in a project's file, auto asks as prompt does; a rule of yours can allo
 
 
 class ToolMaker:
-    """Makes the tools of one workflow."""
+    """Converts the tools of one workflow."""
 
     def __init__(self, known: Collection[str], remarks: Remarks, used: set[str]) -> None:
-        """`known` are our built-in tools; `used` takes in the inputs that are named."""
-        self._known, self._remarks, self._used = known, remarks, used
+        """`known` are our built-in tools; the inputs that a tool names go into `used`."""
+        self._known = known
+        self._remarks = remarks
+        self._used = used
         self.names: dict[str, str] = {}
         """What a step may list, and what each is called here."""
         self.of_paths: set[str] = set()
-        """The inputs that a restriction to paths begins with."""
+        """The inputs that a restriction to paths names."""
 
     def make_all(self, declared: Any) -> list[dict[str, Any]]:
         """Return the tools; `names` then also has AWF's built-in ones that are not declared."""
@@ -84,7 +86,7 @@ class ToolMaker:
                     for key, text in value["env"].items()
                 }
             if not value.get("description"):
-                said = "it has no description, which a model chooses a tool by: add one to this file"
+                said = "it has no description, by which a model chooses a tool: add one to this file"
                 self._remarks.wrong(path, said)
         else:
             self._remarks.wrong(path, "a tool is builtin: true, or has a command, which is text")
@@ -133,7 +135,8 @@ class ToolMaker:
         return made
 
     def _restrictions(self, value: Mapping[str, Any], path: Path, *, of_command: bool) -> dict[str, Any]:
-        given, here = value.get("restrictions"), (*path, "restrictions")
+        given = value.get("restrictions")
+        here = (*path, "restrictions")
         if given is None:
             return {}
         if not isinstance(given, dict):

@@ -250,7 +250,7 @@ async def test_many_short_texts_that_fill_the_window_become_one_file_and_the_con
     assert "your own text fills the window" in told(s)[0] and "most of it in" not in told(s)[0]
     first, *_ = s.outputs.texts.values()
     assert first == "\n\n".join(prompts[: compactions(s)[0].moved[0].count // 2])
-    assert prompts[-1] in text_in(model.requests[-1]) and "12 messages of the user, in a file" in text_in(
+    assert prompts[-1] in text_in(model.requests[-1]) and "12 messages of the user, moved to a file" in text_in(
         model.requests[-1]
     )
     assert_resumes(s)

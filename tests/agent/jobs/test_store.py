@@ -329,7 +329,7 @@ async def test_more_jobs_than_can_run_are_refused_with_a_way_out(monkeypatch: py
     assert b.jobs.running == 2
     [refused] = [event for event in of(b.events, ToolResultAdded) if event.is_error]
     assert not refused.executed
-    assert "Stop one, or wait for the end of one" in text_of(refused.content)
+    assert "Stop one, or wait until one has ended" in text_of(refused.content)
     await b.agent.close()
 
 

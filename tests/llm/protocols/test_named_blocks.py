@@ -158,5 +158,5 @@ def test_marks_of_ones_own_may_name_the_tool() -> None:
 
 @for_each("marks", [("[", "]"), ("{{", "}}"), ("true", ">>"), ("<<", '"')])
 def test_marks_that_could_be_json_are_refused(marks: tuple[str, str]) -> None:
-    with pytest.raises(ValueError, match="a mark needs a character that JSON does not have"):
+    with pytest.raises(ValueError, match="a mark needs a character that occurs in JSON only within"):
         delimited(*marks, "lines")

@@ -134,7 +134,9 @@ async def test_an_answer_that_does_not_fit_declines(about: dict[str, Any], answe
 
 @for_each("answer", ["", "x", "[]", '{"x": 1}', "[" * 100_000])
 async def test_an_answer_that_is_not_a_form_declines(answer: str) -> None:
-    assert await reaction(Answers([answer] * 3), {"x": {"type": "string"}}) == Reaction("decline")
+    asker = Answers([answer] * 3)
+    assert await reaction(asker, {"x": {"type": "string"}}) == Reaction("decline")
+    assert asker.asked[-1][0].startswith("Not sent: it is not a form. ")
 
 
 async def test_the_bounds_of_a_field_are_told_and_what_is_outside_is_asked_again() -> None:
@@ -160,9 +162,23 @@ async def test_the_bounds_of_a_field_are_told_and_what_is_outside_is_asked_again
     assert third == f"Not sent: tags: it takes at most 1 of them. {first}"
 
 
-async def test_bounds_that_are_no_numbers_bind_nothing() -> None:
-    about = {"type": "integer", "minimum": "many", "maximum": True}
+@for_each(
+    "bounds",
+    [
+        {"minimum": "many", "maximum": True},
+        {"minimum": 10**400},
+        {"maximum": float("nan")},
+        {"exclusiveMinimum": float("inf")},
+    ],
+)
+async def test_bounds_that_are_not_finite_numbers_bind_nothing(bounds: dict[str, Any]) -> None:
+    about = {"type": "integer", **bounds}
     assert await reaction(Answers([{"x": "5"}]), {"x": about}, "x") == Reaction("accept", {"x": 5})
+
+
+async def test_required_fields_that_are_not_a_list_are_ignored() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}, "required": 5}
+    assert await reaction(Answers([{}]), {}, requestedSchema=schema) == Reaction("accept", {})
 
 
 async def test_no_answer_cancels_and_no_declines() -> None:

@@ -1,5 +1,6 @@
 """Tools that installed packages bring: their entry points, one by one."""
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, EntryPoint
@@ -145,3 +146,13 @@ def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_
     assert not may_bring(groups, [str(plain), str(tmp_path / "gone")])
     assert may_bring(groups, [str(plain), str(ours)])
     assert may_bring(groups, [str(zipped)])
+
+
+def test_a_place_that_cannot_be_listed_brings_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuse)
+        patch.setattr(os, "scandir", refuse)
+        assert not may_bring(("codeagent.tools",), [str(tmp_path)])

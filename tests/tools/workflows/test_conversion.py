@@ -223,7 +223,7 @@ def test_what_would_be_lost_is_said_with_its_line(text: str, expected: str) -> N
         (CODING.replace("    description: Find a text in the code.\n", ""), "23 tools[3]: it has no description"),
         (CODING.replace('["{{inputs.folder}}/**"]', "[/etc/**]"), "13 tools[0].restrictions.paths: /etc/** is outside"),
         (CODING.replace("commands: [git log, make]", "commands: make"), "22 tools[2].restrictions.commands: a list of"),
-        (CODING.replace("name: sum-up", "name: build"), "40 steps[1].name: 'build' is there twice"),
+        (CODING.replace("name: sum-up", "name: build"), "40 steps[1].name: 'build' appears twice"),
         (CODING.replace("type: integer, default", "type: date, default"), "7 inputs[2].type: date is not a type"),
         (CODING.replace('prompt: "Sum up: {{states.build.output}}"', "prompt: 3"), "43 steps[1].prompt: a step needs"),
         (CHAIN.replace("initial: look", "initial: lok"), "6 states.initial: there is no state lok; did you mean look?"),
@@ -253,6 +253,18 @@ def test_hosts_of_requests_and_the_folder_of_a_command_are_kept() -> None:
     tools = yaml.safe_load(converted(text).tools)["tools"]
     assert tools[3]["cwd"] == "src"
     assert tools[4] == {"name": "http_request", "builtin": True, "restrictions": {"hosts": ["example.org"]}}
+
+
+def test_an_input_of_no_known_type_is_wrong_whatever_is_written_there() -> None:
+    made = converted("steps: [{name: a, provider: claude, prompt: x}]\nname: a\ninputs: [{name: i, type: [string]}]\n")
+    assert any("there are string, integer, number, boolean, path" in line for line in said(made, "wrong"))
+
+
+def test_keys_on_one_line_are_remarked_on_in_their_order() -> None:
+    keys = ("zeta", "alpha", "mid", "beta", "omega")
+    step = ", ".join(f"{key}: 1" for key in keys)
+    made = converted(f"name: a\nsteps: [{{name: a, provider: claude, prompt: x, {step}}}]\n")
+    assert [one.key.rpartition(".")[2] for one in made.remarks if one.weight == "missing"] == list(keys)
 
 
 def test_another_name_can_be_given() -> None:
