@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 else:
     ConfigDict = dict
     _BUILDING = RLock()
+    _ANNOTATE = "__annotate_func__"
 
     class _Later:
         """Stands in for what one of pydantic's functions will return when called with the same arguments."""
@@ -118,11 +119,21 @@ else:
 
         if name == "BaseModel" and namespace["__module__"] == __name__:
             return pydantic.BaseModel
-        real = {key: value.made() if isinstance(value, _Later) else value for key, value in namespace.items()}
-        hints = namespace.get("__annotations__", {})
-        real["__annotations__"] = {key: _made_of(hint) for key, hint in hints.items()}
+        real = {
+            key: value.made() if isinstance(value, _Later) else value
+            for key, value in namespace.items()
+            if key != _ANNOTATE
+        }
+        real["__annotations__"] = {key: _made_of(hint) for key, hint in _annotations(namespace).items()}
         parents = tuple(map(built, bases))
         return type(parents[0])(name, parents, real, **options)
+
+    def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
+        """Return the annotations in the namespace of a class, in which Python 3.14 has a function for them."""
+        from inspect import get_annotations  # as above
+
+        kept = {key: namespace[key] for key in ("__annotations__", _ANNOTATE) if key in namespace}
+        return get_annotations(type("Annotated", (), kept))
 
     def _made_of(hint: Any) -> Any:
         """Return an annotation with its stand-ins replaced."""
