@@ -29,6 +29,7 @@ from codeagent.workspace.snapshots.restore import (
     Wanted,
     differences,
     mode_of,
+    node_of,
     perform,
     plan,
     resume,
@@ -122,14 +123,24 @@ class GitCheckpoints:
             entries = self._moments.intend(changes)
         except CheckpointError as error:
             raise WorkspaceError(str(error)) from None
+        with self._recorded(entries):
+            yield
+
+    @contextmanager
+    def _recorded(self, entries: Sequence[int]) -> Iterator[None]:
+        """Record what becomes of these landings in the block.
+
+        If that fails, nobody can tell who changed these files, and nobody takes them back.
+        """
         try:
             yield
         except HalfRestored:
             raise
         except Exception:
-            self._moments.withdraw(entries)
+            with suppress(CheckpointError):
+                self._moments.withdraw(entries)
             raise
-        with suppress(CheckpointError):  # then nobody can tell who changed these files, and nobody takes them back
+        with suppress(CheckpointError):
             self._moments.landed(entries)
 
     @_in_thread
@@ -165,7 +176,8 @@ class GitCheckpoints:
 
         One git reads them all: to start it takes longer than to read most files. Raises CheckpointError.
         """
-        found, size = list[tuple[Node | None, ...]](), 0
+        found: list[tuple[Node | None, ...]] = []
+        size = 0
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             for path in paths:
                 nodes = tuple(_kept(reader, snapshot, path) for snapshot in snapshots)
@@ -332,7 +344,10 @@ class GitCheckpoints:
                 f"{self._store.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
             ) from None
         try:
-            with self.landing(*(self._landings(reader, steps) if self._moments.durable else ())):
+            if self._moments.durable:
+                with self._recorded(self._moments.intend(self._landings(reader, steps))):
+                    perform(reader, files, steps)
+            else:
                 perform(reader, files, steps)
         except HalfRestored:
             raise
@@ -344,10 +359,9 @@ class GitCheckpoints:
     def _landings(self, reader: ObjectReader, steps: Sequence[RestoreStep]) -> Iterator[tuple[str, str, str]]:
         """Yield what a restore changes, for the record of who changed what."""
         for step in steps:
-            old, new = (
-                None if state is None else Node(state.kind, reader.data(state.blob)) for state in (step.old, step.new)
-            )
-            yield step.path, content_name(old), content_name(new)
+            old = content_name(node_of(reader, step.old))
+            new = content_name(node_of(reader, step.new))
+            yield step.path, old, new
 
     def _keep(self, *nodes: Node | None) -> None:
         """Keep these contents in the store, until the next pruning."""
@@ -398,8 +412,7 @@ class GitCheckpoints:
 
 
 def _kept(reader: ObjectReader, snapshot: str, path: str) -> Node | None:
-    state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
-    return None if state is None else Node(state.kind, reader.data(state.blob))
+    return node_of(reader, state_of(reader.leaf(reader.files(snapshot), os.fsencode(path))))
 
 
 def _state(node: Node | None) -> FileState | None:

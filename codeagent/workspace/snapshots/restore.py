@@ -91,6 +91,11 @@ def state_of(leaf: Leaf | None) -> FileState | None:
     return None if leaf is None else FileState(_KINDS.get(leaf[0], "file"), leaf[1])
 
 
+def node_of(reader: ObjectReader, state: FileState | None) -> Node | None:
+    """Return the file or link with its content. Raises CheckpointError."""
+    return None if state is None else Node(state.kind, reader.data(state.blob))
+
+
 def coverage_of(reader: ObjectReader, snapshot: str) -> Coverage:
     """Return what the snapshot covers. Raises CheckpointError."""
     files = reader.files(snapshot)
