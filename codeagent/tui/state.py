@@ -103,7 +103,7 @@ class ApprovalQueue(Observable):
         self._changed()
 
     def end(self, call_id: str) -> None:
-        """Follow the call no longer."""
+        """Stop following the call."""
         if any(each.asked.call_id == call_id for each in self.followed):
             self.followed = tuple(each for each in self.followed if each.asked.call_id != call_id)
             self._changed()

@@ -152,7 +152,8 @@ def cut_middle(text: str, width: int) -> str:
     if width < 1:
         return ""
     head = (width - 1) // 2
-    left, cut = width - 1 - head, len(text)
+    left = width - 1 - head
+    cut = len(text)
     for start, _, size in reversed(_measured(text)):
         left -= size
         if left < 0:
