@@ -66,7 +66,7 @@ class EngineApi:
         self._ask("DELETE", f"/containers/{_quoted(container)}", {"force": int(force), "v": int(v)})
 
     def attach_socket(self, container: str, params: Mapping[str, int]) -> socket.socket:
-        """Return the connection to a container's streams, whose closing is seen by the container."""
+        """Return the connection to a container's streams; the container sees it close."""
         request = f"POST /containers/{_quoted(container)}/attach?{urlencode(params)} HTTP/1.1\r\nHost: engine\r\n"
         made = self._connected(self._seconds)
         try:

@@ -70,7 +70,7 @@ def _answer(text: str) -> None:
 
 
 def _mount(folder: bytes, mount: bytes, namespace: int) -> None:
-    """Mount a folder with all that is mounted below it; what is mounted there later stays apart."""
+    """Mount a folder with all that is mounted below it; later mounts there are not seen here."""
     os.mkdir(mount)  # noqa: PTH102  # pathlib is slow to import
     tree = _call("open_tree", _OPEN_TREE, _CURRENT_FOLDER, folder, _CLONE | os.O_CLOEXEC | _RECURSIVE)
     wanted = _Attributes(_IDMAP, 0, _PRIVATE, namespace)

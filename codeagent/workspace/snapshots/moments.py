@@ -166,7 +166,7 @@ class MomentsFile:
 
     @contextmanager
     def _entries(self) -> Iterator[sqlite3.Connection]:
-        """Hold the record for one transaction."""
+        """Yield the open record, and commit what was added to it unless something was raised."""
         with self._lock:
             try:
                 if self._connection is None:

@@ -286,7 +286,7 @@ class FileWriter:
             self._remove_empty(folder)
 
     def _remove_empty(self, folder: str) -> None:
-        """Remove a folder that is empty, and those above it that are empty then."""
+        """Remove a folder if it is empty, and then each folder above it that has become empty."""
         while folder:
             with self._parent(folder) as location:
                 try:

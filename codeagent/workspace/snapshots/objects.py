@@ -88,7 +88,7 @@ class ObjectReader:
         return self._trees[name]
 
     def _read_trees(self, names: Sequence[str]) -> None:
-        """Read trees that are about to be looked at, with fewer questions than one for each."""
+        """Read trees that are about to be looked at, many with one request."""
         for at in range(0, len(names), _ASKED):
             asked = names[at : at + _ASKED]
             self._ask(*asked)
@@ -99,7 +99,7 @@ class ObjectReader:
         return self._object(name) or b""
 
     def each(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents in order, from a git of their own that is asked for all at once if they are many."""
+        """Yield the contents in order; if they are many, from a second git that is asked for all of them at once."""
         if len(names) <= _ASKED:
             self._ask(*names)
             for _ in names:

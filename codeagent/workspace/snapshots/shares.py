@@ -1,4 +1,4 @@
-"""Tells what each session changed in a workspace that several share, and what it is without the changes of one."""
+"""Tells what each session changed in a workspace that several share, and what is left without one session's changes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -67,7 +67,7 @@ class Shares:
 
     @property
     def alone(self) -> bool:
-        """Whether no other session changed anything, or could have."""
+        """Whether no other session changed anything or could have changed anything."""
         record = self._record
         ran = any(moment.commands for moment in record.known if self._whose(moment) == "theirs")
         worked = any(self._whose(moment) == "theirs" for moment in record.moments)
