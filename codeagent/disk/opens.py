@@ -108,10 +108,9 @@ def sync_file_system(fd: int) -> None:
     """
     sync = getattr(_libc, "syncfs", None)
     if sync is None or not _reports_failed_writes(fd):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        raise _error(errno.ENOSYS)
     if sync(fd) != 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
+        raise _error(ctypes.get_errno())
 
 
 def _reports_failed_writes(fd: int) -> bool:
@@ -137,10 +136,13 @@ def rename_new(name: str, new: str, source: int, target: int) -> None:
     """
     rename = getattr(_libc, "renameat2", None)
     if rename is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        raise _error(errno.ENOSYS)
     if rename(source, os.fsencode(name), target, os.fsencode(new), _RENAME_NOREPLACE) != 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
+        raise _error(ctypes.get_errno())
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
 
 
 def sync_folder(folder: Path) -> None:
