@@ -18,8 +18,8 @@ from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.moments import MomentsFile
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered, content_name, write_new
+from codeagent.workspace.snapshots.moments import MomentsFile, content_name
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
@@ -34,6 +34,7 @@ from codeagent.workspace.snapshots.restore import (
     plan,
     resume,
     state_of,
+    write_new,
 )
 from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
 from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
