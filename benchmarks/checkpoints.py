@@ -67,7 +67,8 @@ def _rows(base: Path, files: int) -> Iterator[Figure]:
 
 def _all_brought_back(base: Path, checkpoints: "GitCheckpoints", then: str) -> Figure:
     """Measure an undo of a batch that removed every file, beside a copy of them that is flushed once."""
-    ours, floors = list[float](), list[float]()
+    ours: list[float] = []
+    floors: list[float] = []
     copy = base / "copy"
     shutil.copytree(base / "work", copy, symlinks=True)
     for _ in range(3):
@@ -80,7 +81,8 @@ def _all_brought_back(base: Path, checkpoints: "GitCheckpoints", then: str) -> F
         subprocess.run(["cp", "-a", copy, base / "copied"], check=True)
         subprocess.run(["sync", "-f", base / "copied"], check=True)
         floors.append(time.monotonic() - started)
-    mine, floor = median(ours), median(floors)
+    mine = median(ours)
+    floor = median(floors)
     name = f"checkpoint: all {SIZES[0]:,} files brought back"
     return Figure(name, ms(mine), f"cp -a, sync -f {ms(floor)}", mine / floor, "<= 1.3")
 

@@ -27,7 +27,8 @@ def figures() -> Iterator[Figure]:
     sizes: list[int] = []
     sent: list[int] = []
     for one in chain.from_iterable(map(_definitions, paths)):
-        sizes.append(size := definition_bytes(one))
+        size = definition_bytes(one)
+        sizes.append(size)
         sent.append(size if size <= LONGEST else definition_bytes(cut_definition(one, LONGEST)))
     said = f"bytes; {len(sizes):,} operations of {len(paths)} documents"
     yield Figure("a definition, median", f"{median(sent):,.0f}", said, None, "")

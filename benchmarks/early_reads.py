@@ -31,7 +31,8 @@ def figures() -> Iterator[Figure]:
         tools = here.home / "XDG_CONFIG_HOME/codeagent/tools"
         tools.mkdir(parents=True)
         (tools / "look.py").write_text(LOOK)
-        late, early = _first_result(here, early=False), _first_result(here, early=True)
+        late = _first_result(here, early=False)
+        early = _first_result(here, early=True)
         beside = f"not early {ms(late)}"
         yield Figure("a read of 1 s in an answer of 2.1 s", ms(early), beside, early / late, "<= 0.7")
 

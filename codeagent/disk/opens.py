@@ -104,18 +104,17 @@ def _flags(follow: bool) -> int:
 def sync_file_system(fd: int) -> None:
     """Make all that was written to the file system of `fd` durable at once.
 
-    Raises OSError: ENOSYS where a write that failed might not be reported.
+    Raises OSError: ENOSYS if a failed write might go unreported.
     """
     sync = getattr(_libc, "syncfs", None)
     if sync is None or not _reports_failed_writes(fd):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        raise _error(errno.ENOSYS)
     if sync(fd) != 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
+        raise _error(ctypes.get_errno())
 
 
 def _reports_failed_writes(fd: int) -> bool:
-    """Tell whether `syncfs` reports a failed write: since Linux 5.8, and where no other file system is below."""
+    """Tell whether `syncfs` reports a failed write: since Linux 5.8, on file systems that have no other one below."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _REPORTS_SINCE:
         return False
@@ -123,7 +122,7 @@ def _reports_failed_writes(fd: int) -> bool:
 
 
 def _type_of(fd: int) -> int | None:
-    """Return the type of a file system as `fstatfs` gives it; None if it gives none."""
+    """Return the type of a file system as `fstatfs` gives it; None if that fails."""
     room = ctypes.create_string_buffer(_LARGEST_STATFS)
     if _libc.fstatfs(fd, room) != 0:
         return None
@@ -131,16 +130,19 @@ def _type_of(fd: int) -> int | None:
 
 
 def rename_new(name: str, new: str, source: int, target: int) -> None:
-    """Rename a file of the folder `source` to a name of the folder `target` that nothing has.
+    """Rename a file in the folder `source` to a name in the folder `target` that is still free.
 
-    Raises OSError: FileExistsError if something has it, ENOSYS or EINVAL where that cannot be done in one step.
+    Raises OSError: FileExistsError if it is taken, ENOSYS or EINVAL if that cannot be done in one step.
     """
     rename = getattr(_libc, "renameat2", None)
     if rename is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        raise _error(errno.ENOSYS)
     if rename(source, os.fsencode(name), target, os.fsencode(new), _RENAME_NOREPLACE) != 0:
-        failed = ctypes.get_errno()
-        raise OSError(failed, os.strerror(failed))
+        raise _error(ctypes.get_errno())
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
 
 
 def sync_folder(folder: Path) -> None:

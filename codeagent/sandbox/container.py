@@ -82,7 +82,7 @@ class SessionContainer:
         """Only the keepers live inside, and nothing was started there since that was seen."""
         self._started = 0  # commands and shells, ever
         self._why_root = ""
-        """Why ids were found not to be mapped as they should be; empty if that was not found."""
+        """Why the self-test failed with mapped ids; empty if it did not."""
         self._paused: str | None = None
         self._to_say: list[str] = []
         """Notices for the next command."""

@@ -1,6 +1,6 @@
-"""The requests that a session makes to the engine, over its socket; docker-py, with the rest, would cost 16 MB.
+"""The requests that a session makes to the engine, over its socket: docker-py and what it imports would cost 16 MB.
 
-The methods have docker-py's names and return what it returns, so that either can stand in one place.
+The methods have docker-py's names and return what it returns, so that a caller reads the same with either.
 """
 
 import http.client
@@ -26,12 +26,13 @@ class EngineApi:
 
     def __init__(self, socket_path: str, seconds: float) -> None:
         """`seconds`: how long the engine may be silent."""
-        self._path, self._seconds = socket_path, seconds
+        self._path = socket_path
+        self._seconds = seconds
         self._idle: deque[http.client.HTTPConnection] = deque()
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        while (kept := self._kept()) is not None:
+            kept.close()
 
     def version(self) -> Any:
         return self._ask("GET", "/version")
@@ -65,7 +66,7 @@ class EngineApi:
         self._ask("DELETE", f"/containers/{_quoted(container)}", {"force": int(force), "v": int(v)})
 
     def attach_socket(self, container: str, params: Mapping[str, int]) -> socket.socket:
-        """Return the connection to a container's streams, whose closing is seen by the container."""
+        """Return the connection to a container's streams; the container sees it close."""
         request = f"POST /containers/{_quoted(container)}/attach?{urlencode(params)} HTTP/1.1\r\nHost: engine\r\n"
         made = self._connected(self._seconds)
         try:
@@ -142,9 +143,8 @@ class EngineApi:
     ) -> Any:
         """Return the decoded answer; None if it is empty."""
         whole = f"{path}?{urlencode(query)}" if query else path
-        sent, headers = None, {}
-        if body is not None:
-            sent, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        sent = None if body is None else json.dumps(body).encode()
+        headers = {} if body is None else {"Content-Type": "application/json"}
         connection = self._connection(self._seconds if seconds is None else seconds)
         try:
             connection.request(method, whole, sent, headers)
@@ -163,18 +163,21 @@ class EngineApi:
 
     def _connection(self, seconds: float) -> http.client.HTTPConnection:
         """Return a connection that is open: one that was kept, or a new one."""
-        while self._idle:
-            try:
-                kept = self._idle.pop()
-            except IndexError:  # another thread took the last one
-                break
-            if kept.sock is not None and not _has_something(kept.sock):
+        while (kept := self._kept()) is not None:
+            if kept.sock is not None and not _is_readable(kept.sock):
                 kept.sock.settimeout(seconds)
                 return kept
-            kept.close()  # readable while nothing was asked: the engine closed it
+            kept.close()  # readable although nothing was asked: the engine closed it
         made = http.client.HTTPConnection("engine")
         made.sock = self._connected(seconds)
         return made
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        """Take a connection that was kept; None once all are taken, perhaps by another thread."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def _connected(self, seconds: float) -> socket.socket:
         made = socket.socket(socket.AF_UNIX)
@@ -187,8 +190,8 @@ class EngineApi:
         return made
 
 
-def _has_something(connection: socket.socket) -> bool:
-    """Whether there is something to read, or its end."""
+def _is_readable(connection: socket.socket) -> bool:
+    """Whether something can be read, be it only that the connection was closed."""
     poll = select.poll()  # `select` knows only the first thousand descriptors
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

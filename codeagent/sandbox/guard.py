@@ -229,7 +229,7 @@ class Container:
     git_view: GitView | None
     """What is mounted in place of the git directory; None if that is mounted itself."""
     user: WorkUser
-    """As whom commands run."""
+    """The user that commands run as."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:
@@ -248,7 +248,7 @@ class Container:
         return None if used is None else (self.container_id, used)
 
     def target(self, root: PinnedRoot) -> ExecTarget:
-        """Return where commands run, and as whom."""
+        """Return where commands run, and as which user."""
         return ExecTarget(
             self.container_id, f"{self.user.uid}:{self.user.gid}", str(root.path), self.processes, self.path
         )

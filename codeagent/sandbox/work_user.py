@@ -1,7 +1,7 @@
-"""Decides as which user commands run, and keeps the files that they make usable for the workspace's owner.
+"""Decides which user commands run as, and keeps the files that they make usable for the workspace's owner.
 
-Commands run as the owner of the workspace. If that is root, they run as an ordinary user whom the workspace is shown
-as its own, by mounts with mapped ids: to be root means more than capabilities, as much of a container is root's.
+Commands run as the owner of the workspace. If that is root, they run as an ordinary user, who sees the workspace as its
+own through mounts with mapped ids: even without capabilities, root owns much of what is in a container.
 """
 
 import os
@@ -9,7 +9,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,31 +19,32 @@ from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.profile import Bind
 
 ORDINARY = 65532
-"""Uid and gid of commands in a workspace that belongs to root; nobody else's on this machine."""
+"""Uid and gid of commands in a workspace that belongs to root; no user of this machine has them."""
 _RUN = Path("/run")
-"""In memory, and only root can write there: nothing of a mount that a crash leaves is there after a restart."""
+"""In memory, and only root can write there: what a crash leaves of a mount is gone after a restart."""
 _SECONDS = 5.0
+"""How long to wait for the mounts, and for their end."""
 _GIT_VARIABLES = (("GIT_CONFIG_COUNT", "2"), ("GIT_CONFIG_KEY_1", "core.checkStat"), ("GIT_CONFIG_VALUE_1", "minimal"))
-"""Behind the one that all commands have, see `profile.ENVIRONMENT`."""
+"""They follow the one that all commands have, see `profile.ENVIRONMENT`."""
 _PROGRAM = Path(__file__).with_name("id_mapping.py")
 
 
 @dataclass(frozen=True)
 class WorkUser:
-    """As whom commands run in one container."""
+    """The user that commands run as in one container."""
 
     uid: int
     gid: int
     why_root: str = ""
     """Why they run as root, as a phrase; empty if they do not."""
     mapped: bool = False
-    """The workspace belongs to root, and is shown as this user's."""
+    """Whether the workspace belongs to root and is shown as this user's."""
 
     @property
     def variables(self) -> tuple[tuple[str, str], ...]:
         """The environment that commands need for this, as names and values.
 
-        An index of git has its files' owner, as it is on the disk: git would take each file for changed, and read it.
+        Git's index has the owner that each file has on the disk: git would take every file for changed, and read it.
         """
         return _GIT_VARIABLES if self.mapped else ()
 
@@ -51,11 +52,11 @@ class WorkUser:
         if self.uid == 0:
             return f"root, no capabilities ({self.why_root})"
         ids = f"{self.uid}:{self.gid}"
-        return f"{ids}, as whose the files of root are shown (mapped ids)" if self.mapped else ids
+        return f"{ids}, who sees the files of root as its own (mapped ids)" if self.mapped else ids
 
 
 class WorkUserChoice:
-    """The user of one container that is being made, and the mounts that it needs."""
+    """The user of commands in a container that is being made, and the mounts that this user needs."""
 
     def __init__(self, user: WorkUser, mapping: subprocess.Popen[bytes] | None) -> None:
         """`mapping`: the program that can make such mounts; None if commands run as the owner."""
@@ -78,7 +79,7 @@ class WorkUserChoice:
         self._mounts = {folder: f"{place}/{at}" for at, folder in enumerate(wanted)}
 
     def over(self, binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
-        """Return the mounts with those folders, and what is in them, as they are shown."""
+        """Return the mounts, with the mapped folders and what is in them in place of the originals."""
         return tuple(replace(bind, source=self._shown(bind.source)) for bind in binds)
 
     def _shown(self, path: str) -> str:
@@ -90,9 +91,9 @@ class WorkUserChoice:
 
 @contextmanager
 def choose_user(root: PinnedRoot, why_root: str) -> Iterator[WorkUserChoice]:
-    """Yield the user of commands; the mounts end with the context, and those that a container made of them stay.
+    """Yield the user of commands. The mounts end with the context; a container keeps its copies.
 
-    `why_root`: why commands have to run as root if that is the workspace's owner; empty if that is not known yet.
+    `why_root`: why commands have to run as root in a workspace that belongs to root; empty if nothing says so yet.
     """
     owner = WorkUser(root.uid, root.gid)
     if root.uid != 0:
@@ -117,8 +118,10 @@ def choose_user(root: PinnedRoot, why_root: str) -> Iterator[WorkUserChoice]:
     except OSError as error:
         yield WorkUserChoice(replace(owner, why_root=f"the program that maps ids does not start: {error}"), None)
         return
-    with mapping:
+    try:
         yield WorkUserChoice(owner, mapping)
+    finally:
+        _end(mapping)
 
 
 def _asked(mapping: subprocess.Popen[bytes], words: list[str]) -> str:
@@ -135,8 +138,17 @@ def _asked(mapping: subprocess.Popen[bytes], words: list[str]) -> str:
     return "" if answer == "ok" else answer or "the program for it did not answer"
 
 
+def _end(mapping: subprocess.Popen[bytes]) -> None:
+    """End the mounts, and wait for that; a program that hangs ends them once it can."""
+    assert mapping.stdin is not None and mapping.stdout is not None
+    mapping.stdin.close()
+    mapping.stdout.close()
+    with suppress(subprocess.TimeoutExpired):
+        mapping.wait(_SECONDS)
+
+
 def _outermost(folders: Iterable[str]) -> list[str]:
-    """Return the folders that are in none of the others."""
+    """Return the folders that are not inside any other of them."""
     kept: list[str] = []
     for folder in sorted({*folders}):
         if not any(folder.startswith(f"{other}/") for other in kept):

@@ -86,7 +86,7 @@ class ToolDetails:
 
     @property
     def by_user(self) -> bool:
-        """Whether it is not of a call: the user chose it."""
+        """Whether the user chose it, so that it belongs to no call."""
         return not self.call_id
 
     @classmethod
@@ -233,7 +233,8 @@ def _details(events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded],
 
 def _discarded(events: Iterable[AnyEvent]) -> set[str]:
     """Return the ids of the calls that were announced in an answer that was never complete."""
-    announced, said = set[str](), set[str]()
+    announced: set[str] = set()
+    said: set[str] = set()
     for event in events:
         match event:
             case ToolCallAdded():

@@ -110,7 +110,7 @@ def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator
 
 
 def answers_first(events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[KnownEvent | UnknownEvent]:
-    """Yield the events, but what became of calls that began before their answer was complete after that answer."""
+    """Yield the events, with what became of early calls moved behind the answer that asked for them."""
     held: dict[str, list[KnownEvent | UnknownEvent]] = {}
     asked: dict[str, set[str]] = {}
     for event in events:

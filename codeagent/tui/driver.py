@@ -174,7 +174,7 @@ def _name(character: str) -> str:
 
 
 def with_emoji_in_two_cells(output: str) -> str:
-    """Return what is drawn with the cursor put behind each wide emoji: terminals differ in how many cells one takes."""
+    """Return what is drawn, moving the cursor two cells for each wide emoji: terminals differ in how many it takes."""
     parts: list[str] = []
     at = 0
     for start, end in emoji_spans(output):

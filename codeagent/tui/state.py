@@ -63,7 +63,7 @@ class Observable:
 
 @dataclass(frozen=True)
 class Followed:
-    """A question that was answered with yes and continues while its call runs."""
+    """A question that was answered with yes, and is followed while its call runs."""
 
     asked: "ApprovalRequested"
     hosts: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Followed:
 
 
 class ApprovalQueue(Observable):
-    """The approvals that wait for an answer, the oldest first, and those that continue after it."""
+    """The approvals that wait for an answer, the oldest first, and those that are followed after it."""
 
     def __init__(self, waiting: "tuple[ApprovalRequested, ...]" = ()) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ApprovalQueue(Observable):
         self._changed()
 
     def resolve(self, event: "ApprovalResolved") -> None:
-        """Remove what was answered; if that continues, follow it until its call ends."""
+        """Remove the question that was answered; if it asks for that, follow it until its call ends."""
         from codeagent.core.policy import HOSTS  # the first frame does without it
 
         asked = next((item for item in self.waiting if item.approval_id == event.approval_id), None)
@@ -103,7 +103,7 @@ class ApprovalQueue(Observable):
         self._changed()
 
     def end(self, call_id: str) -> None:
-        """Follow the call no longer."""
+        """Stop following the call."""
         if any(each.asked.call_id == call_id for each in self.followed):
             self.followed = tuple(each for each in self.followed if each.asked.call_id != call_id)
             self._changed()

@@ -18,8 +18,8 @@ from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.moments import MomentsFile
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered, content_name, write_new
+from codeagent.workspace.snapshots.moments import MomentsFile, content_name
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
@@ -29,10 +29,12 @@ from codeagent.workspace.snapshots.restore import (
     Wanted,
     differences,
     mode_of,
+    node_of,
     perform,
     plan,
     resume,
     state_of,
+    write_new,
 )
 from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
 from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
@@ -122,14 +124,24 @@ class GitCheckpoints:
             entries = self._moments.intend(changes)
         except CheckpointError as error:
             raise WorkspaceError(str(error)) from None
+        with self._recorded(entries):
+            yield
+
+    @contextmanager
+    def _recorded(self, entries: Sequence[int]) -> Iterator[None]:
+        """Record what becomes of these landings in the block.
+
+        If that fails, nobody can tell who changed these files, and nobody takes them back.
+        """
         try:
             yield
         except HalfRestored:
             raise
         except Exception:
-            self._moments.withdraw(entries)
+            with suppress(CheckpointError):
+                self._moments.withdraw(entries)
             raise
-        with suppress(CheckpointError):  # then nobody can tell who changed these files, and nobody takes them back
+        with suppress(CheckpointError):
             self._moments.landed(entries)
 
     @_in_thread
@@ -165,7 +177,8 @@ class GitCheckpoints:
 
         One git reads them all: to start it takes longer than to read most files. Raises CheckpointError.
         """
-        found, size = list[tuple[Node | None, ...]](), 0
+        found: list[tuple[Node | None, ...]] = []
+        size = 0
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             for path in paths:
                 nodes = tuple(_kept(reader, snapshot, path) for snapshot in snapshots)
@@ -332,7 +345,10 @@ class GitCheckpoints:
                 f"{self._store.folder} cannot be written: {reason}; nothing was changed: make room, then try again"
             ) from None
         try:
-            with self.landing(*(self._landings(reader, steps) if self._moments.durable else ())):
+            if self._moments.durable:
+                with self._recorded(self._moments.intend(self._landings(reader, steps))):
+                    perform(reader, files, steps)
+            else:
                 perform(reader, files, steps)
         except HalfRestored:
             raise
@@ -344,10 +360,9 @@ class GitCheckpoints:
     def _landings(self, reader: ObjectReader, steps: Sequence[RestoreStep]) -> Iterator[tuple[str, str, str]]:
         """Yield what a restore changes, for the record of who changed what."""
         for step in steps:
-            old, new = (
-                None if state is None else Node(state.kind, reader.data(state.blob)) for state in (step.old, step.new)
-            )
-            yield step.path, content_name(old), content_name(new)
+            old = content_name(node_of(reader, step.old))
+            new = content_name(node_of(reader, step.new))
+            yield step.path, old, new
 
     def _keep(self, *nodes: Node | None) -> None:
         """Keep these contents in the store, until the next pruning."""
@@ -398,8 +413,7 @@ class GitCheckpoints:
 
 
 def _kept(reader: ObjectReader, snapshot: str, path: str) -> Node | None:
-    state = state_of(reader.leaf(reader.files(snapshot), os.fsencode(path)))
-    return None if state is None else Node(state.kind, reader.data(state.blob))
+    return node_of(reader, state_of(reader.leaf(reader.files(snapshot), os.fsencode(path))))
 
 
 def _state(node: Node | None) -> FileState | None:

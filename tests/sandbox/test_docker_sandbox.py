@@ -66,7 +66,7 @@ async def test_work_is_done_as_the_owner_of_the_workspace(make_sandbox: MakeSand
     assert (ran.result.exit_code, ran.stdout.split()[-1]) == (0, b"1000" if uid else b"65532")
     assert {(path.stat().st_uid, path.stat().st_gid) for path in (root / "d", root / "d" / "f")} == {(uid, uid)}
     info = await sandbox.start(lambda _: None)
-    shown = "65532:65532, as whose the files of root are shown (mapped ids)"
+    shown = "65532:65532, who sees the files of root as its own (mapped ids)"
     assert info.user == (shown if uid == 0 else "1000:1000")
     before = sorted(root.iterdir())
     ran = await run(sandbox, "ln -sf Makefile /dev/null; touch /dev/x; mv /dev/zero /dev/one; rm /dev/full")

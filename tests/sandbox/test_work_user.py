@@ -1,9 +1,11 @@
 """As whom commands run in a workspace that belongs to root, and that what they make there is still root's."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,15 +124,56 @@ async def test_commands_run_as_root_without_capabilities_where_ids_cannot_be_map
     assert info.user == "root, no capabilities (ids cannot be mapped here: mount_setattr: Invalid argument)"
 
 
+def mapping_program() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", str(work_user._PROGRAM)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+
+def shown(program: subprocess.Popen[bytes], place: Path, folder: Path) -> None:
+    """Let the program mount a folder at a place."""
+    assert work_user._asked(program, [str(place), "65532", "65532", str(folder)]) == ""
+
+
+@root_only
+def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "shown"
+    folder.mkdir()
+    (folder / "file").write_text("kept")
+    with mapping_program() as killed, mapping_program() as used, mapping_program() as program:
+        shown(killed, tmp_path / f"codeagent-{killed.pid}", folder)
+        shown(used, tmp_path / f"codeagent-{used.pid}", folder)
+        killed.kill()
+        killed.wait()
+        assert (tmp_path / f"codeagent-{killed.pid}" / "0" / "file").exists()
+        (tmp_path / "codeagent-others").mkdir()
+        shown(program, tmp_path / f"codeagent-{program.pid}", folder)
+        program.communicate()
+        assert (tmp_path / f"codeagent-{used.pid}" / "0" / "file").read_text() == "kept"
+    assert {path.name for path in tmp_path.iterdir()} == {"shown", "codeagent-others"}
+    assert (folder / "file").read_text() == "kept"
+
+
+@root_only
+def test_a_start_does_not_wait_for_a_program_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = tmp_path / "hanging.py"
+    hanging.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n")
+    monkeypatch.setattr(work_user, "_PROGRAM", hanging)
+    monkeypatch.setattr(work_user, "_SECONDS", 0.01)
+    root = SimpleNamespace(uid=0, gid=0)
+    with work_user.choose_user(root, "") as choice:  # type: ignore[arg-type]  # only its owner is read
+        choice.show([str(tmp_path)])
+        assert choice.user.why_root == "ids cannot be mapped here: the program for it did not answer"
+        assert choice._mapping is not None
+    os.kill(choice._mapping.pid, signal.SIGKILL)
+    assert choice._mapping.wait() == -signal.SIGKILL
+
+
 @root_only
 def test_the_mounts_end_if_codeagent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "file").write_text("kept")
     words = [str(tmp_path / "place"), "65532", "65532", str(tmp_path / "shown")]
-    program = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(work_user._PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
-    with program:
+    with mapping_program() as program:
         assert work_user._asked(program, words) == ""
         seen = (tmp_path / "place" / "0" / "file").stat()
         assert (seen.st_uid, seen.st_gid) == (ORDINARY, ORDINARY)
@@ -143,13 +186,14 @@ def test_the_mounts_end_if_codeagent_is_killed(tmp_path: Path) -> None:
 @root_only
 @for_each(
     ("folders", "problem"),
-    [(["/proc"], "mount_setattr: Invalid argument"), (["/tmp", "/not-there"], "open_tree: No such file or directory")],
+    [
+        (["/proc"], "mount_setattr: Invalid argument"),
+        (["/etc", "/not-there"], "open_tree: No such file or directory"),
+        (["/etc", "/not-there", "/usr", "/opt"], "open_tree: No such file or directory"),
+    ],
 )
 def test_a_problem_is_said_and_nothing_is_left(tmp_path: Path, folders: list[str], problem: str) -> None:
-    program = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(work_user._PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
-    with program:
+    with mapping_program() as program:
         assert work_user._asked(program, [str(tmp_path / "place"), "1", "1", *folders]) == problem
     assert not (tmp_path / "place").exists()
 

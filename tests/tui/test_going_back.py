@@ -73,7 +73,7 @@ async def test_the_list_of_moments_shows_what_another_codeagent_changed_too(tmp_
         past.refused = ("a.py: both changed the same lines",)
         await enter(pilot, "/undo 2")
         await seen(pilot, GoingBackPage)
-        assert "stay, as another codeagent changed them too:" in shown(app)
+        assert "These stay, because another codeagent changed them too:" in shown(app)
         assert "a.py: both changed the same lines" in shown(app)
 
 

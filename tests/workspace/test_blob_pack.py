@@ -1,6 +1,8 @@
 """A snapshot of many files is one pack that git itself finds sound, and a crash leaves nothing of it behind."""
 
+import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots import objects
+from codeagent.workspace.snapshots.objects import BlobPack, ObjectReader
+from codeagent.workspace.snapshots.store import SnapshotStore
 from tests.workspace.trees import empty, go_back, look
 
 SIZES = (0, 1, 15, 16, 17, 2047, 2048, 2049, 300_000)
@@ -85,3 +89,27 @@ async def test_a_pack_that_cannot_be_written_is_given_up(
     assert not list(store_of(state).glob("objects/pack/*"))
     monkeypatch.undo()
     assert (await checkpoints.take()).files == 60
+
+
+def test_a_pack_whose_last_bytes_do_not_fit_on_the_disk_is_given_up(tmp_path: Path) -> None:
+    pack = BlobPack(tmp_path)
+    pack.add("0" * 64, b"one")
+    with open("/dev/full", "wb") as full:  # noqa: PTH123  # a device
+        os.dup2(full.fileno(), pack._file.fileno())
+    pack.abandon()
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_contents_cannot_be_read_if_the_disk_is_full(
+    state: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(objects, "TemporaryFile", full)
+    monkeypatch.setattr(objects, "_ASKED", 0)
+    store = SnapshotStore(state, root)
+    refused = pytest.raises(CheckpointError, match="No space left on device; nothing was changed: make room")
+    with store.locked(threading.Event()), ObjectReader(store) as reader, refused:
+        next(reader.each(["0" * 64]))
+    store.close()

@@ -100,6 +100,40 @@ async def test_a_file_is_written_only_if_that_can_be_recorded(
     workspace.close()
 
 
+async def test_a_write_that_fails_says_why_even_if_that_cannot_be_recorded(
+    checkpoints: GitCheckpoints, root: Path, state: Path
+) -> None:
+    await checkpoints.take(commands=False)
+
+    def fail() -> None:
+        with checkpoints.landing(("a.txt", "", "x")):
+            checkpoints.close()
+            block_the_record(state)
+            raise WorkspaceError("a.txt exists already")
+
+    with pytest.raises(WorkspaceError, match=r"a\.txt exists already"):
+        fail()
+
+
+async def test_a_restore_that_cannot_be_recorded_changes_nothing_and_is_not_taken_for_a_crash(
+    state: Path, root: Path
+) -> None:
+    mine, other = GitCheckpoints(state, root), GitCheckpoints(state, root)
+    (root / "a.txt").write_text("one")
+    await other.take(commands=False)
+    before = await mine.take(commands=False)
+    (root / "a.txt").write_text("two")
+    present = await mine.take(commands=False)
+    mine._moments.close()
+    other.close()
+    block_the_record(state)
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        await mine.restore(before.id, present=present.id)
+    assert texts(root) == {"two"}
+    assert (await mine.take()).files == 1
+    mine.close()
+
+
 def block_the_record(state: Path) -> None:
     (file,) = state.glob("checkpoints/*/moments.sqlite")
     for path in file.parent.glob("moments.sqlite*"):

@@ -53,6 +53,22 @@ async def test_many_files_are_flushed_at_once_before_and_after_they_get_their_na
     assert len(contents(root)) == MANY and "new\n" not in contents(root).values()
 
 
+async def test_files_on_another_file_system_than_the_workspace_are_flushed_by_themselves(
+    root: Path, checkpoints: GitCheckpoints, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, now = await damaged(root, checkpoints)
+    mounted = (root / "d7").stat().st_ino
+
+    def device_of(fd: int) -> int:
+        return 2 if os.fstat(fd).st_ino == mounted else 1
+
+    monkeypatch.setattr(nodes, "_device_of", device_of)
+    order.clear()
+    await checkpoints.restore(before, present=now)
+    of_files = order[order.index("all") :]
+    assert of_files[: of_files.index("name")] == ["all", *["one"] * (MANY // 40)]
+
+
 async def test_groups_are_flushed_one_after_the_other(
     root: Path, checkpoints: GitCheckpoints, order: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

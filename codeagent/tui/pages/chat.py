@@ -45,7 +45,7 @@ RunCommand = Callable[["ChatScreen", Action, str], None]
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are handled, as imports would delay them, even in a thread.
 
-Something that is sent ends them."""
+Sending something ends them."""
 _LOW = 7
 """Rows from which on the screen has a header, and the composer more than one row."""
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
     from codeagent.tui.session_client import SessionClient
 
 _LEAVES = 0.05
-"""Seconds in which a prompt that waited for the start leaves, once it has started."""
+"""Seconds that a prompt which waited for the start has to leave, once the start is complete."""
 
 
 class ConversationParts:
@@ -70,7 +70,7 @@ class ConversationParts:
             await asyncio.to_thread(warm_up)
 
     async def warm_up_when_sent(self) -> None:
-        """Do the same, but not before a prompt has left that was sent during the start: it needs imports of its own."""
+        """Do the same, once a prompt that was sent during the start has left: that needs imports of its own."""
         if self.outbox.holds:
             with suppress(CodeagentError):
                 await (await self.outbox.ready()).start_up()

@@ -53,7 +53,7 @@ _VARIABLES = (
 )
 """How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
-"""Characters of the shortest key that a provider gives out; a server of one's own takes any."""
+"""Characters of the shortest key that a provider gives out; a user's own server takes any."""
 
 _ON_THIS_MACHINE = r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:/|$)"
 """An address that may lack its `http://`: elsewhere, that would choose a connection without TLS."""

@@ -28,7 +28,7 @@ _LABEL = 60
 _SHOWN = 40
 """Characters of a prompt or batch that a line about it shows."""
 _WHY = 120
-"""Characters of why nothing was restored."""
+"""Characters shown of the reason why nothing was restored."""
 _NOTHING = "no file has changed since; nothing was restored"
 
 

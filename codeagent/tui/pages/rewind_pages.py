@@ -65,7 +65,7 @@ def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) ->
     """Return all rows, what cannot be restored, and if `diffs` the lines of files that the user edited."""
     out = [_files(rows)]
     if changes.refused:
-        out.append(_staying("They stay, as another codeagent changed them too:", changes.refused))
+        out.append(_staying("These stay, because another codeagent changed them too:", changes.refused))
     if changes.left_out:
         out.append(_staying("Not recorded, so not restored:", changes.left_out))
     for row in rows if diffs else ():

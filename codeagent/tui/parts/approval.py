@@ -110,9 +110,9 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
 
 
 def following_content(followed: Followed, more: int) -> CardContent:
-    """Return a question that was answered and continues while its call runs; it waits for nothing.
+    """Return a question that was answered and is followed while its call runs; it waits for nothing.
 
-    `more`: how many others continue.
+    `more`: how many others are followed.
     """
     commands = (block.command for block in followed.asked.blocks if isinstance(block, TerminalBlock))
     reached = f"Reached so far: {', '.join(followed.hosts)}"

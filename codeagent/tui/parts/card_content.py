@@ -13,8 +13,7 @@ from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
 CardScope = Literal["card", "follow", "boundary", "plan", "summary"]
-"""The scope of a card's keys: an approval or a question, one that continues and waits for nothing, a pause, a plan, or
-a summary."""
+"""The scope of a card's keys: an approval or a question, one that is only followed, a pause, a plan, or a summary."""
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,9 @@ def _turned(field: FormField, texts: Mapping[str, str], row: int, approval_id: s
     """Choose the option after or before the one that is chosen; a field that is not required may also be empty."""
     options = field.options if field.required else ("", *field.options)
     now = text_in(field, texts)
-    at = (options.index(now) + by) % len(options) if now in options else 0 if by > 0 else len(options) - 1
-    return Fill(approval_id, field.name, options[at], row)
+    outside = -1 if by > 0 else 0
+    at = options.index(now) if now in options else outside
+    return Fill(approval_id, field.name, options[(at + by) % len(options)], row)
 
 
 def _send(question: QuestionBlock, texts: Mapping[str, str], approval_id: str) -> KeyMeaning:

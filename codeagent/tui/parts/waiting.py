@@ -38,7 +38,8 @@ class Waiting:
 
     def update(self, approvals: ApprovalQueue, boundary: AtBoundary) -> bool:
         """Update what waits; True if something is new and the user did not ask for it."""
-        waiting, self._followed = approvals.waiting, approvals.followed
+        self._followed = approvals.followed
+        waiting = approvals.waiting
         before, known = self.boundary, self._asked
         self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
         self.boundary, place = boundary, place_of(boundary)
@@ -53,11 +54,11 @@ class Waiting:
     def content(
         self, *, stepping: bool, focused: bool, wide: bool, rows: int, now: float, keep_key: str
     ) -> CardContent | None:
-        """Return what the card shows: questions before a pause or a plan, and these before what continues; None if
-        nothing waits, or it was put away.
+        """Return what the card shows, or None: a question, else a pause or a plan unless it was put away, else a
+        call that is followed.
 
-        `wide`: there is room for two columns; `rows` are there for the body. `now` is in seconds since the epoch;
-        `keep_key` is the key that changes how long a rule holds, as a user reads it.
+        `wide`: there is room for two columns. `rows` is how many the body may have, `now` is in seconds since the
+        epoch, and `keep_key` is the key that changes how long a rule holds, as a user reads it.
         """
         calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
         self.listing = self.listing and len(calls) > 1

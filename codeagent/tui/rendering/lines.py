@@ -152,7 +152,8 @@ def cut_middle(text: str, width: int) -> str:
     if width < 1:
         return ""
     head = (width - 1) // 2
-    left, cut = width - 1 - head, len(text)
+    left = width - 1 - head
+    cut = len(text)
     for start, _, size in reversed(_measured(text)):
         left -= size
         if left < 0:
@@ -206,7 +207,7 @@ def _behind(text: str, space: int) -> int:
 
 
 def _with_whole_emoji(parts: Iterable[tuple[str, Style | None]]) -> Iterable[tuple[str, Style | None]]:
-    """Return the parts so that none ends inside an emoji, which belongs to the part that it begins in."""
+    """Return the parts, divided so that each emoji is whole, in the part in which it begins."""
     parts = [*parts]
     if len(parts) < 2 or all(text.isascii() for text, _ in parts):
         return parts
@@ -237,7 +238,7 @@ def _measured(text: str) -> list[tuple[int, int, int]]:
 def _apart(letter: str) -> int:
     """Return the cells of a letter in a terminal that gives its spacing marks cells of their own, as most do.
 
-    An emoji takes two, wherever: the driver sees to that.
+    An emoji takes two everywhere: the driver makes sure of that.
     """
     if emoji_spans(letter):
         return 0

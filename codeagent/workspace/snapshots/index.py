@@ -112,17 +112,20 @@ class IndexFile:
     def _open(self) -> sqlite3.Connection:
         """Connect; used by one thread at a time, but not always the same one."""
         if self._connection is None:
-            self._connection = open_database(self._path, _SCHEMA)
+            try:
+                self._connection = open_database(self._path, _SCHEMA)
+            except OSError as error:
+                raise self._failed(error) from None
         return self._connection
 
-    def _failed(self, error: sqlite3.Error) -> CheckpointError:
+    def _failed(self, error: sqlite3.Error | OSError) -> CheckpointError:
         return CheckpointError(
             f"{self._path} cannot be used: {error}; nothing was changed: make room or remove it, then try again"
         )
 
 
 def open_database(path: Path, schema: str) -> sqlite3.Connection:
-    """Open a database that only its owner may read, for one thread at a time. Raises sqlite3.Error."""
+    """Open a database that only its owner may read, for one thread at a time. Raises sqlite3.Error, OSError."""
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
     try:

@@ -3,6 +3,7 @@
 All sessions of a workspace write to one SQLite file, so their entries have one order.
 """
 
+import hashlib
 import os
 import secrets
 import sqlite3
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.index import open_database
 
@@ -36,12 +38,19 @@ _NEWEST = "SELECT coalesce(max(id), 0) FROM moments"
 _LANDING = "SELECT id, session, path, before, after, landed FROM moments WHERE path IS NOT NULL"
 
 
+def content_name(node: Node | None) -> str:
+    """Return what the record calls this content: its SHA-256, empty for no file."""
+    if node is None:
+        return ""
+    return ("link:" if node.kind == "link" else "") + hashlib.sha256(node.data).hexdigest()
+
+
 class Moment(NamedTuple):
-    """A snapshot that a session took before or after its own work."""
+    """The taking of a snapshot by a session, before or after its own work."""
 
     id: int
     begun: int
-    """The newest entry as the snapshot began: what had landed by then is in it, and what landed later may be."""
+    """The newest entry when the snapshot began: it has what had landed by then, and may have later changes."""
     name: str
     session: str
     snapshot: str
@@ -56,19 +65,20 @@ class Landing(NamedTuple):
     session: str
     path: str
     before: str
-    """What `content_name` says of the file before, and after."""
+    """The `content_name` of the file before."""
     after: str
+    """The `content_name` of the file after."""
     landed: int | None
-    """The entry made when it was done; None if it is not known to be done."""
+    """The entry made when it was done; None while that is unknown."""
 
 
 class Record(NamedTuple):
     """What happened since a moment, in order."""
 
     known: tuple[Moment, ...]
-    """The last moment of each session until then."""
+    """The last moment of each session before it."""
     moments: tuple[Moment, ...]
-    """The moment itself, and all after it."""
+    """That moment and all later ones."""
     landings: tuple[Landing, ...]
     """All that may have changed a file since."""
 
@@ -79,7 +89,7 @@ class MomentsFile:
     def __init__(self, path: Path, session: str) -> None:
         """`session` is this process's own, see `SnapshotStore.session`."""
         self.durable = False
-        """Whether an entry survives a crash of the machine, not only one of the process; set it if others work here."""
+        """Whether an entry survives a crash of the machine too, not only of the process; set it if others work here."""
         self._path = path
         self._session = session
         self._living: frozenset[str] = frozenset()
@@ -103,7 +113,9 @@ class MomentsFile:
 
         Sessions that died while a command ran get a moment of their own: from now on they change nothing.
         """
-        name, now, alive = secrets.token_hex(16), time.time(), frozenset(living)
+        name = secrets.token_hex(16)
+        now = time.time()
+        alive = frozenset(living)
         with self._entries() as entries:
             if alive != self._living:
                 last = [_moment(row) for row in entries.execute(_LAST, (_AFTER_ALL,))]
@@ -127,7 +139,7 @@ class MomentsFile:
             entries.executemany("UPDATE moments SET landed = ? WHERE id = ?", [(now, each) for each in ids])
 
     def withdraw(self, ids: Iterable[int]) -> None:
-        """Forget these landings: nothing was changed."""
+        """Remove these landings from the record: nothing was changed."""
         with self._entries() as entries:
             entries.executemany("DELETE FROM moments WHERE id = ?", [(each,) for each in ids])
 
@@ -148,14 +160,14 @@ class MomentsFile:
         return Record(known, moments, landings)
 
     def written_by_others(self, since: float) -> dict[str, str]:
-        """Return what other sessions wrote themselves since then: the newest content by path."""
+        """Return what other sessions wrote themselves since then, as the name of the newest content by path."""
         others = "SELECT path, after FROM moments WHERE landed IS NOT NULL AND session != ? AND at >= ? ORDER BY id"
         with self._entries() as entries:
             rows = entries.execute(others, (self._session, since - _LONGEST_WRITE))
             return {os.fsdecode(path): after for path, after in rows}
 
     def prune(self, age: float, living: Iterable[str]) -> None:
-        """Forget what is older than `age` seconds, but nothing since the first moment of a living session."""
+        """Remove what is older than `age` seconds, but nothing since the first moment of a living session."""
         alive = tuple(living)
         first = f"SELECT coalesce(min(id), ({_NEWEST})) FROM moments WHERE session IN ({','.join('?' * len(alive))})"
         with self._entries() as entries:
@@ -163,7 +175,7 @@ class MomentsFile:
 
     @contextmanager
     def _entries(self) -> Iterator[sqlite3.Connection]:
-        """Hold the record for one transaction."""
+        """Yield the open record, and commit what was added to it unless something was raised."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -173,7 +185,8 @@ class MomentsFile:
                     yield self._connection
             except (sqlite3.Error, OSError) as error:
                 raise CheckpointError(
-                    f"{self._path} cannot be used: {error}; nothing was changed: make room, then try again"
+                    f"{self._path} cannot be used: {error}; nothing was changed: make room or remove it (then nothing "
+                    "from before can be taken back), then try again"
                 ) from None
 
 

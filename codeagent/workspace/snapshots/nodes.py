@@ -1,13 +1,11 @@
 """Reads, writes and removes single files and links in an open folder: through no link, and waiting for no pipe."""
 
 import errno
-import hashlib
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind
@@ -133,13 +131,6 @@ class FileState(NamedTuple):
 
     kind: NodeKind
     blob: str
-
-
-def content_name(node: Node | None) -> str:
-    """Return what the record of who changed what calls this content: its SHA-256, empty for no file."""
-    if node is None:
-        return ""
-    return ("link:" if node.kind == "link" else "") + hashlib.sha256(node.data).hexdigest()
 
 
 Placing = tuple[str, Node, FileState | None]
@@ -286,7 +277,7 @@ class FileWriter:
             self._remove_empty(folder)
 
     def _remove_empty(self, folder: str) -> None:
-        """Remove a folder that is empty, and those above it that are empty then."""
+        """Remove a folder if it is empty, and then each folder above it that has become empty."""
         while folder:
             with self._parent(folder) as location:
                 try:
@@ -315,11 +306,23 @@ class FileWriter:
                 if error.errno != errno.ENOSYS:
                     raise
             else:
-                return
+                apart = self._mounted({folder for folder, _ in names})
+                names = [each for each in names if each[0] in apart]
         for folder, name in names:
             with self._parent(f"{folder}/{name}" if folder else name) as location:
                 if location is not None and not stat.S_ISLNK(_status(location).st_mode):
                     _sync_one(location)
+
+    def _mounted(self, folders: set[str]) -> set[str]:
+        """Return the folders that are on another file system than the workspace."""
+        here = _device_of(self.root)
+        found: set[str] = set()
+        with self.steady():
+            for folder in folders:
+                location = self._at(f"{folder}/." if folder else ".")
+                if location is not None and _device_of(location.parent) != here:
+                    found.add(folder)
+        return found
 
     def clear(self, path: str) -> None:
         """Remove what a crash left unfinished beside the path."""
@@ -429,6 +432,10 @@ class FileWriter:
             self._touch(path)
 
 
+def _device_of(fd: int) -> int:
+    return os.fstat(fd).st_dev
+
+
 def _status(location: Location) -> os.stat_result:
     return os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
 
@@ -455,16 +462,6 @@ def _sync_one(location: Location) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def write_new(path: Path, node: Node) -> None:
-    """Write a file or link that does not exist yet, and the folders above it; not flushed. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if node.kind == "link":
-        path.symlink_to(os.fsdecode(node.data))
-        return
-    with os.fdopen(create_file(path, 0o777 if node.kind == "executable" else 0o666), "wb") as file:
-        file.write(node.data)
 
 
 def _regular(location: Location) -> os.stat_result | None:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Literal, Self
+from typing import IO, Literal, Self
 
 from codeagent.core.errors import CheckpointError
 from codeagent.core.lazy_regex import lazy_regex
@@ -88,7 +88,7 @@ class ObjectReader:
         return self._trees[name]
 
     def _read_trees(self, names: Sequence[str]) -> None:
-        """Read trees that are about to be looked at, with fewer questions than one for each."""
+        """Read trees that are about to be looked at, many with one request."""
         for at in range(0, len(names), _ASKED):
             asked = names[at : at + _ASKED]
             self._ask(*asked)
@@ -99,21 +99,32 @@ class ObjectReader:
         return self._object(name) or b""
 
     def each(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents in order, from a git of their own that is asked for all at once if they are many."""
+        """Yield the contents in order; if they are many, from a second git that is asked for all of them at once."""
         if len(names) <= _ASKED:
             self._ask(*names)
             for _ in names:
                 yield self._answer() or b""
             return
-        with TemporaryFile(dir=self._store.folder) as asked:
-            asked.write(b"".join(name.encode() + b"\n" for name in names))
-            asked.seek(0)
-            with self._store.start("cat-file", "--batch", "--buffer", stdin=asked) as process:
-                try:
-                    for _ in names:
-                        yield self._read(process) or b""
-                finally:
-                    process.kill()
+        with (
+            self._file_of(names) as asked,
+            self._store.start("cat-file", "--batch", "--buffer", stdin=asked) as process,
+        ):
+            try:
+                for _ in names:
+                    yield self._read(process) or b""
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def _file_of(self, names: Sequence[str]) -> Iterator[IO[bytes]]:
+        """Yield a temporary file with these names, a line for each, to be read from its start."""
+        try:
+            with TemporaryFile(dir=self._store.folder) as file:
+                file.write(b"".join(name.encode() + b"\n" for name in names))
+                file.seek(0)
+                yield file
+        except OSError as error:
+            raise self._store.unusable(error) from None
 
     def leaf(self, tree: str | None, path: bytes) -> Leaf | None:
         """Return the file or link at a path below the tree."""
@@ -212,7 +223,7 @@ def blob_name(data: bytes) -> str:
 class BlobPack:
     """Writes many contents into one pack of the store: git would hash each again, and more slowly.
 
-    Everything raises OSError. What is not finished is left to `SnapshotStore`, as what a git leaves that was killed.
+    Everything raises OSError. `SnapshotStore` removes what a crash leaves, as it does after a git that was killed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -252,7 +263,8 @@ class BlobPack:
         sync_folder(self._folder)
 
     def abandon(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # what is still in the buffer may not fit on the disk
+            self._file.close()
         self._draft.unlink(missing_ok=True)
 
     def _index(self, digest: bytes) -> bytes:

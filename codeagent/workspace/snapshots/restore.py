@@ -11,7 +11,7 @@ from typing import assert_never
 from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.disk.opens import sync_folder
+from codeagent.disk.opens import create_file, sync_folder
 from codeagent.disk.private import replace_private
 from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
@@ -89,6 +89,21 @@ def mode_of(kind: NodeKind) -> bytes:
 
 def state_of(leaf: Leaf | None) -> FileState | None:
     return None if leaf is None else FileState(_KINDS.get(leaf[0], "file"), leaf[1])
+
+
+def node_of(reader: ObjectReader, state: FileState | None) -> Node | None:
+    """Return the file or link with its content. Raises CheckpointError."""
+    return None if state is None else Node(state.kind, reader.data(state.blob))
+
+
+def write_new(path: Path, node: Node) -> None:
+    """Write a file or link that does not exist yet, and the folders above it; not flushed. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if node.kind == "link":
+        path.symlink_to(os.fsdecode(node.data))
+        return
+    with os.fdopen(create_file(path, 0o777 if node.kind == "executable" else 0o666), "wb") as file:
+        file.write(node.data)
 
 
 def coverage_of(reader: ObjectReader, snapshot: str) -> Coverage:

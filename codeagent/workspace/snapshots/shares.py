@@ -1,4 +1,4 @@
-"""Tells what each session changed in a workspace that several share, and what it is without the changes of one."""
+"""Tells what each session changed in a workspace that several share, and what is left without one session's changes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind, Theirs
 from codeagent.core.errors import CheckpointError
-from codeagent.workspace.snapshots.moments import Landing, Moment, Record
-from codeagent.workspace.snapshots.nodes import FileState, content_name
+from codeagent.workspace.snapshots.moments import Landing, Moment, Record, content_name
+from codeagent.workspace.snapshots.nodes import FileState
 from codeagent.workspace.snapshots.objects import ObjectReader
-from codeagent.workspace.snapshots.restore import RestoreStep, differences
+from codeagent.workspace.snapshots.restore import RestoreStep, differences, node_of
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 Side = Literal["mine", "theirs", "nobody's", "unclear"]
@@ -67,7 +67,7 @@ class Shares:
 
     @property
     def alone(self) -> bool:
-        """Whether no other session changed anything, or could have."""
+        """Whether no other session changed anything or could have changed anything."""
         record = self._record
         ran = any(moment.commands for moment in record.known if self._whose(moment) == "theirs")
         worked = any(self._whose(moment) == "theirs" for moment in record.moments)
@@ -78,8 +78,10 @@ class Shares:
 
         Raises CheckpointError.
         """
-        turns, kept = self._turns(present), set[str]()
-        merged, refused = dict[str, Node | None](), dict[str, str]()
+        turns = self._turns(present)
+        kept: set[str] = set()
+        merged: dict[str, Node | None] = {}
+        refused: dict[str, str] = {}
         for step in differences(self._reader, target, present):
             of_file = turns.get(step.path, [])
             sides = {turn.side for turn in of_file}
@@ -108,11 +110,13 @@ class Shares:
         """Yield what lies between the snapshots; one that was pruned does not divide anything."""
         working = {moment.session: moment for moment in self._record.known}
         first, *rest = self._record.moments
-        begins, ran = first, set[Side]()
+        begins = first
+        ran: set[Side] = set()
         for moment in (first, *rest):
             if moment is not begins and self._exists(moment.snapshot):
                 yield _Period(begins, moment.snapshot, moment.id, frozenset(ran))
-                begins, ran = moment, set()
+                begins = moment
+                ran = set()
             working[moment.session] = moment
             ran |= {self._whose(one) for one in working.values() if one.commands}
         yield _Period(begins, present, _NOW, frozenset(ran))
@@ -149,7 +153,8 @@ class Shares:
         done = [landing for landing in landings if landing.landed is not None]
         if len(done) < len(landings):
             return []
-        old, new = content_name(self._node(step.old)), content_name(self._node(step.new))
+        old = content_name(node_of(self._reader, step.old))
+        new = content_name(node_of(self._reader, step.new))
         for start, first in enumerate(done):
             if first.before != old:
                 continue
@@ -159,15 +164,12 @@ class Shares:
                     return chain
         return []
 
-    def _node(self, state: FileState | None) -> Node | None:
-        return None if state is None else Node(state.kind, self._reader.data(state.blob))
-
     def _without_mine(self, turns: Sequence[FileTurn], present: FileState | None) -> Node | None:
         """Return the file without this conversation's changes. Raises _Refused."""
-        now = self._node(present)
+        now = node_of(self._reader, present)
         for turn in reversed(turns):
             if turn.side == "mine":
-                now = self._taken_back(self._node(turn.after), now, self._node(turn.before))
+                now = self._taken_back(node_of(self._reader, turn.after), now, node_of(self._reader, turn.before))
         return now
 
     def _taken_back(self, after: Node | None, now: Node | None, before: Node | None) -> Node | None:

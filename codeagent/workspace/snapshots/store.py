@@ -31,6 +31,10 @@ UMASK = 0o077
 _OLDEST_GIT = (2, 29)
 _LOCK_SECONDS = 120.0
 _STOP_STEP = 0.1
+_MERGE = "merge-"
+"""How the folders begin in which texts are merged."""
+_MOST_CONFLICTS = 127
+"""How git ends if that many could not be merged, or more; anything beyond is an error."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _CONFIG = """\
 [core]
@@ -200,20 +204,20 @@ class SnapshotStore:
         return _unusable(self.folder, error)
 
     def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Merge what two made of a text, line by line, under the lock; None if both changed the same lines."""
-        folder = self.folder / f"merge-{secrets.token_hex(8)}"
-        try:
-            folder.mkdir(mode=0o700)
-            names = [str(folder / name) for name in ("ours", "base", "theirs")]
-            for name, text in zip(names, (ours, base, theirs), strict=True):
-                write_private(Path(name), text)
-        except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise _unusable(self.folder, error) from None
-        try:
+        """Merge two versions of a text, line by line, under the lock; None if both changed the same lines."""
+        folder = self.folder / f"{_MERGE}{secrets.token_hex(8)}"
+        names = [str(folder / name) for name in ("ours", "base", "theirs")]
+        with self.writing():
+            try:
+                folder.mkdir(mode=0o700)
+                for name, text in zip(names, (ours, base, theirs), strict=True):
+                    write_private(Path(name), text)
+            except OSError as error:
+                raise _unusable(self.folder, error) from None
             with self.start("merge-file", "--stdout", "--quiet", *names) as process:
-                out, _ = process.communicate()
-        finally:
+                out, errors = process.communicate()
+            if not 0 <= process.returncode <= _MOST_CONFLICTS:
+                raise self.complaint(errors)
             shutil.rmtree(folder, ignore_errors=True)
         return out if process.returncode == 0 else None
 
@@ -257,9 +261,12 @@ class SnapshotStore:
         for path in self.git.glob("objects/pack/pack-*.pack"):
             if not path.with_suffix(".idx").exists():
                 path.unlink(missing_ok=True)
-        for pattern in ("objects/incoming-*", "objects/tmp_objdir-*"):
-            for path in self.git.glob(pattern):
-                shutil.rmtree(path, ignore_errors=True)
+        for path in (
+            *self.git.glob("objects/incoming-*"),
+            *self.git.glob("objects/tmp_objdir-*"),
+            *self.folder.glob(f"{_MERGE}*"),
+        ):
+            shutil.rmtree(path, ignore_errors=True)
         mark.unlink(missing_ok=True)
 
 
