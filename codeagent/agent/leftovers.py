@@ -70,7 +70,10 @@ async def find_leftovers(
             gone = change.change == "deleted" and not _loosens(path, now)
             found += [] if ours else [Leftover(path, f"{path} was deleted" if gone else reason, gone)]
     found = await _with_moves(store, before, now, found)
-    remarks = [f"{folder}: {count} files changed, which may run on your machine" for folder, count in installed.items()]
+    remarks = [
+        f"{folder}: {count:,} file{'s' * (count != 1)} changed, which may run on your machine"
+        for folder, count in installed.items()
+    ]
     for path, mark in now.marks.items():
         if before.marks.get(path) == mark or path in agreed:
             continue

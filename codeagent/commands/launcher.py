@@ -89,7 +89,7 @@ class LocalLauncher:
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
         if settings.model is None:
-            return await self._no_model(settings.api_base)
+            return await self._no_model(settings)
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
@@ -276,10 +276,15 @@ class LocalLauncher:
             return True
         return any(await asyncio.gather(*(asyncio.to_thread(self._keys.find, variable) for variable in wanted)))
 
-    async def _no_model(self, api_base: str | None) -> Missing:
-        """Say that no model is set, and list those of the given server, or else of this machine."""
+    async def _no_model(self, settings: Settings) -> Missing:
+        """Say that no model is set, and list those of the given server, or else those of this machine and of the
+        providers whose keys are set."""
+        api_base = settings.api_base
         if api_base is None:
-            return Missing("model", "No model configured yet", servers=_rows(await local_servers()))
+            probing = asyncio.ensure_future(local_servers())
+            hosted = await asyncio.gather(*(self._row(name, settings) for name in OFFERED))
+            ready = (replace(row, about="hosted, with your key") for row in hosted if row.ready)
+            return Missing("model", "No model configured yet", servers=(*_rows(await probing), *ready))
         kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
         key = kept or os.environ.get("OPENAI_API_KEY")
         match await server_at(api_base, key):

@@ -75,7 +75,8 @@ def _refused(made: Conversion, catalog: ToolCatalog, place: Place, folder: str) 
         wrong += [str(problem) for problem in problems if problem.level == "error"]
     steps = () if wrong or loaded.recipe is None else loaded.recipe.steps
     listed = [(step.id, [name for name in step.tools or () if name not in own]) for step in steps]
-    return wrong + [f"tools of step {step}: {said}" for step, names in listed if (said := catalog.misnamed_in(names))]
+    checked = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
+    return wrong + [f"tools of step {step}: {said}" for step, said in checked if said]
 
 
 def _file(place: Place, path: str, text: str) -> ToolFile:

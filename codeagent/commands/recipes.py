@@ -164,9 +164,8 @@ def _misnamed(recipe: Recipe, place: Place) -> str:
     catalog = describe_tools(place)
     waiting = catalog.waiting()
     listed = ((step.id, [name for name in step.tools or () if name not in waiting]) for step in recipe.steps)
-    found = ((step, catalog.misnamed_in(names)) for step, names in listed)
-    said = next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
-    return said if catalog.toolsets.names_known else ""
+    found = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
+    return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
 
 
 def _check(path: Path, shown: str, place: Place) -> int:

@@ -45,7 +45,8 @@ def _lines(title: str, stats: SessionStats) -> list[str]:
     ]
     width = max([12, *(len(visible(name)) + 1 for name in stats.tools)])
     lines += [
-        f"  {visible(name):<{width}}{tool.calls:>5} calls {tool.failed:>4} failed {tool.duration_ms / 1000:>8.1f} s"
+        f"  {visible(name):<{width}}{tool.calls:>5} {'call ' if tool.calls == 1 else 'calls'} {tool.failed:>4} failed "
+        f"{tool.duration_ms / 1000:>8.1f} s"
         for name, tool in stats.tools.items()
     ]
     lines += [f"  {kind}: {count}" for kind, count in stats.errors.items()]

@@ -59,13 +59,16 @@ class ImageBlock:
     media_type: str
 
 
+FieldKind = Literal["text", "integer", "number", "email", "uri", "date", "date-time"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormField:
     """A field of a form, see `core.forms`. The bounds limit a number, the length of a text, or the number of texts."""
 
     name: str
     label: str
-    kind: Literal["text", "integer", "number"] = "text"
+    kind: FieldKind = "text"
     options: tuple[str, ...] = ()
     """The texts to choose from; empty if any text may be written."""
     several: bool = False

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
 from operator import ge, gt, le, lt
+from urllib.parse import urlsplit
 
-from codeagent.core.display import FormField
+from codeagent.core.display import FieldKind, FormField
 
 _BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
     ("at_least", "at least", ge),
@@ -12,7 +14,16 @@ _BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
     ("at_most", "at most", le),
     ("less_than", "less than", lt),
 )
-_KINDS = {"text": "", "integer": "a whole number", "number": "a number"}
+_NUMBERS = ("integer", "number")
+_KINDS = {
+    "text": "",
+    "integer": "a whole number",
+    "number": "a number",
+    "email": "an email address",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-05-30",
+    "date-time": "a date and time such as 2026-05-30T14:00:00Z",
+}
 
 
 def takes(field: FormField) -> str:
@@ -35,7 +46,9 @@ def read(field: FormField, text: str) -> str | int | float | list[str]:
     _check_option(field, text)
     if field.options:
         return text
-    if field.kind == "text":
+    if field.kind not in _NUMBERS:
+        if not _is_of_kind(field.kind, text):
+            raise ValueError(f"it takes {_KINDS[field.kind]}")
         _check_bounds(field, len(text))
         return text
     number = _number(field, text)
@@ -76,7 +89,29 @@ def _pieces(text: str) -> list[str]:
 
 
 def _unit(field: FormField) -> str:
-    return " of them" if field.several else " characters" if field.kind == "text" else ""
+    if field.several:
+        return " of them"
+    return "" if field.kind in _NUMBERS else " characters"
+
+
+def _is_of_kind(kind: FieldKind, text: str) -> bool:
+    """Tell whether a text has the form of its kind; any text is a text."""
+    try:
+        match kind:
+            case "email":
+                name, at, host = text.rpartition("@")
+                return bool(name and at and host) and not any(letter.isspace() for letter in text)
+            case "uri":
+                parts = urlsplit(text)
+                return bool(parts.scheme and (parts.netloc or parts.path)) and not any(map(str.isspace, text))
+            case "date":
+                return date.fromisoformat(text).isoformat() == text
+            case "date-time":
+                return "T" in text.upper() and datetime.fromisoformat(text.upper()).tzinfo is not None
+            case _:
+                return True
+    except ValueError:
+        return False
 
 
 def _check_option(field: FormField, text: str) -> None:

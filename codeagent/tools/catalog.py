@@ -295,6 +295,12 @@ class ToolCatalog(ToolRegistry):
     def _names(self) -> list[str]:
         return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
 
+    def surely_misnamed_in(self, listed: Sequence[str]) -> str:
+        """Say what is wrong with a list of tools, whatever the sources may bring that have not listed theirs."""
+        certain = [name for name in listed if not self.toolsets.may_have(name)]
+        some_may_come = len(certain) < len(listed)
+        return self.misnamed_in(certain, (*self._there(), *certain) if some_may_come else None)
+
     def _listable(self) -> list[str]:
         return sorted({*self._names(), *self._of_sets, *self._tools})
 
@@ -440,11 +446,11 @@ class ToolCatalog(ToolRegistry):
     def misnamed_agents(self, agents: Iterable[AgentDefinition]) -> tuple[ToolProblem, ...]:
         """Return what is wrong with the agents' lists of tools.
 
-        It is a warning while a tool may be in a file that waits for trust, and not known while a source is starting;
-        then the start of an agent checks it.
+        It is a warning while a tool may be in a file that waits for trust. A name that a source may still bring is
+        checked when the agent starts.
         """
         level: Literal["error", "warning"] = "warning" if self._untrusted else "error"
-        said = ((agent, self.misnamed_in(agent.tools or ())) for agent in agents if self.toolsets.names_known)
+        said = ((agent, self.surely_misnamed_in(agent.tools or ())) for agent in agents)
         return tuple(ToolProblem(f"{agent.where}: tools", wrong, level) for agent, wrong in said if wrong)
 
     def _use_agents(self) -> tuple[ToolProblem, ...]:

@@ -85,7 +85,7 @@ class Missing:
     variable: str = ""
     """The environment variable of the key that is missing, or the address of the user's own server that wants one."""
     servers: tuple[ModelRow, ...] = ()
-    """The local servers that answered on loopback."""
+    """Models that can be used now: of local servers that answered, and of providers whose keys are there."""
     digest: str = ""
     """Of what `text` shows of a git directory or an image; a yes counts only while it is the same."""
 

@@ -61,6 +61,8 @@ def note_of(result: ToolResultAdded) -> str:
     if result.is_error:
         return ""
     match result.name, details.get("matches"), details.get("files"):
+        case "read", _, _ if "unchanged" in details:
+            return "unchanged"
         case "read", _, _:
             numbered = sum(not line.startswith("[") for line in text_of(result.content).split("\n"))
             return counted(numbered, "line")

@@ -347,10 +347,12 @@ async def test_a_changed_configuration_of_a_repository_that_was_there_is_reporte
 
 
 async def test_what_a_package_manager_installs_is_reported_and_stays(stage: Stage) -> None:
-    [told] = await stage.run(
-        bash("mkdir -p node_modules/a; echo 1 > node_modules/a/index.js; echo 2 > node_modules/a/b.js")
+    first, second = await stage.run(
+        bash("mkdir -p node_modules/a; echo 1 > node_modules/a/index.js; echo 2 > node_modules/a/b.js"),
+        bash("echo 3 > node_modules/a/b.js"),
     )
-    assert told.endswith("[node_modules: 2 files changed, which may run on your machine]")
+    assert first.endswith("[node_modules: 2 files changed, which may run on your machine]")
+    assert second.endswith("[node_modules: 1 file changed, which may run on your machine]")
     assert not stage.asked
     assert len(stage.files()) == 2
 

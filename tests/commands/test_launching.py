@@ -186,6 +186,22 @@ async def test_without_a_model_the_local_servers_are_offered(product: Product, m
     )
 
 
+async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none() -> tuple[LocalServer, ...]:
+        return ()
+
+    monkeypatch.setattr(launching, "local_servers", none)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    found = await launcher(product, Ring({"ANTHROPIC_API_KEY": KEY})).missing(Settings(), LaunchOptions())
+    assert found is not None and found.servers
+    assert {(row.name.partition("/")[0], row.about, row.api_base) for row in found.servers} == {
+        ("anthropic", "hosted, with your key", None),
+        ("openai", "hosted, with your key", None),
+    }
+
+
 def tried(outcome: Any) -> Any:
     """What stands for asking a provider that is not there in a test; `tests/llm/test_hosted.py` asks one."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 import pytest
@@ -83,6 +84,11 @@ def test_f33_each_call_is_one_row_with_all_that_is_asked_about_it(product: Produ
     assert rows[1]["rule"] == "bash(exit 3)" and all(row["id"] and row["answered"] for row in rows)
     shown = product.call("sessions", "show", "--calls").out
     assert "by rule bash(exit 3), host, exit 3, failed" in shown and '{"command": "exit 3"}' in shown
+
+
+def test_the_stats_of_a_tool_that_was_called_once_say_call(product: Product) -> None:
+    product.run(product.script(calls(read("a.txt")), say("ok")))
+    assert re.search(r"^  read +1 call  +\d failed", product.call("stats").out, re.M)
 
 
 def test_f33_stats_of_one_folder_and_of_all_sessions_are_sums(product: Product) -> None:

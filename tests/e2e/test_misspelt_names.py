@@ -157,3 +157,17 @@ def test_a_list_with_a_tool_of_a_server_that_waits_for_trust_says_so(product: Pr
     done = product.run(product.script(say("looked")), "--tools", "read,mcp__theirs__look")
     assert done.code == 2
     assert "Nothing was run; .mcp.json: " in done.err and "theirs; /mcp, or codeagent mcp list" in done.err
+
+
+def test_a_server_that_has_not_listed_its_tools_hides_no_misspelt_name(product: Product) -> None:
+    server(product)
+    head = "---\nname: a\ndescription: looks\ntools: "
+    put(product, ".codeagent/agents/a.md", f"{head}[raed]\n---\nx\n")
+    put(product, ".codeagent/agents/b.md", f"{head}[mcp__silent__look, web_fetch]\n---\nx\n")
+    put(product, ".codeagent/commands/a.md", "---\ntools: [mcp__silent__look, raed]\n---\nLook.\n")
+    put(product, ".codeagent/commands/b.md", "---\ntools: [mcp__silent__look]\n---\nLook.\n")
+    said = "no tool is named raed; did you mean read?"
+    assert f"a.md:2: tools: {said}" in product.call("tools", "check", ".codeagent/agents/a.md").err
+    assert not product.call("tools", "check", ".codeagent/agents/b.md").err
+    assert f"a.md: tools of step 1: {said}" in product.call("recipes", "check", ".codeagent/commands/a.md").err
+    assert product.call("recipes", "check", ".codeagent/commands/b.md").code == 0

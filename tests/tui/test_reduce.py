@@ -167,6 +167,14 @@ def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:
     assert batch.finished and batch.duration_ms == 400
 
 
+def test_a_read_of_a_file_that_the_model_still_has_is_shown_as_unchanged() -> None:
+    recording = Recording().run("hi").answer("Look.").plan(("c1", "read", "a.py", "auto")).start("c1", "read", "a.py")
+    text = "[a.py is unchanged since line 1 of your last read, which is still above. Lines 1-9 of 9.]"
+    batch = show(recording.result("c1", "read", text, details={"unchanged": "c0"})).document.blocks[-1]
+    assert isinstance(batch, Batch)
+    assert batch.cards[0].note == "unchanged"
+
+
 def test_a_running_command_shows_its_output_as_it_comes() -> None:
     state = show(running_tests())
 

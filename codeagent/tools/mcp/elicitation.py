@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any, Literal, cast
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import FormField
+from codeagent.core.display import FieldKind, FormField
 from codeagent.core.forms import problem_of, read
 from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
@@ -82,13 +82,13 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
 
 def _field(name: str, about: Mapping[str, Any], *, required: bool) -> FormField:
     several = about.get("type") == "array"
-    kind = cast("Literal['integer', 'number']", about["type"]) if about.get("type") in ("integer", "number") else "text"
+    kind = _kind(about)
     options = _choices(about)
     default = about.get("default")
     begins = next((text for text, value in options.items() if value == default and type(value) is type(default)), "")
     if not options and isinstance(default, str | int | float) and not isinstance(default, bool):
         begins = one_line(str(default), _LONGEST_MESSAGE)
-    bounds = _BOUNDS["several" if several else "text" if kind == "text" else "number"]
+    bounds = _BOUNDS["several" if several else "number" if kind in ("integer", "number") else "text"]
     return FormField(
         name=name,
         label=one_line(str(about.get("title") or about.get("description") or name), _LONGEST_LABEL),
@@ -99,6 +99,15 @@ def _field(name: str, about: Mapping[str, Any], *, required: bool) -> FormField:
         begins=begins,
         **{said: bound for key, said in bounds.items() if (bound := _bound(about.get(key))) is not None},
     )
+
+
+def _kind(about: Mapping[str, Any]) -> FieldKind:
+    """Return what a field takes; a format that is not one of the protocol's is any text."""
+    match about:
+        case {"type": "integer" | "number" as kind} | {"format": "email" | "uri" | "date" | "date-time" as kind}:
+            return cast("FieldKind", kind)
+        case _:
+            return "text"
 
 
 def _content(form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]], answer: str) -> Content:
@@ -140,6 +149,8 @@ def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
             return {_YES: True, _NO: False}
         case {"type": "array", "items": Mapping() as items}:
             return _choices(items)
+        case {"enum": [*values], "enumNames": [*titles]} if len(titles) == len(values):
+            pairs = list(zip(titles, values, strict=True))
         case {"enum": [*values]}:
             pairs = [(value, value) for value in values]
         case {"oneOf": [*forms]} | {"anyOf": [*forms]}:

@@ -39,6 +39,7 @@ _GAP = 2
 _LABEL = "sandbox: "
 _LONGEST_NAME = 40
 _SHORTEST_NAME = 8
+_ALL_KEYS = Part("? keys", 48)
 
 
 def spins(status: Status) -> bool:
@@ -95,7 +96,7 @@ def status_parts(
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
     before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
     offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
-    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, Part("? keys", 48))
+    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, _ALL_KEYS)
 
 
 def _cost(status: Status, about: str) -> str:
@@ -121,6 +122,16 @@ def with_reason_cut(status: Status, now: float, room: int, pulse: Pulse) -> Stat
     left = room - joined_width((Part(f"{words}: ", 0), *_hints(status, None)[0]))
     reason = cut_end(flat(status.retry_reason), left) if left >= _SHORTEST_NAME else ""
     return replace(status, retry_reason=reason)
+
+
+def with_model_cut(status: Status, now: float, room: int, pulse: Pulse) -> Pulse:
+    """The pulse with as much of the model's name as fits beside the keys of a wait for its answer."""
+    if status.phase != "asking" or status.halt:
+        return pulse
+    keys = (*_hints(status, None)[0], _ALL_KEYS)
+    over = joined_width((Part(phase_words(status, now, pulse), 0), *keys)) - room
+    name = flat(pulse.model.rpartition("/")[2])
+    return replace(pulse, model=cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))) if over > 0 else pulse
 
 
 def ticks(status: Status) -> bool:
@@ -281,7 +292,8 @@ class StatusLine(RowWidget):
         now, room = self._clock(), max(1, width - _LEAD - 1)
         self._words = self._counting(now)
         status = with_reason_cut(self._board.now, now, room, self._pulse)
-        whole = status_parts(status, now, self._pulse, self._boundary.now, self._to_background)
+        pulse = with_model_cut(status, now, room, self._pulse)
+        whole = status_parts(status, now, pulse, self._boundary.now, self._to_background)
         parts = fit(with_notice_cut(whole, status, room), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:

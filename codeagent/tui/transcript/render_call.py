@@ -22,7 +22,7 @@ from codeagent.core.display import (
 )
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
-from codeagent.tui.rendering.lines import Line, cells, cut_end, flat, indented, line, paragraph
+from codeagent.tui.rendering.lines import Line, cells, cut_end, cut_middle, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
@@ -43,6 +43,8 @@ _SHOWN_WHILE_RUNNING = 200
 _CONTEXTS = (3, 1, 0)
 """Unchanged lines around a change: the longer the change, the fewer."""
 _LONGEST_NAME = 14
+_ROOMY_NAME = 40
+"""The longest name where targets and notes leave the room."""
 _LONGEST_NOTE = 40
 _SHORTEST_TARGET = 8
 _STATES: dict[CallState, tuple[str, str, str]] = {
@@ -136,11 +138,12 @@ def state_words(card: CallCard, now: float) -> str:
 
 def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
     """Return the widths of name and target, in cells, so that the cards of a batch line up."""
-    name = min(_LONGEST_NAME, max((cells(flat(card.name)) for card in cards), default=0))
     note = min(_LONGEST_NOTE, max((cells(_note(card, look.now)) for card in cards), default=0))
-    room = look.width - 2 - name - 2 - 2 - note
     longest = max((cells(flat(card.target)) for card in cards), default=0)
-    return name, min(longest, max(_SHORTEST_TARGET, room))
+    room = look.width - 2 - 2 - 2 - note
+    most = max(_LONGEST_NAME, min(_ROOMY_NAME, room - longest))
+    name = min(most, max((cells(flat(card.name)) for card in cards), default=0))
+    return name, min(longest, max(_SHORTEST_TARGET, room - name))
 
 
 def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
@@ -148,7 +151,7 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     mark, style_name, _ = _STATES[card.state]
     style: Style = getattr(palette, style_name)
     names, targets = columns
-    name = cut_end(flat(card.name), names)
+    name = cut_middle(flat(card.name), names)
     target = cut_end(flat(card.target), targets)
     gap = " " * (targets - cells(target) + 2)
     note = cut_end(_note(card, look.now), max(look.width - 2 - names - 2 - targets - 2, 0))

@@ -86,17 +86,19 @@ async def test_choices_are_told_by_their_titles_and_several_by_commas() -> None:
         "words": {"type": "array", "items": {"type": "string"}},
         "number": {"type": "integer", "enum": [7, 8]},
         "size": {"type": "string", "enum": ["wide", 7]},
+        "room": {"type": "string", "enum": ["s", "d"], "enumNames": ["Single", "Double"]},
     }
     filled = {"color": "Dark red", "some": "two, One", "words": "a,b", "number": "7", "size": "wide"}
     content = {"color": "#800", "some": ["two", "one"], "words": ["a", "b"], "number": 7, "size": "wide"}
-    asker = Answers([filled])
-    assert await reaction(asker, fields, *fields) == Reaction("accept", content)
+    asker = Answers([{**filled, "room": "Double"}])
+    assert await reaction(asker, fields, *fields) == Reaction("accept", {**content, "room": "d"})
     assert [(each.options, each.several) for each in asker.forms[0]] == [
         (("Dark red", "#f00"), False),
         (("One", "two"), True),
         ((), True),
         (("7", "8"), False),
         (("wide", "7"), False),
+        (("Single", "Double"), False),
     ]
 
 
@@ -160,6 +162,14 @@ async def test_the_bounds_of_a_field_are_told_and_what_is_outside_is_asked_again
     first, second, third = (question for question, _ in asker.asked)
     assert second == f"Not sent: count: it takes at most 10. {first}"
     assert third == f"Not sent: tags: it takes at most 1 of them. {first}"
+
+
+async def test_a_format_is_told_and_another_text_is_asked_again() -> None:
+    fields = {"mail": {"type": "string", "format": "email"}, "odd": {"type": "string", "format": "color"}}
+    asker = Answers([{"mail": "ada", "odd": "red"}, {"mail": "ada@a.org", "odd": "red"}])
+    assert await reaction(asker, fields) == Reaction("accept", {"mail": "ada@a.org", "odd": "red"})
+    assert [takes(each) for each in asker.forms[0]] == ["an email address", ""]
+    assert asker.asked[1][0].startswith("Not sent: mail: it takes an email address. ")
 
 
 @for_each(

@@ -15,6 +15,7 @@ from codeagent.tui.parts.status import (
     prompt_words,
     status_parts,
     tokens,
+    with_model_cut,
     with_notice_cut,
 )
 from codeagent.tui.state import Halt, Paused, Phase, PlanReady, Status
@@ -85,6 +86,20 @@ def test_the_rate_of_a_stream_is_shown_in_full_detail_only(detailed: bool, rate:
     pulse = Pulse("answering", first=104.0, heard=113.0, characters=1_000)
     parts = status_parts(Status(phase="answering", detailed=detailed), 114.0, pulse)
     assert [part.text for part in parts if "tokens/s" in part.text] == rate
+
+
+@for_each(
+    ("width", "line"),
+    [
+        (71, "waiting for Small-135M-Instruct.Q4_1.gguf · 27 s · esc pause · ? keys"),
+        (60, "waiting for Small-135….Q4_1.gguf · 27 s · esc pause · ? keys"),
+        (40, "waiting for Sma…gguf · 27 s · esc pause"),
+    ],
+)
+def test_a_long_name_of_a_model_leaves_room_for_the_keys(width: int, line: str) -> None:
+    status, pulse = Status(phase="asking"), Pulse("asking", "openai//models/Small-135M-Instruct.Q4_1.gguf", since=87.0)
+    parts = status_parts(status, 114.0, with_model_cut(status, 114.0, width, pulse))
+    assert " · ".join(part.text for part in fit(parts, width)) == line
 
 
 def test_a_wide_line_says_everything() -> None:

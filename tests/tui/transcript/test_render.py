@@ -125,6 +125,16 @@ def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:
     ]
 
 
+def test_a_long_name_is_whole_if_there_is_room_and_else_keeps_its_end() -> None:
+    names = ("mcp__calendar__book_room", "mcp__calendar__list_rooms")
+    short = batch(*(CallCard(name, name, "", state="done", note="done") for name in names))
+    assert [row.split() for row in rows(short)[1:]] == [["✓", name, "done"] for name in names]
+    target = "a long target that leaves no room for the whole of such a name"
+    long = batch(*(CallCard(name, name, target, state="done", note="done") for name in names))
+    assert [row.split()[1] for row in rows(long)[1:]] == ["mcp__c…ok_room", "mcp__c…t_rooms"]
+    assert all(row.endswith("done") for row in rows(long)[1:])
+
+
 def test_a_quiet_batch_is_one_line_that_hides_no_trouble() -> None:
     block = batch(card(state="done"), card(state="failed"), card(state="denied"), finished=False)
     assert rows(block, "quiet") == ["  ▸ batch 1 · 3 calls · 1 failed · 1 denied"]
