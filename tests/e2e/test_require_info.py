@@ -65,7 +65,7 @@ def test_without_the_tool_that_shows_it_the_call_is_refused(product: Product) ->
     set_up(product, '["read"]')
     done = product.run(product.script(calls(READ), say("ok")), "--tools", "read", "--output", "jsonl")
     assert (kinds(done), done.code) == (["unavailable"], 4)
-    assert "info, may not be used here" in text_of(results(done.events)[0])
+    assert "but info, which shows it, may not be used here" in text_of(results(done.events)[0])
 
 
 def test_a_recipe_that_lists_such_a_tool_also_gets_the_one_that_shows_its_documentation(product: Product) -> None:
