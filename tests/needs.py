@@ -33,10 +33,14 @@ def _engine_problem() -> str:
     return ""
 
 
+def _root_problem() -> str:
+    return "" if os.geteuid() == 0 else "this is not root"
+
+
 @cache
 def _strace_problem() -> str:
     return "" if shutil.which("strace") else "there is no strace on PATH; install it"
 
 
-_PROBLEMS = {"docker": _engine_problem, "strace": _strace_problem}
+_PROBLEMS = {"docker": _engine_problem, "root": _root_problem, "strace": _strace_problem}
 """By mark."""

@@ -53,7 +53,7 @@ class Strategy:
 
     @property
     def most(self) -> int | None:
-        """How many calls a batch has at most; None if there is no limit."""
+        """The most calls in a batch; None if unlimited."""
         sizes = {"sequential": 1, "parallel": None, "batched": self.size}
         return sizes[self.kind]
 

@@ -12,9 +12,17 @@ from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 __all__ = [
-    "AfterValidator", "BaseModel", "BeforeValidator", "ConfigDict", "Field", "JsonValue", "PlainSerializer", "built",
-    "field_validator", "model_validator",
-]  # fmt: skip
+    "AfterValidator",
+    "BaseModel",
+    "BeforeValidator",
+    "ConfigDict",
+    "Field",
+    "JsonValue",
+    "PlainSerializer",
+    "built",
+    "field_validator",
+    "model_validator",
+]
 
 if TYPE_CHECKING:
     from pydantic import (

@@ -27,7 +27,7 @@ _KINDS = {
 
 
 def takes(field: FormField) -> str:
-    """Say what may be written, as in `required, a whole number, at least 1`; empty if there is no condition."""
+    """Say what may be written, as in `required, a whole number, at least 1`; empty if any text is accepted."""
     known = ((words, getattr(field, name)) for name, words, _ in _BOUNDS)
     bounds = (f"{words} {bound:g}{_unit(field)}" for words, bound in known if bound is not None)
     kind = "separated by commas" if field.several else _KINDS[field.kind]

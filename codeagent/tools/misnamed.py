@@ -23,7 +23,7 @@ def unknown_entries(
 ) -> tuple[str, ...]:
     """Return a line for each entry of a list of tools that matches none; `where` names the list.
 
-    `may_come` tells whether an entry may match a tool that is not known yet; then there is no line for it.
+    `may_come` tells whether an entry may match a tool that is not known yet; such an entry gets no line.
     """
     wrong = (entry for entry in listed.unknown(names) if not may_come(entry))
     return tuple(f"{entry} in {where} is not a tool{nearest_or_all(entry, names, most=1)}" for entry in wrong)

@@ -380,9 +380,15 @@ def scene(
         delivery=delivery or Delivery(),
     )  # fmt: skip
     conversation = Conversation(
-        model, "system", registry.definitions(), Strategy.parse(strategy), limits, attended, server=server,
+        model,
+        "system",
+        registry.definitions(),
+        Strategy.parse(strategy),
+        limits,
+        attended,
+        server=server,
         early_reads=early_reads,
-    )  # fmt: skip
+    )
     agent = Agent(
         conversation, around, journal, restored, questions, checkpoints, jobs,
         open_model=open_model, children=children, triggers=triggers,

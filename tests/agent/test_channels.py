@@ -206,7 +206,8 @@ async def test_what_was_not_read_is_read_after_a_restart() -> None:
 async def test_an_agent_adds_a_channel_and_connects_another_agent_to_it() -> None:
     hub = Hub()
     planner = Member(
-        hub, "planner",
+        hub,
+        "planner",
         Turn("", (call("create_channel", name="review", kind="queue"),)),
         Turn("", (call("send_message", to="review", body="too early"),)),
         Turn("", (call("connect_agent", agent="worker", channel="review"),)),
@@ -214,7 +215,7 @@ async def test_an_agent_adds_a_channel_and_connects_another_agent_to_it() -> Non
         Turn("", (call("connect_agent", agent="worker", channel="review", stop=True),)),
         Turn("", (call("send_message", to="review", body="too late"),)),
         policy=Policy(rules=(Rule.parse("connect_agent(worker review)", "auto"),)),
-    )  # fmt: skip
+    )
     worker = Member(hub, "worker")
     await planner.run()
     nobody = "no other agent watches the channel review; nothing was sent"
@@ -257,7 +258,7 @@ async def test_only_another_agent_that_is_there_is_connected_to_a_channel_that_i
     await planner.run()
     itself, agent, channel = planner.results()
     assert "watch_channel makes you watch a channel" in itself
-    assert "there is no agent 'wroker'; did you mean worker" in agent
+    assert "no agent is named 'wroker'; did you mean worker" in agent
     assert "there is no channel 'wrok'; did you mean work" in channel
     await closed(planner, worker)
 

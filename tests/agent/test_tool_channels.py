@@ -100,9 +100,15 @@ async def test_limits_of_messages_hold_for_tools() -> None:
     await member.run()
     [said] = using.found
     expected = [
-        "the name is empty", "the message is empty", "at most 8000 characters", "NUL", "there is no agent or channel",
-        "to yourself", "20 messages were sent within a minute", "'latest' is not the id of a message",
-    ]  # fmt: skip
+        "the name is empty",
+        "the message is empty",
+        "at most 8000 characters",
+        "NUL",
+        "there is no agent or channel",
+        "to yourself",
+        "20 messages were sent within a minute",
+        "'latest' is not the id of a message",
+    ]
     assert [wanted in text for wanted, text in zip(expected, said, strict=True)] == [True] * 8, said
     assert len(worker.got()) == MOST_PER_MINUTE
     await closed(member, worker)

@@ -341,7 +341,6 @@ def _make_volume(api: Any, labels: dict[str, str]) -> str:
     return str(api.create_volume(labels=labels)["Name"])
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only commands that run as root have terminals of their own")
 async def test_the_terminals_of_a_container_carry_its_labels(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,4 +350,5 @@ async def test_the_terminals_of_a_container_carry_its_labels(
         await sandbox.start(lambda _: None)
         with closing(Engine(engine_socket(None))) as engine:
             volumes = engine.call(lambda api: api.volumes(filters={"label": f"codeagent.session={session}"}))
-            assert len(volumes["Volumes"] or []) == 1
+            # Only commands that run as root have terminals of their own.
+            assert len(volumes["Volumes"] or []) == (1 if os.getuid() == 0 else 0)

@@ -21,10 +21,7 @@ def mounted() -> str:
     return Path("/proc/self/mountinfo").read_text()
 
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root has workspaces of root, and can map ids")
-
-
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_commands_in_a_workspace_of_roots_use_its_private_files_and_what_they_make_is_roots(
     make_sandbox: MakeSandbox, tmp_path: Path
@@ -42,7 +39,7 @@ async def test_commands_in_a_workspace_of_roots_use_its_private_files_and_what_t
     assert made == [(0, 0, 0o600), (0, 0, 0o700)]
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_commands_do_not_own_what_belongs_to_root_in_the_container(
     make_sandbox: MakeSandbox, workspace_dir: Path
@@ -52,7 +49,7 @@ async def test_commands_do_not_own_what_belongs_to_root_in_the_container(
     assert (await run(sandbox, own)).stdout == b".\nhello.py\n/home/agent\n"
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_git_takes_no_file_for_changed_because_of_its_owner(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
     root = make_repository(tmp_path / "project")
@@ -63,7 +60,7 @@ async def test_git_takes_no_file_for_changed_because_of_its_owner(make_sandbox: 
     assert (await run(sandbox, "git ls-files -m")).stdout == b"hello.py\n"
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_no_mount_is_left_on_this_machine_once_a_container_has_started(
     make_sandbox: MakeSandbox, workspace_dir: Path
@@ -72,7 +69,7 @@ async def test_no_mount_is_left_on_this_machine_once_a_container_has_started(
     assert str(workspace_dir) not in mounted()
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_commands_run_as_root_without_capabilities_where_the_engine_does_not_see_the_mounts(
     make_sandbox: MakeSandbox, workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -100,7 +97,7 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_does_n
     ]
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_commands_run_as_root_without_capabilities_where_the_engine_refuses_the_mounts(
     make_sandbox: MakeSandbox, workspace_dir: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,7 +111,7 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_refuse
     assert info.user.startswith("root, no capabilities (the engine refuses mounts with mapped ids: ")
 
 
-@root_only
+@pytest.mark.root
 @pytest.mark.docker
 async def test_commands_run_as_root_without_capabilities_where_ids_cannot_be_mapped(
     make_sandbox: MakeSandbox, workspace_dir: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +131,7 @@ def shown(program: subprocess.Popen[bytes], place: Path, folder: Path) -> None:
     assert work_user._asked(program, [str(place), "65532", "65532", str(folder)]) == ""
 
 
-@root_only
+@pytest.mark.root
 def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(tmp_path: Path) -> None:
     folder = tmp_path / "shown"
     folder.mkdir()
@@ -153,7 +150,7 @@ def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(
     assert (folder / "file").read_text() == "kept"
 
 
-@root_only
+@pytest.mark.root
 def test_a_start_does_not_wait_for_a_program_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = tmp_path / "hanging.py"
     hanging.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n")
@@ -168,7 +165,7 @@ def test_a_start_does_not_wait_for_a_program_that_hangs(tmp_path: Path, monkeypa
     assert choice._mapping.wait() == -signal.SIGKILL
 
 
-@root_only
+@pytest.mark.root
 def test_the_mounts_end_if_codeagent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "file").write_text("kept")
@@ -183,7 +180,7 @@ def test_the_mounts_end_if_codeagent_is_killed(tmp_path: Path) -> None:
     assert (tmp_path / "shown" / "file").read_text() == "kept"
 
 
-@root_only
+@pytest.mark.root
 @for_each(
     ("folders", "problem"),
     [

@@ -188,7 +188,7 @@ class ConnectAgent(_MessageTool, Tool[ConnectAgentArgs]):
             raise InvalidArgs("that is you; watch_channel makes you watch a channel")
         agents = [one.name for one in self._post.addressees() if one.kind == "agent"]
         if args.agent not in agents:
-            raise NotFound(f"there is no agent {one_line(args.agent, 100)!r}{nearest_or_all(args.agent, agents)}")
+            raise NotFound(f"no agent is named {one_line(args.agent, 100)!r}{nearest_or_all(args.agent, agents)}")
         self._post.watch(args.agent, args.channel, not args.stop)
         text = f"{args.agent} {'no longer watches' if args.stop else 'watches'} {args.channel}."
         details: dict[str, JsonValue] = {"agent": args.agent, "connected_to": args.channel, "connected": not args.stop}

@@ -57,17 +57,29 @@ class BuiltinTool(Tool[OpenArgs]):
 
         The caller sets everything that differs from the inner tool. The model neither sees nor sets preset arguments.
         """
-        self.name, self.schema, self.origin = fields.name, arguments.schema, origin
-        self.label, self.description, self.permission = inner.label, inner.description, inner.permission
-        self.effect, self.concurrency, self.sandboxed = inner.effect, inner.concurrency, inner.sandboxed
-        self.timeout, self.max_calls, self.output_limit = inner.timeout, inner.max_calls, inner.output_limit
-        self.waits_for_user, self.mode, self.starts_agents = inner.waits_for_user, inner.mode, inner.starts_agents
+        self.name = fields.name
+        self.schema = arguments.schema
+        self.origin = origin
+        self.label = inner.label
+        self.description = inner.description
+        self.permission = inner.permission
+        self.effect = inner.effect
+        self.concurrency = inner.concurrency
+        self.sandboxed = inner.sandboxed
+        self.timeout = inner.timeout
+        self.max_calls = inner.max_calls
+        self.output_limit = inner.output_limit
+        self.waits_for_user = inner.waits_for_user
+        self.mode = inner.mode
+        self.starts_agents = inner.starts_agents
         self.may_write = inner.may_write
         self.narrows = inner.name
-        self.hint, self.documentation = inner.hint, inner.documentation
+        self.hint = inner.hint
+        self.documentation = inner.documentation
         given = fields.restrictions
         self._restrictions = Restrictions.of(fields, () if given is None else tuple(given.hosts or ()))
-        self.repeatable, self.restricted = inner.repeatable, self._restrictions.told()
+        self.repeatable = inner.repeatable
+        self.restricted = self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
         self._inputs = inputs
         self._inner = inner

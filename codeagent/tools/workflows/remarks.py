@@ -13,12 +13,28 @@ from codeagent.tools.user.yaml_text import Path, YamlDocument
 Weight = Literal["note", "missing", "wrong"]
 """`missing`: it has no counterpart here, so the result does something else; `wrong`: it cannot be converted at all."""
 NO_COUNTERPART = "no counterpart here"
-_THEIRS = frozenset({
-    "capture", "continue_on_error", "conversation", "dir", "hooks", "initial_prompt", "mcp_proxy", "post_hook",
-    "pre_hook", "prompt_file", "retry", "role", "skills", "system_prompt", "transitions",
-})  # fmt: skip
+_THEIRS = frozenset(
+    {
+        "capture",
+        "continue_on_error",
+        "conversation",
+        "dir",
+        "hooks",
+        "initial_prompt",
+        "mcp_proxy",
+        "post_hook",
+        "pre_hook",
+        "prompt_file",
+        "retry",
+        "role",
+        "skills",
+        "system_prompt",
+        "transitions",
+    }
+)
 """Keys that a workflow may have: no other spelling is suggested for them."""
-_BRACES = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_BRACES = re.compile(r"\{\{(?!\{)(?:(?!\{\{).)*?\}\}", re.DOTALL)
+"""The innermost ones: those that a recipe would fill."""
 _NAMED = re.compile(r"\{\{-?\s*\.?(?P<kind>[A-Za-z_]\w*)\.(?P<name>[\w-]+)(?:\.(?P<part>[\w.-]+))?\s*-?\}\}", re.ASCII)
 _WHOLE_TEXT = frozenset({"output", "response"})
 

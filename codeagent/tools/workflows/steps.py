@@ -19,8 +19,17 @@ _MODELS = {
 }
 """By the provider of a step: the provider of our models, and the model names that it takes as they are."""
 _STEP_KEYS = (
-    "name", "type", "provider", "prompt", "tools", "options", "tool_options", "timeout", "on_success", "on_failure",
-)  # fmt: skip
+    "name",
+    "type",
+    "provider",
+    "prompt",
+    "tools",
+    "options",
+    "tool_options",
+    "timeout",
+    "on_success",
+    "on_failure",
+)
 _DESCRIBES = {"description": "a step has no description here"}
 _SAMPLING = "how a model answers is not set here"
 _OPTIONS = {
@@ -77,7 +86,7 @@ def _walked(states: Mapping[str, Any], remarks: Remarks) -> Iterator[WorkflowSte
         state = states.get(name)
         if not isinstance(state, dict):
             hint = nearest_or_all(name, [one for one in states if one != "initial"], most=1)
-            remarks.wrong(path, f"there is no state {one_line(name, 60)}{hint}")
+            remarks.wrong(path, f"no state is named {one_line(name, 60)}{hint}")
             return
         seen.add(name)
         if state.get("type") == "terminal":

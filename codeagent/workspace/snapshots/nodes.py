@@ -390,9 +390,9 @@ class FileWriter:
             yield self._at(path)
 
     def _place(self, path: str, *, make: bool = False) -> Location:
-        """Return where the path is, as `_at`. Raises ContentChanged if there is no such folder."""
+        """Return where the path is, like `_at`. Raises ContentChanged if its folder does not exist."""
         if (location := self._at(path, make=make)) is None:
-            raise ContentChanged(f"a folder above {path} is no longer a folder")
+            raise ContentChanged(f"a folder above {path} was replaced by something else")
         return location
 
     def _at(self, path: str, *, make: bool = False) -> Location | None:

@@ -386,9 +386,12 @@ async def test_what_a_function_says_is_shown_in_its_order_whether_or_not_it_is_a
     assert await author.text(source) == "a\nc\ne"
     shown = [(kind, "".join(text for _, text in pieces)) for kind, pieces in groupby(author.updates, itemgetter(0))]
     assert shown == [
-        ("stdout", "a\n"), ("progress", "1 of 22 of 2"), ("output", "b"), ("stdout", "c\n"),
+        ("stdout", "a\n"),
+        ("progress", "1 of 22 of 2"),
+        ("output", "b"),
+        ("stdout", "c\n"),
         ("stderr", "d"),
-    ]  # fmt: skip
+    ]
 
 
 async def test_what_an_interactive_job_says_without_waiting_is_shown(author: Author) -> None:

@@ -205,7 +205,7 @@ def step(text: str) -> str:
         ("hooks: {}\n" + CODING, "1 hooks: no counterpart here"),
         (CODING.replace("    timeout: 20s", "    dir: /srv"), "27 tools[3].dir: no counterpart here"),
     ],
-)  # fmt: skip
+)
 def test_what_would_be_lost_is_said_with_its_line(text: str, expected: str) -> None:
     found = said(converted(text), "missing")
     assert any(line.startswith(expected) for line in found), found
@@ -226,10 +226,10 @@ def test_what_would_be_lost_is_said_with_its_line(text: str, expected: str) -> N
         (CODING.replace("name: sum-up", "name: build"), "40 steps[1].name: 'build' appears twice"),
         (CODING.replace("type: integer, default", "type: date, default"), "7 inputs[2].type: date is not a type"),
         (CODING.replace('prompt: "Sum up: {{states.build.output}}"', "prompt: 3"), "43 steps[1].prompt: a step needs"),
-        (CHAIN.replace("initial: look", "initial: lok"), "6 states.initial: there is no state lok; did you mean look?"),
+        (CHAIN.replace("initial: look", "initial: lok"), "6 states.initial: no state is named lok; did you mean look?"),
         (CHAIN.replace("    on_success: done\n", ""), "7 states.answer.on_success: the name of a state is expected"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_an_error_with_its_line(text: str, expected: str) -> None:
     found = said(converted(text), "wrong")
     assert any(line.startswith(expected) for line in found), found
@@ -323,11 +323,17 @@ def test_what_is_written_is_read_back_as_it_was(value: dict[str, Any]) -> None:
     assert found.value == value
 
 
+@example(["{{", "{{", ".states.b.output", "}}"])
+@example(["{", "{{", ".states.b.output", "}}", "}"])
 @given(st.lists(st.sampled_from(["{{", "}}", "{", "}", "inputs.a", ".states.b.output", " ", "x", "\n"]), max_size=12))
 def test_a_prompt_keeps_all_but_its_placeholders(pieces: list[str]) -> None:
     prompt = "p" + "".join(pieces)
-    text = as_yaml({"name": "flow", "steps": [{"name": "b", "type": "agent", "prompt": "x"},
-                                              {"name": "c", "type": "agent", "prompt": prompt}]})  # fmt: skip
+    text = as_yaml(
+        {
+            "name": "flow",
+            "steps": [{"name": "b", "type": "agent", "prompt": "x"}, {"name": "c", "type": "agent", "prompt": prompt}],
+        }
+    )
     found = yaml.safe_load(converted(text).recipe)["steps"][1]["prompt"]
     plain = [found, prompt]
     for name, ours in (("inputs.a", "inputs.a"), (".states.b.output", "steps.b.text")):
