@@ -39,11 +39,15 @@ class Wrapper:
 
     @classmethod
     async def start(cls, engine: Engine, target: ExecTarget, variables: tuple[str, ...] = ()) -> "Wrapper":
-        """Start one; return once it waits, or has said something else. Raises as `start_exec`."""
+        """Start one; return once it waits, or has said something else.
+
+        Raises as `start_exec`, and EngineError (409) if it ended without a word: no command was given to it.
+        """
         exec_id, stream = await start_script(engine, target, "run", [target.path], variables)
         wrapper = cls(exec_id, stream, stream.pieces())
         try:
-            await wrapper._hear()
+            if not await wrapper._hear() and not wrapper.said:
+                raise EngineError("a process ended before it was given its command", 409)
         except BaseException:
             stream.close()
             raise

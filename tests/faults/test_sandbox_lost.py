@@ -21,6 +21,7 @@ from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine, engine_socket
 from codeagent.sandbox.freeze import is_ending
+from codeagent.sandbox.spare import Spare, Wrapper
 from codeagent.sandbox.tasks import report_waiting
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run, sandbox_spec
@@ -131,6 +132,26 @@ async def test_a_killed_container_leaves_the_state_unknown_and_the_next_command_
         await task
     ran = await run(sandbox, "ls began; echo again")
     assert (ran.stdout, ran.result.exit_code) == (b"began\nagain\n", 0)
+
+
+async def test_a_command_whose_process_ended_before_it_was_given_to_it_runs_in_a_new_container(
+    make_sandbox: MakeSandbox, workspace_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a flood of processes, which may end it: it cannot have run."""
+    hear = Wrapper._hear
+    ending = [True]
+
+    async def no_spare(_: Spare) -> None:
+        return None
+
+    async def ended(wrapper: Wrapper) -> bool:
+        return False if ending and ending.pop() else await hear(wrapper)
+
+    monkeypatch.setattr(Spare, "_start", no_spare)
+    monkeypatch.setattr(Wrapper, "_hear", ended)
+    ran = await run(await make_sandbox(workspace_dir), "echo alive")
+    assert ran.stdout == b"alive\n"
+    assert ran.result.notices == ("the sandbox had ended and was replaced: background processes and /tmp are lost",)
 
 
 async def test_a_container_that_was_removed_or_paused_between_commands_is_replaced_and_that_is_said(
