@@ -15,7 +15,7 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.work_time import WorkTime
 from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import FormField, QuestionBlock, TextBlock
+from codeagent.core.display import QuestionBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
@@ -261,20 +261,13 @@ class UserQuestions:
         """Ask through these approvals from now on."""
         self.approvals = approvals
 
-    async def ask(
-        self,
-        call_id: str,
-        question: str,
-        options: tuple[str, ...],
-        token: CancelToken,
-        fields: tuple[FormField, ...] = (),
-    ) -> Reply:
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
         """Return the user's reply: the `reason` of a decision other than a denial; an empty one is not an answer."""
         if self.approvals is None:
             return Reply(None, "no user")
-        preview = Preview(question, (QuestionBlock(question=question, options=options, fields=fields),))
-        form = {"fields": tuple(map(asdict, fields))} if fields else {}
-        binding = fingerprint(ASK_USER, {"question": question, "options": options, **form})
+        preview = Preview(question.question, (question,))
+        form = {"fields": tuple(map(asdict, question.fields))} if question.fields else {}
+        binding = fingerprint(ASK_USER, {"question": question.question, "options": question.options, **form})
         decision = await self.approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())

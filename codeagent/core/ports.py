@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import FormField
+from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import OutputStream
 
 if TYPE_CHECKING:  # brings ipaddress, which most conversations do without
@@ -337,17 +337,10 @@ class Reply:
 class Asker(Protocol):
     """Asks the user a question in the middle of a run."""
 
-    async def ask(
-        self,
-        call_id: str,
-        question: str,
-        options: tuple[str, ...],
-        token: CancelToken,
-        fields: tuple[FormField, ...] = (),
-    ) -> Reply:
-        """Wait for the answer, which need not be one of the `options`. Raises RunCancelled.
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
+        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's fields.
 
-        `fields`: see `QuestionBlock`; what was filled in may be anything.
+        Raises RunCancelled.
         """
 
 

@@ -19,7 +19,7 @@ from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import FormField, HunkAnswer
+from codeagent.core.display import HunkAnswer, QuestionBlock
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import SummaryWritten
@@ -349,12 +349,10 @@ async def elicitation(folder: Path, change: bool) -> Outcome:
     seen: list[str] = []
 
     class Asks:
-        async def ask(
-            self, call_id: str, question: str, options: tuple[str, ...], token: Any, fields: tuple[FormField, ...] = ()
-        ) -> Reply:
+        async def ask(self, call_id: str, question: QuestionBlock, token: Any) -> Reply:
             if change:
                 setting.source._calls.clear()
-            seen.append(question)
+            seen.append(question.question)
             return Reply('{"mail": "ada@example.org"}')
 
     async with hostile("Server", folder, Asks()) as setting:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from codeagent.core.deferred import Field
+from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Asker
@@ -36,7 +37,8 @@ class AskUser(Tool[AskUserArgs]):
         return ApprovalKey(kind="text", parts=(args.question,))
 
     async def run(self, args: AskUserArgs, ctx: ToolContext) -> ToolResult:
-        reply = await self._asker.ask(ctx.call_id, args.question, args.options, ctx.cancel)
+        question = QuestionBlock(question=args.question, options=args.options)
+        reply = await self._asker.ask(ctx.call_id, question, ctx.cancel)
         if reply.answer is not None:
             return ToolResult.from_text(reply.answer)
         message = reply.why or _UNANSWERED

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any, Literal, cast
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import FieldKind, FormField
+from codeagent.core.display import FieldKind, FormField, QuestionBlock
 from codeagent.core.forms import problem_of, read
 from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
@@ -51,8 +51,9 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
     message = one_line(str(params.get("message") or ""), _LONGEST_MESSAGE)
     intro = f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
     if params.get("mode") == "url":
-        question = f"{intro} It wants you to open {one_line(str(params.get('url')), 1000)} yourself."
-        reply = await asker.ask(ctx.call_id, question, ("I have opened it", "decline"), ctx.cancel)
+        text = f"{intro} It wants you to open {one_line(str(params.get('url')), 1000)} yourself."
+        question = QuestionBlock(question=text, options=("I have opened it", "decline"))
+        reply = await asker.ask(ctx.call_id, question, ctx.cancel)
         return Reaction("accept" if reply.answer == "I have opened it" else "decline")
     schema = params.get("requestedSchema")
     fields = schema.get("properties") if isinstance(schema, Mapping) else None
@@ -62,7 +63,7 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
         await ctx.on_progress(f"declined {server}'s form of {len(fields):,} fields: at most {_MOST_FIELDS} are asked")
         return Reaction("decline")
     if not fields:
-        reply = await asker.ask(ctx.call_id, intro, (_YES, _NO), ctx.cancel)
+        reply = await asker.ask(ctx.call_id, QuestionBlock(question=intro, options=(_YES, _NO)), ctx.cancel)
         return Reaction("accept", {}) if reply.answer == _YES else Reaction("decline")
     listed = schema.get("required")
     required = listed if isinstance(listed, list) else ()
@@ -70,7 +71,7 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
     form = tuple(_field(name, about, required=name in required) for name, about in abouts.items())
     problem = ""
     for _ in range(_MOST_TRIES):
-        reply = await asker.ask(ctx.call_id, problem + intro, (), ctx.cancel, form)
+        reply = await asker.ask(ctx.call_id, QuestionBlock(question=problem + intro, fields=form), ctx.cancel)
         if reply.answer is None:
             return Reaction("cancel")
         try:

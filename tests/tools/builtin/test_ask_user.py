@@ -3,7 +3,7 @@
 from typing import Any
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import FormField
+from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import text_of
 from codeagent.core.ports import Reply
 from codeagent.tools.arguments import parse_arguments
@@ -17,15 +17,8 @@ class Answering:
         self.reply = reply
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    async def ask(
-        self,
-        call_id: str,
-        question: str,
-        options: tuple[str, ...],
-        token: CancelToken,
-        fields: tuple[FormField, ...] = (),
-    ) -> Reply:
-        self.asked.append((question, options))
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
+        self.asked.append((question.question, question.options))
         return self.reply
 
 

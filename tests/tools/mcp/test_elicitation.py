@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.display import FormField
+from codeagent.core.display import FormField, QuestionBlock
 from codeagent.core.forms import takes
 from codeagent.core.ports import Reply
 from codeagent.core.sanitize import visible
@@ -26,16 +26,9 @@ class Answers:
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     forms: list[tuple[FormField, ...]] = field(default_factory=list)
 
-    async def ask(
-        self,
-        call_id: str,
-        question: str,
-        options: tuple[str, ...],
-        token: CancelToken,
-        fields: tuple[FormField, ...] = (),
-    ) -> Reply:
-        self.asked.append((question, options))
-        self.forms.append(fields)
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
+        self.asked.append((question.question, question.options))
+        self.forms.append(question.fields)
         given = self.given.pop(0) if self.given else None
         return Reply(json.dumps(given) if isinstance(given, Mapping) else given)
 
