@@ -134,7 +134,7 @@ def model_options(settings: Settings) -> ModelOptions:
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
-    """Return variable and value; None if the environment has a key, or none is kept.
+    """Return variable and value; None if the environment has a key, or no key is kept.
 
     A key that was kept for the user's own server wins over the environment, whose key is for the whole provider.
     """

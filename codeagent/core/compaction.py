@@ -73,7 +73,7 @@ class ContextCompacted(BaseEvent):
     """Estimates for the whole request."""
     after_tokens: int
     moved: tuple[MovedText, ...] | None = None
-    """Texts of the user that were moved to files; None if none were."""
+    """Texts of the user that were moved to files; None if no text was."""
 
 
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:

@@ -265,7 +265,9 @@ async def test_only_another_agent_that_is_there_is_connected_to_a_channel_that_i
 
 def test_watching_asks_and_sending_does_not() -> None:
     hub = Hub()
-    watch, send, connect = WatchChannel(hub, "a"), SendMessage(hub, "a"), ConnectAgent(hub, "a")
+    watch = WatchChannel(hub, "a")
+    send = SendMessage(hub, "a")
+    connect = ConnectAgent(hub, "a")
     for tool, arguments, expected in (
         (watch, watch.Args(channel="all"), "prompt"),
         (send, send.Args(to="all", body="x"), "auto"),

@@ -39,7 +39,9 @@ class HeldModel(TurnsModel):
 
     def __init__(self, *things: Any, stop: Any = "tool_calls", certain: bool = True) -> None:
         super().__init__(Turn())
-        self._things, self._stop, self._certain = things, stop, certain
+        self._things = things
+        self._stop = stop
+        self._certain = certain
         self._gate = asyncio.Event()
         self.holds = 0
 

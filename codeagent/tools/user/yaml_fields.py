@@ -146,7 +146,9 @@ def is_workflow(value: Any) -> bool:
     """Whether a document is a workflow of AWF, and so neither a recipe nor a tool file."""
     if not isinstance(value, dict):
         return False
-    states, steps, tools = value.get("states"), value.get("steps"), value.get("tools")
+    states = value.get("states")
+    steps = value.get("steps")
+    tools = value.get("tools")
     if isinstance(states, dict):
         return "steps" not in value and ("initial" in states or any(map(_is_foreign, states.values())))
     if not isinstance(steps, list):

@@ -99,8 +99,10 @@ class Names:
 
         def fill(found: re.Match[str]) -> str:
             named = _NAMED.fullmatch(found[0])
-            kind, name, part = (None, "", None) if named is None else named.group("kind", "name", "part")
-            match kind:
+            parts = {} if named is None else named.groupdict()
+            name = parts.get("name", "")
+            part = parts.get("part")
+            match parts.get("kind"):
                 case "inputs" if part is None:
                     self.used.add(name)
                     return f"{{{{inputs.{name}}}}}"

@@ -128,7 +128,9 @@ class StepMaker:
 
     def make(self, step: WorkflowStep) -> dict[str, Any] | None:
         """Return the keys of the step, or None if it has no counterpart."""
-        path, value, remarks = step.path, step.value, self._remarks
+        path = step.path
+        value = step.value
+        remarks = self._remarks
         prompt = value.get("prompt")
         kind = value.get("type", "agent" if "prompt" in value else None)
         if kind != "agent" or value.get("mode", "single") != "single":

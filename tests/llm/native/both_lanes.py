@@ -51,7 +51,9 @@ class Read:
 
 def read_stream(wire: WireFormat, raw: bytes) -> tuple[AssistantMessage, Usage | None]:
     """Read with our own readers. Raises ModelError for a cut, ProviderError for an error event."""
-    events, reader, accumulator = EventReader(wire, ""), format_of(wire).reader(), Accumulator()
+    events = EventReader(wire, "")
+    reader = format_of(wire).reader()
+    accumulator = Accumulator()
     usage = None
     decoded = [*events.feed(raw), *events.end()]
     for piece in [*(piece for event in decoded for piece in reader.read(event)), *reader.end()]:

@@ -136,7 +136,9 @@ def test_without_packages_there_is_nothing() -> None:
 
 
 def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_path: Path) -> None:
-    plain, ours, zipped = tmp_path / "plain", tmp_path / "ours", tmp_path / "packages.zip"
+    plain = tmp_path / "plain"
+    ours = tmp_path / "ours"
+    zipped = tmp_path / "packages.zip"
     for site, text in ((plain, "[console_scripts]\nx = y:z\n"), (ours, "[codeagent.tools]\nx = y:z\n")):
         info = site / "some-1.0.dist-info"
         info.mkdir(parents=True)
