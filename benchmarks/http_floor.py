@@ -1,6 +1,8 @@
-"""The least a client does: `python http_floor.py BASE TURNS` asks, reads the stream, runs `echo`, asks again.
+"""The least a client does: `python http_floor.py BASE TURNS` asks, reads the stream, runs `echo`,
+asks again.
 
-The client is the product's, libcurl on an asyncio loop. Without turns it is the floor of a start, and of a long answer.
+The client is the product's, libcurl on an asyncio loop. Without turns it is the floor of a start,
+and of a long answer.
 """
 
 import asyncio
@@ -18,15 +20,22 @@ async def main(base: str, turns: int) -> None:
         for turn in range(turns + 1):
             await _ask(multi, curl, base, messages)
             if turn < turns:
-                messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": _command()}]
+                messages += [
+                    {"role": "assistant", "content": ""},
+                    {"role": "user", "content": _command()},
+                ]
     curl.close()
 
 
 def _command() -> str:
-    return subprocess.run(["bash", "-c", "echo hello"], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["bash", "-c", "echo hello"], capture_output=True, text=True, check=True
+    ).stdout
 
 
-async def _ask(multi: pycurl.AsyncCurlMulti, curl: pycurl.Curl, base: str, messages: list[dict[str, str]]) -> None:
+async def _ask(
+    multi: pycurl.AsyncCurlMulti, curl: pycurl.Curl, base: str, messages: list[dict[str, str]]
+) -> None:
     rest = b""
 
     def read(data: bytes) -> None:

@@ -31,11 +31,23 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         loud = asyncio.run(_grown(root / "loud", JOBS, 100))
-        yield Figure(f"memory of {JOBS} jobs that printed 3 MB each", f"{loud:.0f} MB", "-", None, "<= +60 MB")
+        yield Figure(
+            f"memory of {JOBS} jobs that printed 3 MB each",
+            f"{loud:.0f} MB",
+            "-",
+            None,
+            "<= +60 MB",
+        )
         started = time.monotonic()
         flood = asyncio.run(_grown(root / "flood", 1, (1 << 30) // len(PIECE)))
         seconds = time.monotonic() - started
-        yield Figure("memory of a job that printed 1 GB", f"{flood:.0f} MB, {seconds:.1f} s", "-", None, "bounded")
+        yield Figure(
+            "memory of a job that printed 1 GB",
+            f"{flood:.0f} MB, {seconds:.1f} s",
+            "-",
+            None,
+            "bounded",
+        )
 
 
 async def _grown(root: Path, jobs: int, pieces: int) -> float:
@@ -51,9 +63,14 @@ async def _grown(root: Path, jobs: int, pieces: int) -> float:
 
     outputs = FileOutputs(root / "outputs", Redactor({"API_KEY": "0123456789abcdef"}))
     sandbox = _Printing(pieces, wait)
-    calls = [("bash", f'{{"command": "make {number}", "run_in_background": true}}') for number in range(jobs)]
+    calls = [
+        ("bash", f'{{"command": "make {number}", "run_in_background": true}}')
+        for number in range(jobs)
+    ]
     turns = [Turn("", tuple(calls[at : at + 10])) for at in range(0, jobs, 10)]
-    b = Backstage(*turns, sandbox=sandbox, more=(Bash(outputs, ReadTracker(workspace)),), outputs=outputs)
+    b = Backstage(
+        *turns, sandbox=sandbox, more=(Bash(outputs, ReadTracker(workspace)),), outputs=outputs
+    )
     b.agent.observe(lambda event: b.events.clear())
     gc.collect()
     before = _resident()

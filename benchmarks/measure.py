@@ -17,7 +17,8 @@ from typing import Any
 CODEAGENT = [sys.executable, "-m", "codeagent"]
 SCRIPT = [str(Path(sys.executable).parent / "codeagent")]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-"""With it every start would compile what has no cache yet; the first, uncounted, run of each kind writes the cache."""
+"""With it every start would compile what has no cache yet; the first, uncounted, run of each kind
+writes the cache."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,19 @@ class Finished:
     stdout: str
 
 
-def run(command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> Finished:
+def run(
+    command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> Finished:
     """Run to the end under `wait4`, so that time and memory are the process's own."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, env={**os.environ, **(env or {})}
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
         )
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.monotonic() - started
@@ -57,7 +65,9 @@ def run(command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | N
         if process.returncode:
             print(err.read().decode(errors="replace")[-2000:], file=sys.stderr)
         text = out.read().decode(errors="replace")
-    return Finished(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, text)
+    return Finished(
+        wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, text
+    )
 
 
 def median_of(times: int, work: Callable[[], float]) -> float:
@@ -84,7 +94,9 @@ def model_server(turns: list[dict[str, Any]]) -> Iterator[Server]:
         json.dump(turns, file)
         file.flush()
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.model_server", file.name], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "benchmarks.model_server", file.name],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
             assert process.stdout is not None

@@ -1,9 +1,9 @@
 """A bare OpenAI-format model on loopback that notes when requests come and answers begin and end.
 
-`python -m benchmarks.model_server FILE` prints its port; FILE holds a JSON list of turns
-`{"text": …, "calls": [[name, {arguments}], …], "chunks": 1, "wait": 0, "pace": 0}`: after `wait` seconds the text is
-sent in so many chunks, `pace` seconds apart. GET /log returns `[{"arrived", "began", "ended", "bytes",
-"prefix_bytes"}, …]`, times in seconds of the system-wide monotonic clock.
+`python -m benchmarks.model_server FILE` prints its port; FILE holds a JSON list of turns `{"text":
+…, "calls": [[name, {arguments}], …], "chunks": 1, "wait": 0, "pace": 0}`: after `wait` seconds the
+text is sent in so many chunks, `pace` seconds apart. GET /log returns `[{"arrived", "began",
+"ended", "bytes", "prefix_bytes"}, …]`, times in seconds of the system-wide monotonic clock.
 """
 
 import itertools
@@ -63,13 +63,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _prefix_bytes(request: dict[str, Any]) -> int:
-    """Of system prompt and tools, which every later request repeats; only the first one is looked at."""
+    """Of system prompt and tools, which every later request repeats; only the first one is looked
+    at."""
     system = [message for message in request["messages"] if message["role"] == "system"]
-    return len(json.dumps([request.get("tools", []), *system], separators=(",", ":"), ensure_ascii=False).encode())
+    return len(
+        json.dumps(
+            [request.get("tools", []), *system], separators=(",", ":"), ensure_ascii=False
+        ).encode()
+    )
 
 
 class Response:
-    """Head and stream, made beforehand: no client waits for this server. It is one piece unless it has a pace."""
+    """Head and stream, made beforehand: no client waits for this server. It is one piece unless it
+    has a pace."""
 
     def __init__(self, turn: dict[str, Any], number: int) -> None:
         self.wait: float = turn.get("wait", 0)
@@ -98,7 +104,16 @@ def _deltas(turn: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
         yield {"role": "assistant", "content": text[first:last]}
     for index, (name, arguments) in enumerate(turn.get("calls", [])):
         function = {"name": name, "arguments": json.dumps(arguments)}
-        yield {"tool_calls": [{"index": index, "id": f"c{number}_{index}", "type": "function", "function": function}]}
+        yield {
+            "tool_calls": [
+                {
+                    "index": index,
+                    "id": f"c{number}_{index}",
+                    "type": "function",
+                    "function": function,
+                }
+            ]
+        }
 
 
 if __name__ == "__main__":

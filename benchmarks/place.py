@@ -1,4 +1,5 @@
-"""A workspace with settings and sessions of its own, scripts for the model in it, and a long session to resume."""
+"""A workspace with settings and sessions of its own, scripts for the model in it, and a long
+session to resume."""
 
 import json
 import os
@@ -23,15 +24,23 @@ class Place:
 
     @property
     def env(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "DOCKER_HOST", "VIRTUAL_ENV") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "DOCKER_HOST", "VIRTUAL_ENV")
+            if name in os.environ
+        }
         modules = os.environ.get("PYTHONPATH", str(_ROOT))
         folders = {name: str(self.home / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-        return kept | folders | {"HOME": str(self.home), "PYTHONPATH": modules, "OPENAI_API_KEY": "k"}
+        return (
+            kept | folders | {"HOME": str(self.home), "PYTHONPATH": modules, "OPENAI_API_KEY": "k"}
+        )
 
     @property
     def session(self) -> str:
         """The id of the newest session."""
-        return max(path.name for path in (self.home / "XDG_STATE_HOME").glob("codeagent/sessions/*"))
+        return max(
+            path.name for path in (self.home / "XDG_STATE_HOME").glob("codeagent/sessions/*")
+        )
 
     def script(self, *turns: dict[str, Any]) -> str:
         """The name of a model that answers with these turns."""
@@ -40,17 +49,32 @@ class Place:
         return f"script:{path}"
 
     def long_session(self, turns: int, *, size: int = 300) -> str:
-        """The id of a recorded session of that many tool turns: twice as many messages, about that long each."""
+        """The id of a recorded session of that many tool turns: twice as many messages, about that
+        long each."""
         (self.workspace / "notes.txt").write_text(f"{'a line of text ' * (size // 300)}\n" * 20)
         more = "More of it. " * (size // 12)
         answers = [
-            {"text": f"Part {number}: **bold**, `code` and a list.\n\n- one\n- two\n\n{more}", "calls": [call]}
+            {
+                "text": f"Part {number}: **bold**, `code` and a list.\n\n- one\n- two\n\n{more}",
+                "calls": [call],
+            }
             for number in range(turns)
             for call in [["read", {"path": "notes.txt", "offset": number % 20 + 1}]]
         ]
         model = self.script(*answers, {"text": LAST_ANSWER})
         limits = ["--max-turns", str(turns + 5), "--max-calls", str(turns + 5)]
-        command = [*CODEAGENT, "run", "--model", model, "--sandbox", "off", "--output", "json", *limits, "look"]
+        command = [
+            *CODEAGENT,
+            "run",
+            "--model",
+            model,
+            "--sandbox",
+            "off",
+            "--output",
+            "json",
+            *limits,
+            "look",
+        ]
         done = run(command, cwd=self.workspace, env=self.env)
         session: str = json.loads(done.stdout)["session"]
         return session
@@ -59,6 +83,14 @@ class Place:
 @contextmanager
 def place() -> Iterator[Place]:
     with workspace() as folder, tempfile.TemporaryDirectory(prefix="codeagent-bench-home-") as home:
-        git = ["git", "-C", str(folder), "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+        git = [
+            "git",
+            "-C",
+            str(folder),
+            "-c",
+            "user.name=bench",
+            "-c",
+            "user.email=bench@localhost",
+        ]
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "empty"], check=True)
         yield Place(folder, Path(home))

@@ -1,4 +1,5 @@
-"""What a process and its children use: memory, each shared page counted once, and processor time."""
+"""What a process and its children use: memory, each shared page counted once, and processor
+time."""
 
 import os
 import time
@@ -14,7 +15,8 @@ def memory_mb(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """All threads, also those that have ended, and the children: exact but for those that were waited for."""
+    """All threads, also those that have ended, and the children: exact but for those that were
+    waited for."""
     return sum(_cpu(each) for each in _tree(pid))
 
 
@@ -41,12 +43,16 @@ def _pss_kb(pid: int) -> int:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0
-    return next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+    return next(
+        (int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0
+    )
 
 
 def _cpu(pid: int) -> float:
     try:
         waited_for = sum(map(int, _stat(Path(f"/proc/{pid}/stat"))[13:15])) / _PER_SECOND
-        return time.clock_gettime(~pid << 3 | 2) + waited_for  # the kernel's number of another process's clock
+        return (
+            time.clock_gettime(~pid << 3 | 2) + waited_for
+        )  # the kernel's number of another process's clock
     except OSError:
         return 0.0

@@ -39,13 +39,16 @@ WAIT = 60.0
 
 
 class Road:
-    """Notes our files as functions of theirs are entered, in every thread that begins after `begin`.
+    """Notes our files as functions of theirs are entered, in every thread that begins after
+    `begin`.
 
-    What Textual draws meanwhile is not on the road, nor is the screen once the mark was passed: it shows what happens.
+    What Textual draws meanwhile is not on the road, nor is the screen once the mark was passed: it
+    shows what happens.
     """
 
     def __init__(self, mark: tuple[str, str] = ("", ""), goal: Path | None = None) -> None:
-        """`mark`, a file and a function, parts what is entered before it. `goal`, once it exists, is the end."""
+        """`mark`, a file and a function, parts what is entered before it. `goal`, once it exists,
+        is the end."""
         self.files: list[str] = []
         self.before_mark: int | None = None
         self._mark = mark
@@ -87,7 +90,9 @@ def figures() -> Iterator[Figure]:
     yield _figure("a key on an approval, to Approvals.respond", answered, 8)
     yield _figure("the same key, to the written file", written, 20)
     with workspace() as root, tempfile.TemporaryDirectory() as state:
-        yield _figure("a bash call, from stream to settled", asyncio.run(_bash_call(root, Path(state))), 30)
+        yield _figure(
+            "a bash call, from stream to settled", asyncio.run(_bash_call(root, Path(state))), 30
+        )
     with place() as here:
         yield _figure("modules that codeagent run imports", _modules_of_a_run(here), 200)
 
@@ -99,13 +104,17 @@ def _figure(name: str, count: int, target: int) -> Figure:
 async def _key_press(here: Place) -> tuple[int, int]:
     """Until the answer reaches the approvals, and until the file that was asked about is there."""
     guard.QUIET = guard.REPEAT = 0.0
-    model = here.script({"calls": [["write", {"path": "new.txt", "content": "a line\n"}]]}, {"text": "done"})
+    model = here.script(
+        {"calls": [["write", {"path": "new.txt", "content": "a line\n"}]]}, {"text": "done"}
+    )
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         return SessionClient(LocalLauncher(here.workspace), state)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
-    app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
+    app = CodeagentApp(
+        open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders
+    )
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
         await _until(lambda: app.chat.state.status.now.phase == "idle")

@@ -1,4 +1,5 @@
-"""The screen and its model: from Enter to the request, and from the response to the words on the screen."""
+"""The screen and its model: from Enter to the request, and from the response to the words on the
+screen."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,13 @@ def figures() -> Iterator[Figure]:
     with place() as here:
         for where, sandbox in (("host", "off"), ("container", "docker")):
             leaves, shown = _at_once(sandbox, here)
-            yield Figure(f"Enter at once after the start to request, {where}", ms(leaves), "-", None, "<= 500 ms")
+            yield Figure(
+                f"Enter at once after the start to request, {where}",
+                ms(leaves),
+                "-",
+                None,
+                "<= 500 ms",
+            )
         yield Figure("response to the first answer on screen", ms(shown), "-", None, "<= 40 ms")
         yield from _warm(here)
 
@@ -25,7 +32,8 @@ def _command(server: str, sandbox: str) -> Sequence[str]:
 
 
 def _at_once(sandbox: str, here: Place) -> tuple[float, float]:
-    """Medians: from Enter, pressed as soon as keys are read, to the request; from its response to the words."""
+    """Medians: from Enter, pressed as soon as keys are read, to the request; from its response to
+    the words."""
     leaves, shown = [], []
     for _ in range(5):
         with model_server([{"text": "the-answer"}]) as server:
@@ -53,7 +61,11 @@ def _warm(here: Place) -> Iterator[Figure]:
                 seen.append(screen.until(f"the-answer-{number}"))
                 screen.settle(1.0)
         log = server.log()
-    leaves = statistics.median(entry["arrived"] - at for entry, at in zip(log[1:], entered[1:], strict=True))
-    shown = statistics.median(at - entry["began"] for entry, at in zip(log[1:], seen[1:], strict=True))
+    leaves = statistics.median(
+        entry["arrived"] - at for entry, at in zip(log[1:], entered[1:], strict=True)
+    )
+    shown = statistics.median(
+        at - entry["began"] for entry, at in zip(log[1:], seen[1:], strict=True)
+    )
     yield Figure("Enter to request, warm", ms(leaves), "-", None, "<= 40 ms")
     yield Figure("response to a later answer on screen", ms(shown), "-", None, "-")

@@ -1,4 +1,5 @@
-"""A command's 200,000 lines of 75 characters in the container, from Enter until the answer after it."""
+"""A command's 200,000 lines of 75 characters in the container, from Enter until the answer after
+it."""
 
 import statistics
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ def figures() -> Iterator[Figure]:
     with place() as here:
         source = here.workspace / "long.txt"
         source.write_text("".join(f"{number:06} {'x' * 67}\n" for number in range(LINES)))
-        model = here.script({"text": "", "calls": [["bash", {"command": "cat long.txt"}]]}, {"text": LAST})
+        model = here.script(
+            {"text": "", "calls": [["bash", {"command": "cat long.txt"}]]}, {"text": LAST}
+        )
         quiet = here.script({"text": "", "calls": [["bash", {"command": "true"}]]}, {"text": LAST})
         ours = [_command(model, here) for _ in range(3)]
         nothing = [_command(quiet, here)[0] for _ in range(3)]
@@ -23,13 +26,21 @@ def figures() -> Iterator[Figure]:
     wall = statistics.median(item[0] for item in ours) - statistics.median(nothing)
     grown = statistics.median(item[1] for item in ours)
     beside = f"cat {LINES / statistics.median(plain):,.0f} lines/s"
-    yield Figure("200,000 lines of tool output", f"{LINES / wall:,.0f} lines/s", beside, None, ">= 300,000 lines/s")
+    yield Figure(
+        "200,000 lines of tool output",
+        f"{LINES / wall:,.0f} lines/s",
+        beside,
+        None,
+        ">= 300,000 lines/s",
+    )
     yield Figure("… memory it takes", f"{grown:.0f} MB", "-", None, "bounded")
 
 
 def _command(model: str, here: Place) -> tuple[float, float]:
     """Seconds from Enter to the last word, and the memory the process grew by."""
-    with terminal([*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env) as screen:
+    with terminal(
+        [*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env
+    ) as screen:
         screen.until(READY)
         screen.until("docker")
         screen.settle(1.0)

@@ -71,10 +71,18 @@ def _beside(name: str, ours: float, bare: float, target: str) -> Figure:
 
 def _untouched(command: Sequence[str], here: Place) -> Iterator[Figure]:
     """Ten seconds from the start; with the container, and a model behind HTTP that is not asked."""
-    memory, cpu = (statistics.median(column) for column in zip(*(_leave(command, here) for _ in range(3)), strict=True))
+    memory, cpu = (
+        statistics.median(column)
+        for column in zip(*(_leave(command, here) for _ in range(3)), strict=True)
+    )
     bare_memory, bare_cpu = _leave(BARE, here)
     for name, used, least, target in (
-        ("memory of an idle screen after ten seconds", f"{memory:.0f} MB", f"{bare_memory:.0f} MB", "<= 70 MB"),
+        (
+            "memory of an idle screen after ten seconds",
+            f"{memory:.0f} MB",
+            f"{bare_memory:.0f} MB",
+            "<= 70 MB",
+        ),
         ("CPU of its first ten seconds", ms(cpu), ms(bare_cpu), "<= 600 ms"),
     ):
         yield Figure(name, used, f"bare Textual app {least}", None, target)

@@ -16,9 +16,12 @@ from pathlib import Path
 from benchmarks.processes import cpu_seconds, memory_mb
 
 READY = b"\x1b[>25u"
-"""Textual asks for kitty's keyboard once the terminal is in its hands: from then on keys are read, not echoed."""
+"""Textual asks for kitty's keyboard once the terminal is in its hands: from then on keys are read,
+not echoed."""
 _LETTERS = [
-    chr(code) for first, last in ((0x410, 0x44F), (0x391, 0x3A1), (0x531, 0x556)) for code in range(first, last)
+    chr(code)
+    for first, last in ((0x410, 0x44F), (0x391, 0x3A1), (0x531, 0x556))
+    for code in range(first, last)
 ]
 _SIZE = (120, 40)
 _PATIENCE = 60.0
@@ -65,13 +68,15 @@ class Terminal:
             self._read(left)
 
     def settle(self, quiet: float = 0.4) -> None:
-        """Read until nothing was written for that long, at most `_RESTLESS`: a cursor may blink for ever."""
+        """Read until nothing was written for that long, at most `_RESTLESS`: a cursor may blink for
+        ever."""
         deadline = time.monotonic() + _RESTLESS
         while self._read(quiet) and time.monotonic() < deadline:
             pass
 
     def echo(self) -> float:
-        """Seconds from a key to its letter on screen; every letter is one that was not there before."""
+        """Seconds from a key to its letter on screen; every letter is one that was not there
+        before."""
         letter = next(self._letters, None)
         if letter is None:
             self._letters = iter(_LETTERS)

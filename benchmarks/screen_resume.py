@@ -25,9 +25,15 @@ def _resumed(screen: Sequence[str], here: Place) -> Iterator[Figure]:
     empty, empty_memory = _middle([_until_shown(screen, here, FIRST_FRAME) for _ in range(5)])
     full, memory = _middle([_until_shown(command, here, LAST_ANSWER.encode()) for _ in range(5)])
     beside = f"first frame of an empty session {ms(empty)}"
-    yield Figure("resume of 2,000 messages, to the last answer", ms(full), beside, full / empty, "<= 600 ms")
     yield Figure(
-        "… memory", f"{memory:.0f} MB", f"empty session {empty_memory:.0f} MB", memory / empty_memory, "+ <= 60 MB"
+        "resume of 2,000 messages, to the last answer", ms(full), beside, full / empty, "<= 600 ms"
+    )
+    yield Figure(
+        "… memory",
+        f"{memory:.0f} MB",
+        f"empty session {empty_memory:.0f} MB",
+        memory / empty_memory,
+        "+ <= 60 MB",
     )
 
 
@@ -48,7 +54,9 @@ def _middle(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def _chosen(screen: Sequence[str], here: Place) -> Iterator[Figure]:
     """`/resume` of a log in which each turn says and reads some 40 KB."""
     session = here.long_session(700, size=40_000)
-    log = max((here.home / "XDG_STATE_HOME").glob(f"codeagent/sessions/{session}/*.jsonl"), key=_size)
+    log = max(
+        (here.home / "XDG_STATE_HOME").glob(f"codeagent/sessions/{session}/*.jsonl"), key=_size
+    )
     times = []
     for _ in range(3):
         with terminal(screen, here.workspace, here.env) as running:

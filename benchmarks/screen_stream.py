@@ -1,4 +1,5 @@
-"""A long answer through HTTP, as fast as it comes: a chunk's cost, and the way of 20,000 tokens to the screen."""
+"""A long answer through HTTP, as fast as it comes: a chunk's cost, and the way of 20,000 tokens to
+the screen."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,9 @@ def _chunk(here: Place) -> Figure:
 
     ours, bare = cost(HOST), cost(floor())
     used, least = (f"{seconds * 1e6:.0f} µs" for seconds in (ours, bare))
-    return Figure("CPU per chunk of a stream", used, f"bare script {least}", ours / bare, "<= 50 µs")
+    return Figure(
+        "CPU per chunk of a stream", used, f"bare script {least}", ours / bare, "<= 50 µs"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,25 +56,52 @@ class _Answer:
 
 def _to_the_screen(here: Place) -> Iterator[Figure]:
     bare = statistics.median(served(floor(), [_long(TOKENS)], here).done.wall for _ in range(3))
-    once, twice = (_middle([_answer(_long(tokens), here) for _ in range(3)]) for tokens in (TOKENS, 2 * TOKENS))
-    typed = [seconds for _ in range(3) for seconds in _answer(_long(TOKENS), here, type_on=True).echoes]
+    once, twice = (
+        _middle([_answer(_long(tokens), here) for _ in range(3)]) for tokens in (TOKENS, 2 * TOKENS)
+    )
+    typed = [
+        seconds for _ in range(3) for seconds in _answer(_long(TOKENS), here, type_on=True).echoes
+    ]
     fence = _middle([_answer({"text": fence_of(3000), "chunks": TOKENS}, here) for _ in range(3)])
     beside = f"bare script, with its start {ms(bare)}"
-    yield Figure("20,000 tokens, Enter to last line", ms(once.wall), beside, once.wall / bare, "<= 900 ms")
-    yield Figure("… longest key echo meanwhile", ms(max(typed)), f"{len(typed)} keys", None, "<= 60 ms")
-    yield Figure("… in a fence of 3,000 lines", ms(fence.wall), beside, fence.wall / bare, "<= 900 ms")
-    yield Figure("… CPU of twice the tokens", ms(twice.cpu), f"once {ms(once.cpu)}", twice.cpu / once.cpu, "<= 2.2")
+    yield Figure(
+        "20,000 tokens, Enter to last line", ms(once.wall), beside, once.wall / bare, "<= 900 ms"
+    )
+    yield Figure(
+        "… longest key echo meanwhile", ms(max(typed)), f"{len(typed)} keys", None, "<= 60 ms"
+    )
+    yield Figure(
+        "… in a fence of 3,000 lines", ms(fence.wall), beside, fence.wall / bare, "<= 900 ms"
+    )
+    yield Figure(
+        "… CPU of twice the tokens",
+        ms(twice.cpu),
+        f"once {ms(once.cpu)}",
+        twice.cpu / once.cpu,
+        "<= 2.2",
+    )
 
 
 def _middle(answers: Sequence[_Answer]) -> _Answer:
-    wall, cpu = (statistics.median(column) for column in zip(*((a.wall, a.cpu) for a in answers), strict=True))
+    wall, cpu = (
+        statistics.median(column)
+        for column in zip(*((a.wall, a.cpu) for a in answers), strict=True)
+    )
     return _Answer(wall, cpu, [])
 
 
 def _answer(turn: dict[str, Any], here: Place, *, type_on: bool = False) -> _Answer:
     """The second answer of a conversation: what the first one loads is measured elsewhere."""
     with model_server([{"text": "the-first"}, turn]) as server:
-        command = [*CODEAGENT, "--model", "openai/bench", "--api-base", server.base_url, "--sandbox", "off"]
+        command = [
+            *CODEAGENT,
+            "--model",
+            "openai/bench",
+            "--api-base",
+            server.base_url,
+            "--sandbox",
+            "off",
+        ]
         with terminal(command, here.workspace, here.env) as screen:
             screen.until(READY)
             screen.type("hello\r")

@@ -5,7 +5,8 @@ import re
 
 LAST = "the-very-last-word"
 _WORDS = re.findall(
-    r"\w+", "the parser reads a line at a time and keeps what it saw so that a later error can name the place"
+    r"\w+",
+    "the parser reads a line at a time and keeps what it saw so that a later error can name the place",
 )
 
 
@@ -29,5 +30,7 @@ def answer_of(tokens: int) -> str:
 
 def fence_of(lines: int) -> str:
     """One code block of that many lines, then `LAST`."""
-    body = "\n".join(f"value_{number} = compute({number}, 'text')  # line {number}" for number in range(lines))
+    body = "\n".join(
+        f"value_{number} = compute({number}, 'text')  # line {number}" for number in range(lines)
+    )
     return f"```python\n{body}\n```\n\n{LAST}"

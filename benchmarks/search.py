@@ -21,7 +21,11 @@ def figures() -> Iterator[Figure]:
         for name, pattern in (("rare", "needle_[0-9]+"), ("frequent", "def work")):
             ours, floor = _tool(root, pattern), _ripgrep(root, pattern)
             yield Figure(
-                f"search {FILES:,} files, a {name} match", ms(ours), f"rg {ms(floor)}", ours / floor, "<= 1.15"
+                f"search {FILES:,} files, a {name} match",
+                ms(ours),
+                f"rg {ms(floor)}",
+                ours / floor,
+                "<= 1.15",
             )
 
 

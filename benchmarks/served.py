@@ -26,8 +26,11 @@ def floor(turns: int = 0) -> list[str]:
 
 
 def bash_turns(count: int, command: str = "echo hello") -> list[dict[str, Any]]:
-    """So many turns of one command each, and the answer; no command twice, as such a row would be refused."""
-    return [{"calls": [["bash", {"command": f"{command} {turn}"}]]} for turn in range(count)] + [{"text": "done"}]
+    """So many turns of one command each, and the answer; no command twice, as such a row would be
+    refused."""
+    return [{"calls": [["bash", {"command": f"{command} {turn}"}]]} for turn in range(count)] + [
+        {"text": "done"}
+    ]
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ class Served:
     @property
     def gaps(self) -> list[float]:
         """Seconds from the end of each response to the arrival of the next request."""
-        return [later["arrived"] - earlier["ended"] for earlier, later in itertools.pairwise(self.log)]
+        return [
+            later["arrived"] - earlier["ended"] for earlier, later in itertools.pairwise(self.log)
+        ]
 
     @property
     def to_exit(self) -> float:
@@ -61,9 +66,14 @@ def served(command: Sequence[str], turns: list[dict[str, Any]], here: Place) -> 
         return Served(started, started + done.wall, server.log(), done)
 
 
-def memory_at(command: Sequence[str], turns: list[dict[str, Any]], here: Place, *numbers: int) -> list[float]:
-    """PSS in MB of a run while it waits for the responses with these numbers, which are held back for a second."""
-    slow = [turn | {"wait": 1.0} if number in numbers else turn for number, turn in enumerate(turns)]
+def memory_at(
+    command: Sequence[str], turns: list[dict[str, Any]], here: Place, *numbers: int
+) -> list[float]:
+    """PSS in MB of a run while it waits for the responses with these numbers, which are held back
+    for a second."""
+    slow = [
+        turn | {"wait": 1.0} if number in numbers else turn for number, turn in enumerate(turns)
+    ]
     found = []
     with model_server(slow) as server:
         output = subprocess.DEVNULL

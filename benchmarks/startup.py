@@ -20,7 +20,9 @@ def _answers_without_work() -> Iterator[Figure]:
     bare = median_of(15, lambda: run([sys.executable, "-c", "pass"]).wall)
     for option in ("--version", "--help"):
         ours = median_of(15, lambda option=option: run([*SCRIPT, option]).wall)  # type: ignore[misc]  # bound per loop
-        yield Figure(f"codeagent {option}", ms(ours), f"python -c pass {ms(bare)}", ours / bare, "<= 3")
+        yield Figure(
+            f"codeagent {option}", ms(ours), f"python -c pass {ms(bare)}", ours / bare, "<= 3"
+        )
 
 
 def _first_request(here: Place) -> Iterator[Figure]:
@@ -29,7 +31,9 @@ def _first_request(here: Place) -> Iterator[Figure]:
         runs = [served(command, ANSWER, here) for _ in range(6)][1:]
         first = sorted(run.to_first_request for run in runs)[2]
         beside = f"bare script {ms(bare)}"
-        yield Figure(f"start to first request, {where}", ms(first), beside, first / bare, "<= 150 ms, <= 1.5")
+        yield Figure(
+            f"start to first request, {where}", ms(first), beside, first / bare, "<= 150 ms, <= 1.5"
+        )
         cpu = sorted(run.done.cpu for run in runs)[2]
         yield Figure("… processor time of the whole run", ms(cpu), "-", None, "-")
         entry = runs[0].log[0]

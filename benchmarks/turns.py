@@ -30,7 +30,13 @@ def figures() -> Iterator[Figure]:
         for where, command in (("host", HOST), ("container", CONTAINER)):
             memory = memory_at(command, bash_turns(TURNS), here, TURNS)[0]
             beside = f"bare script {least:.0f} MB"
-            yield Figure(f"memory of the run, {where}", f"{memory:.0f} MB", beside, memory / least, "<= 60 MB")
+            yield Figure(
+                f"memory of the run, {where}",
+                f"{memory:.0f} MB",
+                beside,
+                memory / least,
+                "<= 60 MB",
+            )
 
 
 def _runs(command: Sequence[str], turns: list[dict[str, Any]], here: Place) -> list[Served]:
@@ -57,7 +63,11 @@ def _exit(run: Served) -> float:
 
 
 def _beside(
-    name: str, ours: Sequence[Served], bare: Sequence[Served], measure: Callable[[Served], float], target: str
+    name: str,
+    ours: Sequence[Served],
+    bare: Sequence[Served],
+    measure: Callable[[Served], float],
+    target: str,
 ) -> Figure:
     figure, least = (statistics.median(map(measure, runs)) for runs in (ours, bare))
     return Figure(name, ms(figure), f"bare script {ms(least)}", figure / least, target)

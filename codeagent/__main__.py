@@ -1,7 +1,8 @@
 """`python -P -m codeagent`.
 
-Without `-P`, Python looks for modules in the current folder first. It is taken out before anything else is imported, so
-that a repository's `textual.py` is not ours; only a `codeagent.py` there is found before this file is.
+Without `-P`, Python looks for modules in the current folder first. It is taken out before anything
+else is imported, so that a repository's `textual.py` is not ours; only a `codeagent.py` there is
+found before this file is.
 """
 
 import os

@@ -29,7 +29,8 @@ COMMANDS = {
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
 }
-"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when needed.
+"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when
+needed.
 
 Without one the screen opens: `codeagent.commands.chat`.
 """
@@ -58,10 +59,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def program() -> NoReturn:
-    """Run the command line as the whole program, then end the process without tearing down every module.
+    """Run the command line as the whole program, then end the process without tearing down every
+    module.
 
-    That took 25 ms. Threads are still joined, and `atexit` still calls what is registered: the first registered comes
-    last, which is this. A tracer, such as coverage, may have registered earlier, so with one the end is the usual one.
+    That took 25 ms. Threads are still joined, and `atexit` still calls what is registered: the
+    first registered comes last, which is this. A tracer, such as coverage, may have registered
+    earlier, so with one the end is the usual one.
     """
     codes: list[int] = []
     if sys.gettrace() is None:
@@ -95,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.filename is not None:
             return _say_bug(error)
         _silence_stdout()  # only a stream fails without a file's name
-        return _complain(f"could not write ({error.strerror}), so what was printed is not complete", 1)
+        return _complain(
+            f"could not write ({error.strerror}), so what was printed is not complete", 1
+        )
     except Exception as error:
         return _say_bug(error)
 
@@ -123,7 +128,8 @@ def build_parser(name: str) -> argparse.ArgumentParser:
 
 
 def build_screen_parser() -> argparse.ArgumentParser:
-    """Make the parser for a command line without a command, which opens the screen; its help lists the commands."""
+    """Make the parser for a command line without a command, which opens the screen; its help lists
+    the commands."""
     listed = "\n".join(f"    {name:<12}{summary}" for name, summary in COMMANDS.items())
     parser = _Parser(
         prog="codeagent",
@@ -183,17 +189,22 @@ def _say_bug(error: Exception) -> int:
     from codeagent.core.redact import Redactor
     from codeagent.tui.crash import record_crash
 
-    print(record_crash(error, state_dir(), session=None, redact=Redactor(os.environ).clean), file=sys.stderr)
+    print(
+        record_crash(error, state_dir(), session=None, redact=Redactor(os.environ).clean),
+        file=sys.stderr,
+    )
     return 1
 
 
 def _prepare_streams() -> None:
-    """Open every standard descriptor, let a stream write every character, and let none of them act on a terminal.
+    """Open every standard descriptor, let a stream write every character, and let none of them act
+    on a terminal.
 
-    That holds for a pipe too, which mostly ends at a terminal. Only an answer of `codeagent run` is exact there: it is
-    written to the descriptor itself.
+    That holds for a pipe too, which mostly ends at a terminal. Only an answer of `codeagent run` is
+    exact there: it is written to the descriptor itself.
 
-    The number of a closed descriptor would be given to the next file opened, perhaps the session log.
+    The number of a closed descriptor would be given to the next file opened, perhaps the session
+    log.
     """
     for fd in (0, 1, 2):
         try:
@@ -216,7 +227,9 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
+    return "".join(
+        f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)
+    ), error.end
 
 
 def _silence_stdout() -> None:

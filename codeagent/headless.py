@@ -1,4 +1,5 @@
-"""The front end without a screen: prints a run as text, json or jsonl, and makes an exit code of its end."""
+"""The front end without a screen: prints a run as text, json or jsonl, and makes an exit code of
+its end."""
 
 import asyncio
 import json
@@ -58,7 +59,13 @@ if TYPE_CHECKING:  # only on a terminal
 Output = Literal["text", "json", "jsonl"]
 Channel = Literal["out", "err"]
 
-EXIT_CODES: dict[RunReason, int] = {"done": 0, "failed": 1, "limit": 3, "denied": 4, "interrupted": 130}
+EXIT_CODES: dict[RunReason, int] = {
+    "done": 0,
+    "failed": 1,
+    "limit": 3,
+    "denied": 4,
+    "interrupted": 130,
+}
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code if the reader of standard output went away, as a shell reports it."""
 NOBODY = "there is nobody to ask (headless); allow it with --allow or --yes"
@@ -96,7 +103,9 @@ class Headless:
     line. Everything else goes to standard error.
     """
 
-    def __init__(self, streams: Streams, redactor: Redactor, *, output: Output, approve: bool) -> None:
+    def __init__(
+        self, streams: Streams, redactor: Redactor, *, output: Output, approve: bool
+    ) -> None:
         self._redactor = redactor
         self._output = output
         self._approve = approve
@@ -148,7 +157,9 @@ class Headless:
         self._catch_signals()
         try:
             async for event in runtime.agent.run(prompt):
-                if isinstance(event, RunStarted) and (self._signal is not None or self._failure is not None):
+                if isinstance(event, RunStarted) and (
+                    self._signal is not None or self._failure is not None
+                ):
                     self._abort()
                 self.show(event)
                 if isinstance(event, ApprovalRequested):
@@ -170,7 +181,8 @@ class Headless:
             loop.remove_signal_handler(number)
 
     def show_outside(self, event: KnownEvent) -> None:
-        """Print what is emitted before the run, as an observer of the agent; the run itself is read."""
+        """Print what is emitted before the run, as an observer of the agent; the run itself is
+        read."""
         if self._agent is None:
             self.show(event)
 
@@ -199,7 +211,10 @@ class Headless:
             case "json":
                 self._show_progress(event)
                 if end is not None and self._ends is None:
-                    self._put("out", visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n")
+                    self._put(
+                        "out",
+                        visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n",
+                    )
             case "text":
                 self._show_progress(event)
                 match event:
@@ -245,7 +260,8 @@ class Headless:
                 pass
 
     def _report_of_steps(self, ends: Sequence[tuple[str, RunFinished]]) -> str:
-        """One object as for a single run, whose counts are those of all steps, with `steps` beside them."""
+        """One object as for a single run, whose counts are those of all steps, with `steps` beside
+        them."""
         last = ends[-1][1]
         total = replace(
             last,
@@ -253,7 +269,10 @@ class Headless:
             turns=sum(end.turns for _, end in ends),
             duration_ms=sum(end.duration_ms for _, end in ends),
         )
-        steps = [{"step": step, "reason": end.reason, "text": self._redactor.clean(end.text)} for step, end in ends]
+        steps = [
+            {"step": step, "reason": end.reason, "text": self._redactor.clean(end.text)}
+            for step, end in ends
+        ]
         return visible_json(json.dumps({**self._report(total), "steps": steps}, ensure_ascii=False))
 
     def _report(self, event: RunFinished) -> dict[str, object]:
@@ -275,19 +294,28 @@ class Headless:
             decision = Decision("deny", NO_USER, source="auto")
         else:
             why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
-            decision = Decision("once", source="flag") if self._approve else Decision("deny", why, source="auto")
+            decision = (
+                Decision("once", source="flag")
+                if self._approve
+                else Decision("deny", why, source="auto")
+            )
         if self._agent is not None:
             self._agent.do(Answer(event.approval_id, decision))
 
     def _abort(self) -> None:
         if self._agent is None:
             return
-        self._agent.do(Stop(f"stopped by {self._signal.name}" if self._signal else "standard output was closed"))
+        self._agent.do(
+            Stop(
+                f"stopped by {self._signal.name}" if self._signal else "standard output was closed"
+            )
+        )
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            # nohup stays in force; SIGINT does not stay ignored as shells set it for background jobs.
+            # nohup stays in force; SIGINT does not stay ignored as shells set it for background
+            # jobs.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self._signalled, number)
 
@@ -307,7 +335,9 @@ class Headless:
         if isinstance(self._failure, BrokenPipeError):
             return BROKEN_PIPE
         if self._failure is not None:
-            self.say(f"standard output cannot be written ({self._failure.strerror}); the session is kept")
+            self.say(
+                f"standard output cannot be written ({self._failure.strerror}); the session is kept"
+            )
             return 1
         if self._finished is None or self._unsaved:
             return 1
@@ -315,10 +345,14 @@ class Headless:
 
 
 class _Writer:
-    """Writes in a thread, so that a reader that does not read holds up neither the agent nor a signal."""
+    """Writes in a thread, so that a reader that does not read holds up neither the agent nor a
+    signal."""
 
     def __init__(self, streams: Streams, on_failure: Callable[[OSError], None]) -> None:
-        self._targets: dict[Channel, Callable[[bytes], None] | None] = {"out": streams.out, "err": streams.err}
+        self._targets: dict[Channel, Callable[[bytes], None] | None] = {
+            "out": streams.out,
+            "err": streams.err,
+        }
         self._out_is_terminal = streams.out_is_terminal
         self._on_failure = on_failure
         self._queue: queue.SimpleQueue[tuple[Channel, bytes] | None] = queue.SimpleQueue()
@@ -330,7 +364,8 @@ class _Writer:
         self._thread.start()
 
     def put(self, channel: Channel, text: str) -> None:
-        """Queue a text: nothing of it acts on a terminal, and a file or pipe gets results as they are."""
+        """Queue a text: nothing of it acts on a terminal, and a file or pipe gets results as they
+        are."""
         shown = visible(text) if channel == "err" or self._out_is_terminal else text
         data = shown.encode("utf-8", "backslashreplace")
         self._backlog += len(data)
@@ -413,19 +448,28 @@ def _end_of(event: KnownEvent) -> RunFinished | None:
 
 
 def _without_run(event: TypedNotice, reason: RunReason) -> RunFinished:
-    end = RunFinished(reason=reason, text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0)
+    end = RunFinished(
+        reason=reason, text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
+    )
     return replace(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
 
 
 def _end_line(event: RunFinished) -> str:
-    parts = [event.reason if event.error is None else f"{event.reason}: {one_line(event.error, 400)}"]
+    parts = [
+        event.reason if event.error is None else f"{event.reason}: {one_line(event.error, 400)}"
+    ]
     counts = f"{_count(event.turns, 'turn')}, {_count(event.calls, 'call')}"
     usage = event.usage
-    about, cost = "about " if usage.estimated else "", f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
+    about, cost = (
+        "about " if usage.estimated else "",
+        f", ${usage.cost_usd:.4f}" if usage.cost_usd else "",
+    )
     if usage.cost_usd is None and usage.input_tokens:
         cost = ", no price known"
     tokens = f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
-    return " · ".join([*parts, counts, tokens, _seconds(event.duration_ms), f"session {event.session}"])
+    return " · ".join(
+        [*parts, counts, tokens, _seconds(event.duration_ms), f"session {event.session}"]
+    )
 
 
 def _count(number: int, what: str) -> str:

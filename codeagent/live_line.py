@@ -1,11 +1,18 @@
-"""The one line that a run without a screen keeps on a terminal: what is awaited, and for how long."""
+"""The one line that a run without a screen keeps on a terminal: what is awaited, and for how
+long."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from unicodedata import east_asian_width
 
-from codeagent.core.events import KnownEvent, RunFinished, ToolFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import (
+    KnownEvent,
+    RunFinished,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
 from codeagent.core.json_types import MAIN
 from codeagent.core.pulse import Pulse, duration
 from codeagent.core.pulse_events import follow
@@ -18,11 +25,15 @@ _ERASE = "\r\x1b[K"
 class LiveLine:
     """Redraws one line every second while the main agent waits for its model, or for its calls.
 
-    Needs a running event loop. `draw` writes as it is given; `columns` is the width of the terminal.
+    Needs a running event loop. `draw` writes as it is given; `columns` is the width of the
+    terminal.
     """
 
     def __init__(
-        self, draw: Callable[[str], None], columns: Callable[[], int], clock: Callable[[], float] = time.time
+        self,
+        draw: Callable[[str], None],
+        columns: Callable[[], int],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._draw = draw
         self._columns = columns

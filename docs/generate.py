@@ -1,4 +1,5 @@
-"""Writes the generated pages: `python docs/generate.py`; with `--check` it only lists those that are out of date."""
+"""Writes the generated pages: `python docs/generate.py`; with `--check` it only lists those that
+are out of date."""
 
 import argparse
 import ast
@@ -89,7 +90,8 @@ def main() -> int:
 
 
 def keys() -> str:
-    """Return the page of the screen's keys and slash commands, as the key sheet and /help show them."""
+    """Return the page of the screen's keys and slash commands, as the key sheet and /help show
+    them."""
     parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
     rows = Keymap().rows()
     for group in dict.fromkeys(row.scope for row in rows):
@@ -100,7 +102,9 @@ def keys() -> str:
         ]
         head = ["| key | does | name in `keys.yaml` |", "| --- | --- | --- |"]
         parts.append("\n".join([f"## {SCOPES[group].heading}", "", *head, *lines]))
-    return "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
+    return (
+        "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
+    )
 
 
 def _cell(text: str) -> str:
@@ -110,12 +114,23 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """Return the page about every command, its arguments and the exit codes."""
     screen = build_screen_parser()
-    parts = ["# Command line", _NOTE, _intro(), "## codeagent", screen.description or "", *_arguments(screen)]
+    parts = [
+        "# Command line",
+        _NOTE,
+        _intro(),
+        "## codeagent",
+        screen.description or "",
+        *_arguments(screen),
+    ]
     for name in COMMANDS:
         command = build_parser(name)
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
         for action, below in _subcommands(command).items():
-            parts += [f"### codeagent {name} {action}", _summary(command, action), *_arguments(below)]
+            parts += [
+                f"### codeagent {name} {action}",
+                _summary(command, action),
+                *_arguments(below),
+            ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -185,35 +200,75 @@ def recipe_file_schema() -> str:
 
 def hooks_schema() -> str:
     """Return the same for programs."""
-    return json.dumps(contract_schema(), indent=2) + "\n"
+    return json.dumps(_on_one_line(contract_schema()), indent=2) + "\n"
+
+
+def _on_one_line(schema: object) -> object:
+    """Return a schema whose descriptions do not keep the line breaks of the docstrings."""
+    match schema:
+        case dict():
+            return {name: _on_one_line(value) for name, value in schema.items()}
+        case list():
+            return [_on_one_line(item) for item in schema]
+        case str():
+            return " ".join(schema.split())
+        case _:
+            return schema
 
 
 def argument_schemas() -> str:
-    """Return the schemas of the built-in tools' arguments by model, which a start reads and does not make."""
-    modules = [jobs, *(import_module(f"{builtin.__name__}.{found.name}") for found in iter_modules(builtin.__path__))]
+    """Return the schemas of the built-in tools' arguments by model, which a start reads and does
+    not make."""
+    modules = [
+        jobs,
+        *(
+            import_module(f"{builtin.__name__}.{found.name}")
+            for found in iter_modules(builtin.__path__)
+        ),
+    ]
     tools = (kind for module in modules for kind in vars(module).values() if isinstance(kind, type))
     models = {kind.Args for kind in tools if issubclass(kind, Tool) and hasattr(kind, "Args")}
-    schemas = {f"{model.__module__}.{model.__qualname__}": arguments_schema(model) for model in models}
+    schemas = {
+        f"{model.__module__}.{model.__qualname__}": arguments_schema(model) for model in models
+    }
     return json.dumps(dict(sorted(schemas.items())), indent=1, ensure_ascii=False) + "\n"
 
 
 def loop() -> str:
     """Return the page about the loop, with the loop's source in it."""
     source = textwrap.dedent(inspect.getsource(Loop.run))
-    return _INCLUDED.sub(lambda match: match[1] + source + match[2], _present("explanation/loop.md"))
+    return _INCLUDED.sub(
+        lambda match: match[1] + source + match[2], _present("explanation/loop.md")
+    )
 
 
 def host_programs() -> str:
     """Return the page about programs on the machine, with their table in it."""
-    lines = ["| program | which it is | starts in | environment | memory | also limited | if codeagent is killed |"]
+    lines = [
+        "| program | which it is | starts in | environment | memory | also limited | if codeagent is killed |"
+    ]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
     for row in HOST_PROGRAMS:
         memory = "no limit" if row.memory is None else f"{row.memory >> 30} GiB"
-        ends = {"ended": "ended with its children", "hung up": "its terminal hangs up", "left": "left running"}
-        cells = (f"**{row.name}**", row.found, row.folder, row.environment, memory, row.bounds, ends[row.ends])
+        ends = {
+            "ended": "ended with its children",
+            "hung up": "its terminal hangs up",
+            "left": "left running",
+        }
+        cells = (
+            f"**{row.name}**",
+            row.found,
+            row.folder,
+            row.environment,
+            memory,
+            row.bounds,
+            ends[row.ends],
+        )
         lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
-    return _ROWS.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", _present("explanation/host-programs.md"))
+    return _ROWS.sub(
+        lambda match: f"{match[1]}\n{table}\n\n{match[2]}", _present("explanation/host-programs.md")
+    )
 
 
 def _intro() -> str:
@@ -227,13 +282,19 @@ def _intro() -> str:
 
 
 def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    actions = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
     return dict(actions[0].choices) if actions else {}
 
 
 def _summary(parser: argparse.ArgumentParser, name: str) -> str:
-    choices: Any = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    text = next((str(choice.help) for choice in choices._choices_actions if choice.dest == name), "")
+    choices: Any = next(
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    text = next(
+        (str(choice.help) for choice in choices._choices_actions if choice.dest == name), ""
+    )
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -252,7 +313,11 @@ def _spelled(action: argparse.Action) -> str:
     takes_value = action.nargs != 0
     if not action.option_strings:
         return value or action.dest
-    return f"{action.option_strings[-1]} {value}".rstrip() if takes_value else action.option_strings[-1]
+    return (
+        f"{action.option_strings[-1]} {value}".rstrip()
+        if takes_value
+        else action.option_strings[-1]
+    )
 
 
 def _own_words(kind: type) -> str:
@@ -263,7 +328,9 @@ def _own_words(kind: type) -> str:
 
 def _table(kind: type, *, inherited: bool) -> str:
     words = _field_words(kind)
-    envelope = {field.name for field in fields(TypedNotice if issubclass(kind, TypedNotice) else BaseEvent)}
+    envelope = {
+        field.name for field in fields(TypedNotice if issubclass(kind, TypedNotice) else BaseEvent)
+    }
     rows = [
         f"| `{name}` | {_type(annotation)} | {words.get(name, '')} |"
         for name, annotation in _annotations(kind).items()

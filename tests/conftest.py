@@ -1,4 +1,5 @@
-"""What tests share: how much they try, what they need of the machine, and workspaces to run commands in."""
+"""What tests share: how much they try, what they need of the machine, and workspaces to run
+commands in."""
 
 import gc
 import importlib
@@ -27,18 +28,23 @@ MakeSandbox = Callable[..., Awaitable[DockerSandbox]]
 os.environ.setdefault(warm.RUN, str(os.getpid()))
 # Where the environment forbids byte code, every test process would rewrite every test module again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# `python3` is the interpreter of the tests: the shim of a version manager takes a tenth of a second at each start.
+# `python3` is the interpreter of the tests: the shim of a version manager takes a tenth of a second
+# at each start.
 os.environ["PATH"] = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 sys.dont_write_bytecode = False
 # Under nohup SIGHUP arrives ignored and would be handed on to every process the tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-# `make test` tries the same examples every time; new ones are found by `make soak`, with the seed it prints.
-settings.register_profile("codeagent", max_examples=times(25), deadline=None, derandomize=not FACTOR)
+# `make test` tries the same examples every time; new ones are found by `make soak`, with the seed
+# it prints.
+settings.register_profile(
+    "codeagent", max_examples=times(25), deadline=None, derandomize=not FACTOR
+)
 settings.load_profile("codeagent")
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Share the compiling of a fresh checkout: each worker begins elsewhere, and finds compiled what others began with.
+    """Share the compiling of a fresh checkout: each worker begins elsewhere, and finds compiled
+    what others began with.
 
     What cannot be imported is reported when it is collected.
     """
@@ -46,7 +52,9 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = getattr(config, "workerinput", None)
     if worker is None or config.args != config.getini("testpaths"):
         return
-    modules = sorted(path.relative_to(config.rootpath) for path in config.rootpath.glob("tests/**/test_*.py"))
+    modules = sorted(
+        path.relative_to(config.rootpath) for path in config.rootpath.glob("tests/**/test_*.py")
+    )
     first = int(worker["workerid"].removeprefix("gw")) * len(modules) // worker["workercount"]
     for module in modules[first:] + modules[:first]:
         with suppress(Exception, pytest.skip.Exception):
@@ -70,24 +78,32 @@ def _mark_properties(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("soak"):
             if mark.kwargs.get("row", "egress") not in rows.AIMS:
-                raise pytest.UsageError(f"{item.nodeid}: there is no row {mark.kwargs['row']!r} in tests/rows.py")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: there is no row {mark.kwargs['row']!r} in tests/rows.py"
+                )
         test = getattr(item, "obj", None)
         if is_hypothesis_test(test):
-            used: settings = test._hypothesis_internal_use_settings  # hypothesis says it nowhere else
+            used: settings = (
+                test._hypothesis_internal_use_settings
+            )  # hypothesis says it nowhere else
             item.add_marker(pytest.mark.soak(tried=used.max_examples))
 
 
 def _keep_together(items: list[pytest.Item]) -> None:
-    """Tests that share what their module makes once, such as a container, run in one worker: it is made once."""
+    """Tests that share what their module makes once, such as a container, run in one worker: it is
+    made once."""
     for item in items:
         if isinstance(item, pytest.Function):
-            used = item._fixtureinfo.name2fixturedefs.values()  # what a test uses is said nowhere else
+            used = (
+                item._fixtureinfo.name2fixturedefs.values()
+            )  # what a test uses is said nowhere else
             if any(found[-1].scope == "module" and found[-1].baseid for found in used):
                 item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected lives as long as the run: to look through it again and again is for nothing."""
+    """What was imported and collected lives as long as the run: to look through it again and again
+    is for nothing."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)
@@ -134,7 +150,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _tried(reporter: pytest.TerminalReporter) -> list[pytest.TestReport]:
-    return [report for outcome in ("passed", "failed", "error") for report in reporter.getreports(outcome)]
+    return [
+        report
+        for outcome in ("passed", "failed", "error")
+        for report in reporter.getreports(outcome)
+    ]
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,4 +1,5 @@
-"""Folders that many tests begin with: made once in each process, by git say, and copied for each test."""
+"""Folders that many tests begin with: made once in each process, by git say, and copied for each
+test."""
 
 import functools
 import shutil
@@ -11,7 +12,8 @@ Make = Callable[[Path], object]
 
 
 def copied(make: Make, target: Path) -> Path:
-    """`target`, holding what `make` made; time stamps are kept, so git takes an index for current."""
+    """`target`, holding what `make` made; time stamps are kept, so git takes an index for
+    current."""
     shutil.copytree(Path(_original(make).name) / "original", target, symlinks=True)
     return target
 

@@ -1,7 +1,8 @@
-"""How much a test tries: a representative part in `make test`, as much as there is time for in `make soak`.
+"""How much a test tries: a representative part in `make test`, as much as there is time for in
+`make soak`.
 
-It is the same test with larger numbers. `make soak` sets CODEAGENT_SOAK, the factor, runs the tests that are marked
-`soak`, properties among them, and prints how much each tried.
+It is the same test with larger numbers. `make soak` sets CODEAGENT_SOAK, the factor, runs the tests
+that are marked `soak`, properties among them, and prints how much each tried.
 """
 
 import os
@@ -25,7 +26,8 @@ def chance(what: object) -> random.Random:
 
 
 def up_to(usual: int, aim: int) -> int:
-    """`usual` in `make test`, `aim` at the soak's usual factor of 20, and in proportion at others."""
+    """`usual` in `make test`, `aim` at the soak's usual factor of 20, and in proportion at
+    others."""
     return max(usual, aim * FACTOR // 20)
 
 

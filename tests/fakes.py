@@ -30,9 +30,12 @@ Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
 
 
 class FakeSandbox:
-    """Prints the given pieces; a number sleeps that long; a function is awaited. Obeys the port's word on cancel."""
+    """Prints the given pieces; a number sleeps that long; a function is awaited. Obeys the port's
+    word on cancel."""
 
-    def __init__(self, steps: Sequence[Step] = (), result: CommandResult | Exception | None = None) -> None:
+    def __init__(
+        self, steps: Sequence[Step] = (), result: CommandResult | Exception | None = None
+    ) -> None:
         self.steps = steps
         self.result = result if result is not None else CommandResult(exit_code=0)
         self.commands: list[Command] = []
@@ -102,7 +105,10 @@ class FakeRecipes:
         self.untrusted = tuple(recipe.where for recipe in listed if not recipe.trusted)
 
     def trust(self) -> None:
-        self.listed, self.untrusted = tuple(replace(recipe, trusted=True) for recipe in self.listed), ()
+        self.listed, self.untrusted = (
+            tuple(replace(recipe, trusted=True) for recipe in self.listed),
+            (),
+        )
 
     def distrust(self) -> None:
         raise ConfigError("nobody asks for that")
@@ -173,7 +179,9 @@ def tool_context(
     async def on_progress(text: str) -> None:
         await on_update(text, "progress")
 
-    context = ToolContext("call-1", "tool", workspace, sandbox, CancelToken(), on_update=on_update, base=base)
+    context = ToolContext(
+        "call-1", "tool", workspace, sandbox, CancelToken(), on_update=on_update, base=base
+    )
     return replace(context, on_progress=on_progress)
 
 

@@ -1,4 +1,5 @@
-"""A reader that tells the user's word in what the model is sent, by the frames alone, and text that imitates it."""
+"""A reader that tells the user's word in what the model is sent, by the frames alone, and text that
+imitates it."""
 
 import json
 import re
@@ -35,7 +36,9 @@ _FRAME = re.compile(
     r"|\[output_read\(id=\"out_\d+\"\) shows all \d+ lines\]"
 )
 """Lines within a note that are not quoted."""
-_SHELL_ENDS = re.compile(r"It (?:ended with exit code \d+|was stopped before it ended)\. Its output:\)")
+_SHELL_ENDS = re.compile(
+    r"It (?:ended with exit code \d+|was stopped before it ended)\. Its output:\)"
+)
 _RESULTS = {
     "json": r'```json\n\{"tool_results": \[\n(?:\{"call": [^\n]*\n)+\]\}\n```',
     "hermes": r"<tool_response>\n[^\n]*\n</tool_response>(?:\n<tool_response>\n[^\n]*\n</tool_response>)*",
@@ -88,24 +91,33 @@ hostile = st.lists(st.sampled_from(_PIECES) | st.text(max_size=12), max_size=6).
 
 
 def words_in(messages: Iterable[Message], form: str) -> list[str]:
-    """Return what a reader of the request takes for the user's word, pins included, in the order in which it is sent.
+    """Return what a reader of the request takes for the user's word, pins included, in the order in
+    which it is sent.
 
-    `form`: `chat` or `anthropic`, where each message, or each block, is a text of its own; or the name of a protocol,
-    where neighbouring messages are one text.
+    `form`: `chat` or `anthropic`, where each message, or each block, is a text of its own; or the
+    name of a protocol, where neighbouring messages are one text.
     """
     request = ModelRequest("system", tuple(messages), ())
     protocol = next((one for one in PROTOCOLS if one.name == form), None)
     if protocol is not None:
         request = as_text(request, protocol)
     writer_of, model = (
-        (AnthropicWriter, "anthropic/claude-sonnet-4-5") if form == "anthropic" else (ChatWriter, "openai/m")
+        (AnthropicWriter, "anthropic/claude-sonnet-4-5")
+        if form == "anthropic"
+        else (ChatWriter, "openai/m")
     )
     target = native_target(model, "http://127.0.0.1:1/v1", None, {})
     assert target is not None
     writer: Any = writer_of(target, None)
     sent = json.loads(writer.body(request))["messages"]
-    texts = [text for message in sent if message["role"] == "user" for text in _texts(message["content"])]
-    return [word for text in texts for word in _words(text, _RESULTS[form] if protocol is not None else None)]
+    texts = [
+        text for message in sent if message["role"] == "user" for text in _texts(message["content"])
+    ]
+    return [
+        word
+        for text in texts
+        for word in _words(text, _RESULTS[form] if protocol is not None else None)
+    ]
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -18,7 +18,8 @@ _FOLDERS = ("tmp", "proc", "sys", "dev", "etc", "run", "home", "usr", "var")
 
 @contextmanager
 def small_image() -> Iterator[str]:
-    """An image of its own in each process; it goes at the end, with every image that was built meanwhile."""
+    """An image of its own in each process; it goes at the end, with every image that was built
+    meanwhile."""
     tag = f"{REPOSITORY}:tests-{os.getpid()}"
     with local_engine(os.environ.get("DOCKER_HOST")) as engine:
         before = {*engine.images(REPOSITORY)}
@@ -35,9 +36,13 @@ def small_image() -> Iterator[str]:
 def _root() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", dereference=True) as tar:
-        found = {path: f"bin/{name}" for name in _PROGRAMS if (path := shutil.which(name)) is not None}
+        found = {
+            path: f"bin/{name}" for name in _PROGRAMS if (path := shutil.which(name)) is not None
+        }
         for path in tuple(found):
-            linked = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout.split()
+            linked = subprocess.run(
+                ["ldd", path], capture_output=True, text=True, check=False
+            ).stdout.split()
             found |= {library: library[1:] for library in linked if library.startswith("/")}
         for path, name in found.items():
             tar.add(path, name)

@@ -1,4 +1,5 @@
-"""What marked tests need of the machine: where it is missing they fail in CI, and are skipped elsewhere."""
+"""What marked tests need of the machine: where it is missing they fail in CI, and are skipped
+elsewhere."""
 
 import os
 import shutil

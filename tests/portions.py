@@ -10,8 +10,8 @@ _SIZE = 6
 class PortionScheduling(LoadGroupScheduling):
     """`--dist loadgroup` with portions of tests in place of single ones.
 
-    One at a time, thousands of tests keep the process that hands them out busy: after each one it counts again what
-    every test of that worker has become, and workers wait for it.
+    One at a time, thousands of tests keep the process that hands them out busy: after each one it
+    counts again what every test of that worker has become, and workers wait for it.
     """
 
     def __init__(self, *arguments: object) -> None:

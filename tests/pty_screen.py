@@ -1,7 +1,7 @@
 """A program on a real pseudo-terminal, and what a user would see there.
 
-A thread reads what the program writes, keeps the bytes and feeds them to a terminal emulator; tests wait for what is
-on screen, never for time to pass.
+A thread reads what the program writes, keeps the bytes and feeds them to a terminal emulator; tests
+wait for what is on screen, never for time to pass.
 """
 
 import contextlib
@@ -52,7 +52,8 @@ _MUST_BE_ON = (7, 25)
 
 
 class _Emulated(pyte.Screen):
-    """pyte's screen with the two things it lacks: an alternate screen, and rows that are kept until they change."""
+    """pyte's screen with the two things it lacks: an alternate screen, and rows that are kept until
+    they change."""
 
     _main: dict[int, Any] | None = None
 
@@ -87,7 +88,8 @@ class _Emulated(pyte.Screen):
 
 
 class PtyScreen:
-    """Runs `argv` as the leader of a session whose controlling terminal is a new pty of `size` (columns, rows)."""
+    """Runs `argv` as the leader of a session whose controlling terminal is a new pty of `size`
+    (columns, rows)."""
 
     def __init__(
         self,
@@ -110,8 +112,15 @@ class PtyScreen:
         self._stream = pyte.ByteStream(self._emulated)
         _set_size(slave, size)
         self.attributes_before = termios.tcgetattr(slave)
-        environment = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PATH": os.environ["PATH"], **(env or {})}
-        self.process = launch(argv, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, terminal=True)
+        environment = {
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "PATH": os.environ["PATH"],
+            **(env or {}),
+        }
+        self.process = launch(
+            argv, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, terminal=True
+        )
         self._stop_reading, self._stopped = os.pipe()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -162,7 +171,8 @@ class PtyScreen:
         os.kill(self.process.pid, number)
 
     def wait_for(self, what: str | Callable[[], bool], timeout: float = PATIENCE) -> None:
-        """Until the text is on screen, or the predicate is true. Raises AssertionError with the screen."""
+        """Until the text is on screen, or the predicate is true. Raises AssertionError with the
+        screen."""
         deadline = time.monotonic() + timeout
         while True:
             over = self.process.poll() is not None or time.monotonic() > deadline
@@ -174,9 +184,12 @@ class PtyScreen:
             if on_screen or (callable(what) and what()):
                 return
             if over:
-                raise AssertionError(f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}")
+                raise AssertionError(
+                    f"never seen: {what!r}; the screen was\n{self.text()}\n{self.raw[-400:]!r}"
+                )
             with self._heard:
-                # A predicate may depend on more than the screen, and the end of the program writes nothing.
+                # A predicate may depend on more than the screen, and the end of the program writes
+                # nothing.
                 if len(self._raw) == seen:
                     self._heard.wait(0.02 if callable(what) else 0.2)
 
@@ -190,7 +203,8 @@ class PtyScreen:
         raise AssertionError("the screen never came to rest")
 
     def exit_code(self, timeout: float = PATIENCE) -> int:
-        """Wait for the end, and until everything it wrote was read; negative after a signal nobody caught."""
+        """Wait for the end, and until everything it wrote was read; negative after a signal nobody
+        caught."""
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -206,7 +220,8 @@ class PtyScreen:
         self._slave = self._master = -1
 
     def modes_left_on(self) -> list[str]:
-        """What the program set and did not undo: terminal modes, kitty's keyboard stack, termios."""
+        """What the program set and did not undo: terminal modes, kitty's keyboard stack,
+        termios."""
         states: dict[int, bool] = {}
         raw = self.raw
         for match in _MODE.finditer(raw):
@@ -258,7 +273,9 @@ class PtyScreen:
     def _read(self) -> None:
         while True:
             ready, _, _ = select.select([self._master, self._stop_reading], [], [])
-            if self._stop_reading in ready:  # also where a program that never stops writing has more
+            if (
+                self._stop_reading in ready
+            ):  # also where a program that never stops writing has more
                 break
             try:
                 data = os.read(self._master, 65536)
@@ -292,4 +309,9 @@ def state_of(pid: int) -> str:
 
 def environment(home: Path, **more: Any) -> dict[str, str]:
     """For a program that keeps its files below `home`."""
-    return {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config"), **more}
+    return {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        **more,
+    }

@@ -1,7 +1,9 @@
-"""The numbers that must hold, row by row: `make soak` counts the cases of each and says where too few were tried.
+"""The numbers that must hold, row by row: `make soak` counts the cases of each and says where too
+few were tried.
 
-`@pytest.mark.soak(tried=12, row="egress")` says that a test tries twelve cases of a row. A test that knows the number
-only at its end says it through the fixture `tried`; a property needs only the row, its examples are counted.
+`@pytest.mark.soak(tried=12, row="egress")` says that a test tries twelve cases of a row. A test
+that knows the number only at its end says it through the fixture `tried`; a property needs only the
+row, its examples are counted.
 """
 
 import os
@@ -66,7 +68,9 @@ def aims(factor: int, only: str = "") -> dict[str, int]:
     return {row: max(1, aim * min(factor, 20) // 20) for row, aim in rows.items()}
 
 
-def table(reports: Iterable[pytest.TestReport], seed: int, wanted: Mapping[str, int]) -> Iterator[str]:
+def table(
+    reports: Iterable[pytest.TestReport], seed: int, wanted: Mapping[str, int]
+) -> Iterator[str]:
     """A line for each row: what it tried, its aim, what went wrong, and where it falls short."""
     tried, failed = _counted(reports)
     yield f"{'cases':>11} {'aim':>11} {'breaches':>9}  row (seed {seed})"
@@ -76,14 +80,21 @@ def table(reports: Iterable[pytest.TestReport], seed: int, wanted: Mapping[str, 
 
 
 def shortfall(reports: Iterable[pytest.TestReport], wanted: Mapping[str, int]) -> str:
-    """Name the rows that were not run or are below their aim, in one line; empty if there are none."""
+    """Name the rows that were not run or are below their aim, in one line; empty if there are
+    none."""
     tried, _ = _counted(reports)
-    short = {row: "below its aim" if tried[row] else "not run" for row, aim in wanted.items() if tried[row] < aim}
+    short = {
+        row: "below its aim" if tried[row] else "not run"
+        for row, aim in wanted.items()
+        if tried[row] < aim
+    }
     named = ", ".join(f"{row} ({why})" for row, why in short.items())
     return f"this soak falls short in {len(short)} of {len(wanted)} rows: {named}" if short else ""
 
 
-def _counted(reports: Iterable[pytest.TestReport]) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
+def _counted(
+    reports: Iterable[pytest.TestReport],
+) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
     """Count the cases and the breaches of each row."""
     tried: defaultdict[str, int] = defaultdict(int)
     failed: defaultdict[str, int] = defaultdict(int)

@@ -23,11 +23,13 @@ from tests.copies import copied
 MIB = 1024**2
 _WORD = "fedcba9876543210"
 FORGED_END = f"printf '\\0{_WORD} \\n'; printf '\\0{_WORD} 0 0 0\\n' >&2"
-"""In a command: says in its wrapper's words, after `tell_the_word`, that it has ended and that nothing is left."""
+"""In a command: says in its wrapper's words, after `tell_the_word`, that it has ended and that
+nothing is left."""
 
 
 def tell_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands know the word of their wrapper's reports: it is in its memory, which they may be able to read."""
+    """Let commands know the word of their wrapper's reports: it is in its memory, which they may be
+    able to read."""
     monkeypatch.setattr(container, "CallMark", lambda _, number: CallMark(_WORD, number))
 
 
@@ -68,12 +70,20 @@ def outside(root: Path) -> OutsideGit | None:
 
 
 def _git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "protocol.file.allow=always")
+    who = (
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.org",
+        "-c",
+        "protocol.file.allow=always",
+    )
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
 def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
-    """This machine's toolchain, so that nothing is pulled; `fields` replace what SandboxSpec has."""
+    """This machine's toolchain, so that nothing is pulled; `fields` replace what SandboxSpec
+    has."""
     values: dict[str, object] = {
         "session": "test",
         "home": state_dir.parent / "home-of-nobody",
@@ -88,7 +98,8 @@ def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
 async def opened(
     root: Path, state_dir: Path, internet: Internet | None = None, **fields: object
 ) -> AsyncIterator[DockerSandbox]:
-    """A sandbox whose containers are made when they are needed, closed afterwards in the event loop that used it.
+    """A sandbox whose containers are made when they are needed, closed afterwards in the event loop
+    that used it.
 
     `fields` as in `sandbox_spec`.
     """
@@ -101,7 +112,8 @@ async def opened(
 
 @dataclass
 class Ran:
-    """A command's result and all it printed; `stdout` has both streams if they are not told apart."""
+    """A command's result and all it printed; `stdout` has both streams if they are not told
+    apart."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -142,7 +154,8 @@ class Part:
 
 
 def batch(scripts: Mapping[str, str]) -> str:
-    """One command that runs every script in a shell of its own: a start in the container is paid once for all."""
+    """One command that runs every script in a shell of its own: a start in the container is paid
+    once for all."""
     return "\n".join(
         f"printf '\\0%s\\0' {shlex.quote(name)}; bash -c {shlex.quote(script)} < /dev/null; printf '\\0%d\\0' $?"
         for name, script in scripts.items()
@@ -150,7 +163,8 @@ def batch(scripts: Mapping[str, str]) -> str:
 
 
 def parts(ran: Ran, scripts: Mapping[str, str]) -> dict[str, Part]:
-    """What became of each script of a batch. Raises AssertionError where one did not come to its end."""
+    """What became of each script of a batch. Raises AssertionError where one did not come to its
+    end."""
     words = ran.stdout.split(b"\0")
     found = {
         name.decode(): Part(stdout, int(code))
@@ -161,7 +175,8 @@ def parts(ran: Ran, scripts: Mapping[str, str]) -> dict[str, Part]:
 
 
 async def processes(sandbox: DockerSandbox, line: str) -> int:
-    """How many processes with that command line live in the usual container, by the engine's own list."""
+    """How many processes with that command line live in the usual container, by the engine's own
+    list."""
     engine, target = await sandbox.entrance()
     listed = await engine.ask(lambda api: api.top(target.container_id, "-eo pid,args"))
     return sum(found == line for *_, found in listed["Processes"])

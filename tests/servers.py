@@ -1,4 +1,5 @@
-"""Providers on loopback: real HTTP, real wire formats, and a provider's strictness about what it is sent.
+"""Providers on loopback: real HTTP, real wire formats, and a provider's strictness about what it is
+sent.
 
     async with openai_server([Turn(text="hi")], chunk=5) as server:
         model = LitellmModel("openai/fake", api_base=server.base_url)
@@ -63,7 +64,8 @@ class Request:
 
 
 class FakeProvider:
-    """One server; `requests` are those received, `rejected` what was wrong with the last bad one."""
+    """One server; `requests` are those received, `rejected` what was wrong with the last bad
+    one."""
 
     def __init__(
         self,
@@ -113,11 +115,18 @@ class FakeProvider:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _one_request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
         """False where the connection ends with this response."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
+        body = json.loads(
+            await reader.readexactly(int(headers.get("content-length", "0"))) or b"{}"
+        )
         method, path, *_ = head[0].split()
         if self.key and headers.get("authorization") != f"Bearer {self.key}":
             return await self._error(Turn(status=401), writer)
@@ -130,11 +139,16 @@ class FakeProvider:
         found = self._problems(body)
         if found:
             self.rejected = found
-            turn = Turn(status=400, body=json.dumps({"error": {"message": "; ".join(found), "type": "invalid"}}))
+            turn = Turn(
+                status=400,
+                body=json.dumps({"error": {"message": "; ".join(found), "type": "invalid"}}),
+            )
         elif self.turns:
             turn = self.turns[0] if self._repeat and len(self.turns) == 1 else self.turns.pop(0)
         else:
-            turn = Turn(status=500, body=json.dumps({"error": {"message": "the fake has no more turns"}}))
+            turn = Turn(
+                status=500, body=json.dumps({"error": {"message": "the fake has no more turns"}})
+            )
         if turn.hang_up:
             writer.transport.abort()
             return False
@@ -143,7 +157,9 @@ class FakeProvider:
             return False
         if turn.page is not None:
             kind, body = turn.page
-            writer.write(f"HTTP/1.1 200 OK\r\n{kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+            writer.write(
+                f"HTTP/1.1 200 OK\r\n{kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+            )
             await writer.drain()
             return True
         if turn.status != 200:
@@ -155,17 +171,29 @@ class FakeProvider:
         return await self._error(Turn(status=404 if facts is None else 200, body=text), writer)
 
     async def _error(self, turn: Turn, writer: asyncio.StreamWriter) -> bool:
-        text = turn.body if turn.body is not None else json.dumps({"error": {"message": "scripted failure"}})
-        lines = [f"HTTP/1.1 {turn.status} X", "content-type: application/json", f"content-length: {len(text.encode())}"]
+        text = (
+            turn.body
+            if turn.body is not None
+            else json.dumps({"error": {"message": "scripted failure"}})
+        )
+        lines = [
+            f"HTTP/1.1 {turn.status} X",
+            "content-type: application/json",
+            f"content-length: {len(text.encode())}",
+        ]
         lines += [f"{name}: {value}" for name, value in turn.headers.items()]
         writer.write(("\r\n".join(lines) + "\r\n\r\n" + text).encode())
         await writer.drain()
         return True
 
-    async def _stream(self, turn: Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _stream(
+        self, turn: Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
         data = turn.raw if turn.raw is not None else self._render(turn)
         whole = data if turn.cut_after is None else data[: turn.cut_after]
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
         size = self._chunk or len(whole) or 1
         for start in range(0, len(whole), size):
             part = whole[start : start + size]
@@ -197,8 +225,11 @@ class FakeProvider:
 async def openai_server(
     turns: Sequence[Turn], *, chunk: int = 0, delay: float = 0.0, repeat: bool = False
 ) -> AsyncIterator[FakeProvider]:
-    """Chat completions at `base_url` + /chat/completions; `chunk` bytes per write, 0 for all at once."""
-    fake = FakeProvider(turns, openai_stream, openai_problems, chunk=chunk, delay=delay, repeat=repeat)
+    """Chat completions at `base_url` + /chat/completions; `chunk` bytes per write, 0 for all at
+    once."""
+    fake = FakeProvider(
+        turns, openai_stream, openai_problems, chunk=chunk, delay=delay, repeat=repeat
+    )
     async with running(fake, "/v1"):
         yield fake
 
@@ -208,7 +239,9 @@ async def responses_server(
     turns: Sequence[Turn], *, chunk: int = 0, delay: float = 0.0, repeat: bool = False
 ) -> AsyncIterator[FakeProvider]:
     """The responses API at `base_url` + /responses."""
-    fake = FakeProvider(turns, responses_stream, responses_problems, chunk=chunk, delay=delay, repeat=repeat)
+    fake = FakeProvider(
+        turns, responses_stream, responses_problems, chunk=chunk, delay=delay, repeat=repeat
+    )
     async with running(fake, "/v1"):
         yield fake
 
@@ -217,10 +250,16 @@ async def responses_server(
 async def anthropic_server(
     turns: Sequence[Turn], *, chunk: int = 0, delay: float = 0.0, repeat: bool = False
 ) -> AsyncIterator[FakeProvider]:
-    """Messages at `base_url` + /v1/messages. Thinking must come back as one of the turns sent it."""
+    """Messages at `base_url` + /v1/messages. Thinking must come back as one of the turns sent
+    it."""
     sent = [block for turn in turns for block in turn.thinking]
     fake = FakeProvider(
-        turns, anthropic_stream, lambda body: anthropic_problems(body, sent), chunk=chunk, delay=delay, repeat=repeat
+        turns,
+        anthropic_stream,
+        lambda body: anthropic_problems(body, sent),
+        chunk=chunk,
+        delay=delay,
+        repeat=repeat,
     )
     async with running(fake, ""):
         yield fake
@@ -252,7 +291,17 @@ async def behind_tls(fake: FakeProvider, certificate: Path) -> AsyncIterator[int
 def self_signed(folder: Path, *names: str) -> Path:
     """A certificate for `names` (`DNS:…`, `IP:…`) that nobody signed, and its key, in one file."""
     file, key = folder / "server.pem", folder / "server.key"
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=test"]
+    curve = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=test",
+    ]
     command = ["openssl", "req", "-x509", *curve, "-addext", f"subjectAltName={','.join(names)}"]
     subprocess.run([*command, "-keyout", key, "-out", file], check=True, capture_output=True)
     file.write_bytes(key.read_bytes() + file.read_bytes())
@@ -274,20 +323,33 @@ def arguments_of(arguments: Json | str) -> str:
 
 
 def openai_stream(turn: Turn) -> bytes:
-    """Server-sent events as chat completions has them; arguments of parallel calls are interleaved."""
+    """Server-sent events as chat completions has them; arguments of parallel calls are
+    interleaved."""
     deltas: list[Json] = [{"role": "assistant", "content": ""}]
     deltas += [{"reasoning_content": piece} for piece in pieces(turn.reasoning)]
     deltas += [{"content": piece} for piece in pieces(turn.text)]
     arguments = [pieces(arguments_of(call[1])) for call in turn.calls]
-    for index, ((name, _), call_id) in enumerate(zip(turn.calls, call_ids(turn, "call_"), strict=True)):
+    for index, ((name, _), call_id) in enumerate(
+        zip(turn.calls, call_ids(turn, "call_"), strict=True)
+    ):
         function = {"name": name, "arguments": ""}
-        deltas.append({"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]})
+        deltas.append(
+            {
+                "tool_calls": [
+                    {"index": index, "id": call_id, "type": "function", "function": function}
+                ]
+            }
+        )
     for step in range(max(map(len, arguments), default=0)):
         for index, parts in enumerate(arguments):
             if step < len(parts):
-                deltas.append({"tool_calls": [{"index": index, "function": {"arguments": parts[step]}}]})
+                deltas.append(
+                    {"tool_calls": [{"index": index, "function": {"arguments": parts[step]}}]}
+                )
     finish = turn.stop or ("tool_calls" if turn.calls else "stop")
-    choices: list[list[Json]] = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
+    choices: list[list[Json]] = [
+        [{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas
+    ]
     choices.append([{"index": 0, "delta": {}, "finish_reason": finish}])
     events: list[Json] = [{"choices": choice} for choice in choices]
     if turn.usage is not None:
@@ -307,16 +369,21 @@ def openai_usage(usage: Json) -> Json:
 
 
 def responses_stream(turn: Turn) -> bytes:
-    """Server-sent events of OpenAI's responses API: one item after the other, and all of them again at the end."""
+    """Server-sent events of OpenAI's responses API: one item after the other, and all of them again
+    at the end."""
     items = list(_responses_items(turn))
     events: list[Json] = [{"type": "response.created", "response": _response("in_progress", [])}]
     for index, item in enumerate(items):
         place = {"output_index": index, "item_id": item["id"]}
-        events.append({"type": "response.output_item.added", "output_index": index, "item": _begun_item(item)})
+        events.append(
+            {"type": "response.output_item.added", "output_index": index, "item": _begun_item(item)}
+        )
         for kind, texts in _responses_deltas(item):
             events += [{"type": f"response.{kind}.delta", **place, "delta": text} for text in texts]
             if kind == "function_call_arguments":
-                events.append({"type": f"response.{kind}.done", **place, "arguments": item["arguments"]})
+                events.append(
+                    {"type": f"response.{kind}.done", **place, "arguments": item["arguments"]}
+                )
         events.append({"type": "response.output_item.done", "output_index": index, "item": item})
     usage = turn.usage and {
         "input_tokens": turn.usage["input"],
@@ -328,22 +395,49 @@ def responses_stream(turn: Turn) -> bytes:
     if turn.stop:
         whole["incomplete_details"] = {"reason": turn.stop}
     events.append({"type": f"response.{status}", "response": whole})
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+    return "".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events
+    ).encode()
 
 
 def _response(status: str, items: list[Json]) -> Json:
-    fixed = {"id": "r", "object": "response", "created_at": 1, "model": "m", "parallel_tool_calls": True, "tools": []}
+    fixed = {
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "parallel_tool_calls": True,
+        "tools": [],
+    }
     return {**fixed, "status": status, "output": items}
 
 
 def _responses_items(turn: Turn) -> Iterator[Json]:
     if turn.reasoning:
-        yield {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": turn.reasoning}]}
+        yield {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": turn.reasoning}],
+        }
     if turn.text:
         part = {"type": "output_text", "text": turn.text, "annotations": []}
-        yield {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
-    for number, ((name, arguments), call_id) in enumerate(zip(turn.calls, call_ids(turn, "call_"), strict=True)):
-        call = {"type": "function_call", "id": f"fc_{number}", "call_id": call_id, "name": name, "status": "completed"}
+        yield {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
+    for number, ((name, arguments), call_id) in enumerate(
+        zip(turn.calls, call_ids(turn, "call_"), strict=True)
+    ):
+        call = {
+            "type": "function_call",
+            "id": f"fc_{number}",
+            "call_id": call_id,
+            "name": name,
+            "status": "completed",
+        }
         yield {**call, "arguments": arguments_of(arguments)}
 
 
@@ -385,13 +479,19 @@ def anthropic_stream(turn: Turn) -> bytes:
     for index, block in enumerate(_blocks(turn)):
         start, deltas = block
         events.append({"type": "content_block_start", "index": index, "content_block": start})
-        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        ]
         events.append({"type": "content_block_stop", "index": index})
     stop = turn.stop or ("tool_use" if turn.calls else "end_turn")
     delta = {"stop_reason": stop, "stop_sequence": None}
-    events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output"]}})
+    events.append(
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output"]}}
+    )
     events.append({"type": "message_stop"})
-    return b"".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events)
+    return b"".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
+    )
 
 
 def _blocks(turn: Turn) -> list[tuple[Json, list[Json]]]:
@@ -400,15 +500,24 @@ def _blocks(turn: Turn) -> list[tuple[Json, list[Json]]]:
         if not text:
             blocks.append(({"type": "redacted_thinking", "data": signature}, []))
             continue
-        deltas: list[Json] = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(text)]
+        deltas: list[Json] = [
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(text)
+        ]
         deltas.append({"type": "signature_delta", "signature": signature})
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
     if turn.text:
-        blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": p} for p in pieces(turn.text)]))
+        blocks.append(
+            (
+                {"type": "text", "text": ""},
+                [{"type": "text_delta", "text": p} for p in pieces(turn.text)],
+            )
+        )
     for (name, arguments), call_id in zip(turn.calls, call_ids(turn, "toolu_"), strict=True):
         start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
         parts = ["", *pieces(arguments_of(arguments))]
-        blocks.append((start, [{"type": "input_json_delta", "partial_json": part} for part in parts]))
+        blocks.append(
+            (start, [{"type": "input_json_delta", "partial_json": part} for part in parts])
+        )
     return blocks
 
 
@@ -428,18 +537,24 @@ def openai_problems(body: Json) -> list[str]:
     waiting: list[str] = []
     for number, message in enumerate(body["messages"]):
         role = message["role"]
-        problems += [f"message {number}: unknown field {key}" for key in message.keys() - _OPENAI_KEYS[role]]
+        problems += [
+            f"message {number}: unknown field {key}" for key in message.keys() - _OPENAI_KEYS[role]
+        ]
         if '"cache_control":' in json.dumps(message):
             problems.append(f"message {number}: unknown field cache_control")
         if role == "tool":
             if message["tool_call_id"] not in waiting:
-                problems.append(f"message {number}: no tool call {message['tool_call_id']} precedes it")
+                problems.append(
+                    f"message {number}: no tool call {message['tool_call_id']} precedes it"
+                )
             else:
                 waiting.remove(message["tool_call_id"])
             if not isinstance(message["content"], str):
                 problems.append(f"message {number}: tool content must be text")
             continue
-        problems += [f"message {number}: tool call {call_id} has no response" for call_id in waiting]
+        problems += [
+            f"message {number}: tool call {call_id} has no response" for call_id in waiting
+        ]
         waiting = [call["id"] for call in message.get("tool_calls") or ()]
         problems += _bad_arguments(message)
         if role == "assistant" and not message.get("content") and not waiting:
@@ -467,13 +582,19 @@ def responses_problems(body: Json) -> list[str]:
 
 
 def _bad_name(name: str) -> list[str]:
-    return [] if re.fullmatch("[A-Za-z0-9_-]{1,64}", name) else [f"{name!r} does not match the pattern of names"]
+    return (
+        []
+        if re.fullmatch("[A-Za-z0-9_-]{1,64}", name)
+        else [f"{name!r} does not match the pattern of names"]
+    )
 
 
 def _bad_arguments(message: Json) -> list[str]:
     bad = []
     for call in message.get("tool_calls") or ():
-        bad += _bad_name(call["function"]["name"]) + _bad_json(call["id"], call["function"]["arguments"])
+        bad += _bad_name(call["function"]["name"]) + _bad_json(
+            call["id"], call["function"]["arguments"]
+        )
     return bad
 
 
@@ -487,7 +608,9 @@ def _bad_json(call_id: str, arguments: str) -> list[str]:
 
 def anthropic_problems(body: Json, sent: Sequence[tuple[str, str]]) -> list[str]:
     """What the messages API would answer with 400; `sent` are the thinking blocks it has signed."""
-    problems = [f"missing {key}" for key in ("model", "max_tokens", "messages") if not body.get(key)]
+    problems = [
+        f"missing {key}" for key in ("model", "max_tokens", "messages") if not body.get(key)
+    ]
     waiting: list[str] = []
     role = "assistant"
     for number, message in enumerate(body["messages"]):
@@ -498,10 +621,14 @@ def anthropic_problems(body: Json, sent: Sequence[tuple[str, str]]) -> list[str]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         if results != waiting:
-            problems.append(f"messages.{number}: tool_result {results} must match tool_use {waiting}")
+            problems.append(
+                f"messages.{number}: tool_result {results} must match tool_use {waiting}"
+            )
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
         for block in blocks:
-            problems += [f"messages.{number}: {problem}" for problem in _block_problems(block, sent)]
+            problems += [
+                f"messages.{number}: {problem}" for problem in _block_problems(block, sent)
+            ]
     if waiting:
         problems.append(f"tool_use {waiting} without tool_result")
     if json.dumps(body).count('"cache_control"') > 4:

@@ -1,4 +1,5 @@
-"""What tests of the warm spare look at: the container's processes, and the spare that waits among them."""
+"""What tests of the warm spare look at: the container's processes, and the spare that waits among
+them."""
 
 import asyncio
 

@@ -1,4 +1,5 @@
-"""Programs under strace: what they do is written down, or they are killed at one of their system calls."""
+"""Programs under strace: what they do is written down, or they are killed at one of their system
+calls."""
 
 import os
 import re
@@ -6,19 +7,34 @@ from pathlib import Path
 
 STARTS = "clone,clone3,fork,vfork"
 """The calls by which processes make others."""
-_CALL = re.compile(r'^(\d+) +(exec\w+|open\w*)\((?:AT_FDCWD<([^>]*)>|\d+<([^>]*)>)?(?:, )?"((?:[^"\\]|\\.)*)".* = \d+')
+_CALL = re.compile(
+    r'^(\d+) +(exec\w+|open\w*)\((?:AT_FDCWD<([^>]*)>|\d+<([^>]*)>)?(?:, )?"((?:[^"\\]|\\.)*)".* = \d+'
+)
 _UNFINISHED = " <unfinished ...>"
 _RESUMED = re.compile(r"<\.\.\. \w+ resumed>(.*)$")
 _MADE = re.compile(r"^(\d+) .*\b(?:v?fork|clone3?)\b.* = (\d+)$")
 
 
 def writing_down(calls: str, log: Path) -> tuple[str, ...]:
-    """What to put before a command so that these calls, of all its processes, are in the file `log`."""
-    return "strace", "-f", "-y", "-s", "4096", "--seccomp-bpf", "-e", f"trace={calls}", "-o", str(log)
+    """What to put before a command so that these calls, of all its processes, are in the file
+    `log`."""
+    return (
+        "strace",
+        "-f",
+        "-y",
+        "-s",
+        "4096",
+        "--seccomp-bpf",
+        "-e",
+        f"trace={calls}",
+        "-o",
+        str(log),
+    )
 
 
 def killing_at(calls: str, nth: int) -> tuple[str, ...]:
-    """What to put before a command so that it is killed at the nth of these calls; each thread counts its own."""
+    """What to put before a command so that it is killed at the nth of these calls; each thread
+    counts its own."""
     return "strace", "-f", "-o", "/dev/null", f"--inject={calls}:signal=KILL:when={nth}"
 
 
@@ -42,7 +58,8 @@ def executed(log: Path) -> list[str]:
 
 
 def touched(log: Path, *, but: frozenset[str] = frozenset()) -> list[str]:
-    """What was executed or opened without an error by the programs that the first one started, and by theirs.
+    """What was executed or opened without an error by the programs that the first one started, and
+    by theirs.
 
     The trace must have `STARTS` in it. `but`: names of programs that do not count.
     """

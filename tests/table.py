@@ -1,4 +1,5 @@
-"""A test that goes through a table: collected and reported once, and every case that fails is named."""
+"""A test that goes through a table: collected and reported once, and every case that fails is
+named."""
 
 import functools
 import inspect
@@ -13,9 +14,11 @@ Case = dict[str, Any]
 
 
 def for_each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
-    """`pytest.mark.parametrize` for cases of microseconds: one test calls the function with each of them.
+    """`pytest.mark.parametrize` for cases of microseconds: one test calls the function with each of
+    them.
 
-    All cases share the fixtures of the one test. Each failure stands in the group that is raised, with its case.
+    All cases share the fixtures of the one test. Each failure stands in the group that is raised,
+    with its case.
     """
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
     table = [dict(zip(wanted, case if len(wanted) > 1 else (case,), strict=True)) for case in cases]
@@ -37,7 +40,9 @@ def for_each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Te
                         await check(**fixtures, **case)
 
         test = awaited if inspect.iscoroutinefunction(check) else through
-        left = [each for name, each in inspect.signature(check).parameters.items() if name not in wanted]
+        left = [
+            each for name, each in inspect.signature(check).parameters.items() if name not in wanted
+        ]
         test.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]  # what pytest takes fixtures from
         return test
 
@@ -57,5 +62,7 @@ def _kept(failed: list[BaseException], case: Case) -> Iterator[None]:
     try:
         yield
     except (Exception, pytest.fail.Exception, BaseExceptionGroup) as failure:
-        failure.add_note(f"with {', '.join(f'{name}={value!r:.300}' for name, value in case.items())}")
+        failure.add_note(
+            f"with {', '.join(f'{name}={value!r:.300}' for name, value in case.items())}"
+        )
         failed.append(failure)

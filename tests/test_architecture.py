@@ -1,8 +1,10 @@
-"""The rules of the house: sizes, reasons beside every exception to a rule, and what an import drags in."""
+"""The rules of the house: sizes, reasons beside every exception to a rule, and what an import drags
+in."""
 
 import ast
 import collections
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -11,10 +13,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "codeagent").rglob("*.py"))
-SOURCES = MODULES + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
+SOURCES = (
+    MODULES + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
+)
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
-UNREASONED = re.compile(r"#[ \t]*(?:noqa|type:\s*ignore|pragma)(?![^#\n]*#)")
+WIDTH = 100
+MOST_WIDE = 0.02
+"""The share of lines that may be wider: a table, a message, a pattern."""
+UNREASONED = re.compile(r"#[ \t]*(?:noqa|type:\s*ignore|pragma|fmt:\s*skip)(?![^#\n]*#)")
+TOO_LONG = ROOT / "tests" / "too_long.json"
+"""What is longer than the limits still, and by how much; it may only shrink."""
 
 
 def name(path: Path) -> str:
@@ -42,19 +51,42 @@ def facts(path: Path) -> Facts:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             where = f"{name(path)}:{node.name}"
-            functions[where] = max(functions.get(where, 0), (node.end_lineno or node.lineno) - node.lineno + 1)
-    classes = (node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+            functions[where] = max(
+                functions.get(where, 0), (node.end_lineno or node.lineno) - node.lineno + 1
+            )
+    classes = (
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
     return Facts(len(text.splitlines()), bool(ast.get_docstring(tree)), functions, tuple(classes))
 
 
-def test_a_module_has_at_most_500_lines_and_says_what_it_is() -> None:
-    assert {name(path) for path in MODULES if facts(path).lines > MAX_MODULE_LINES} == set()
+def test_a_module_says_what_it_is() -> None:
     assert {name(path) for path in MODULES if not facts(path).documented} == set()
 
 
+def test_a_module_has_at_most_500_lines() -> None:
+    found = {name(path): facts(path).lines for path in MODULES}
+    assert beyond(found, MAX_MODULE_LINES, "modules") == {}
+
+
 def test_a_function_has_at_most_60_lines() -> None:
-    functions = [each for path in MODULES for each in facts(path).functions.items()]
-    assert {where: lines for where, lines in functions if lines > MAX_FUNCTION_LINES} == {}
+    found = dict(each for path in MODULES for each in facts(path).functions.items())
+    assert beyond(found, MAX_FUNCTION_LINES, "functions") == {}
+
+
+def beyond(found: dict[str, int], limit: int, kind: str) -> dict[str, int]:
+    """Return what is longer than the limit, or than it was; and what is listed without need, as
+    0."""
+    known: dict[str, int] = json.loads(TOO_LONG.read_text())[kind]
+    grown = {each: n for each, n in found.items() if n > max(limit, known.get(each, 0))}
+    return grown | {each: 0 for each in known if found.get(each, 0) <= limit}
+
+
+def test_few_lines_are_wider_than_the_code() -> None:
+    lines = [line for path in MODULES for line in path.read_text().splitlines()]
+    assert sum(len(line) > WIDTH for line in lines) <= MOST_WIDE * len(lines)
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -64,7 +96,11 @@ def test_no_two_classes_share_a_name() -> None:
 
 def test_an_exception_to_a_check_gives_its_reason() -> None:
     """`# type: ignore[code]  # why`, and the same for noqa."""
-    assert [f"{name(path)}: {found}" for path in SOURCES for found in UNREASONED.findall(path.read_text())] == []
+    assert [
+        f"{name(path)}: {found}"
+        for path in SOURCES
+        for found in UNREASONED.findall(path.read_text())
+    ] == []
 
 
 def test_every_dataclass_is_made_by_our_own_decorator_which_compiles_nothing_at_import() -> None:
@@ -78,7 +114,9 @@ def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
 
 
 def test_the_vocabulary_and_the_first_frame_load_no_pydantic() -> None:
-    loaded = modules_after("import codeagent.core.events, codeagent.tui.app, codeagent.tui.pages.chat")
+    loaded = modules_after(
+        "import codeagent.core.events, codeagent.tui.app, codeagent.tui.pages.chat"
+    )
     assert loaded.isdisjoint({"pydantic", "pydantic_core", "yaml", "litellm", "docker", "git"})
 
 
@@ -95,5 +133,7 @@ def test_the_command_line_answers_version_without_pydantic() -> None:
 def modules_after(statement: str) -> set[str]:
     """Names of the modules a fresh interpreter holds after `statement`."""
     code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     return set(done.stdout.split())

@@ -61,17 +61,26 @@ def test_every_variable_of_a_bundled_theme_is_a_colour_or_a_style(name: str) -> 
 
 def test_a_theme_of_the_terminals_colours_defines_what_every_other_theme_defines() -> None:
     """Textual's style sheets refer to these, and one that is missing would end the app."""
-    others, own = (set(Themes().get(name).textual.to_color_system().generate()) for name in ("ink", "terminal"))
+    others, own = (
+        set(Themes().get(name).textual.to_color_system().generate()) for name in ("ink", "terminal")
+    )
     assert others - own == set()
 
 
 def test_the_sixteen_colour_theme_uses_only_the_terminals_own() -> None:
     theme = Themes().get("terminal")
-    colours = [colour for style in drawn(theme).values() for colour in (style.color, style.bgcolor) if colour]
+    colours = [
+        colour
+        for style in drawn(theme).values()
+        for colour in (style.color, style.bgcolor)
+        if colour
+    ]
     assert {colour.name for colour in colours} <= set(TERMINAL_COLOURS)
     base = [getattr(theme.textual, key) for key in BASE_KEYS]
     assert all(
-        colour.startswith("ansi_") for colour in [*base, *theme.textual.variables.values()] if colour != "reverse"
+        colour.startswith("ansi_")
+        for colour in [*base, *theme.textual.variables.values()]
+        if colour != "reverse"
     )
 
 
@@ -94,7 +103,9 @@ def contrasts(theme: ThemeFile) -> list[tuple[str, str, float]]:
     found = []
     for part, style in drawn(theme).items():
         own = {} if style.bgcolor is None else {"its own": rich(style.bgcolor)}
-        for ground, colour in (own or (grounds | diffs if part.startswith("syntax.") else grounds)).items():
+        for ground, colour in (
+            own or (grounds | diffs if part.startswith("syntax.") else grounds)
+        ).items():
             found.append((part, ground, ratio(rich(style.color), colour)))
     for key in ("primary", "secondary", "accent", "foreground", "success", "warning", "error"):
         colour = Color.parse(getattr(theme.textual, key))

@@ -1,4 +1,5 @@
-"""The command line as a contract: what is accepted, what a mistake costs, and that it starts light."""
+"""The command line as a contract: what is accepted, what a mistake costs, and that it starts
+light."""
 
 import asyncio
 import os
@@ -39,15 +40,22 @@ def test_version_is_one_line() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"codeagent {__version__}\n", "")
 
 
-def test_help_lists_every_command_and_shows_the_screens_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_and_shows_the_screens_options_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main(["--help"]) == 0
     printed = capsys.readouterr().out
     assert all(f"    {name} " in printed for name in cli.COMMANDS)
     assert printed.startswith("usage: codeagent [PATH] [options]\n")
-    assert all(option in printed for option in ("--model", "--resume", "--continue", "--mode", "--theme", "--sandbox"))
+    assert all(
+        option in printed
+        for option in ("--model", "--resume", "--continue", "--mode", "--theme", "--sandbox")
+    )
 
 
-def test_without_a_terminal_there_is_one_line_that_points_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_one_line_that_points_to_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main([]) == 2
     printed = capsys.readouterr()
     assert printed.out == "" and len(printed.err.splitlines()) == 1
@@ -58,7 +66,10 @@ STEPS: tuple[tuple[str, set[str]], ...] = (
     ("main(['--version'])", {"textual", "pydantic", "asyncio", "rich", "dataclasses"}),
     ("main(['--help'])", {"textual", "pydantic", "asyncio", "rich", "dataclasses"}),
     ("main([])  # no terminal, so no screen", {"textual", "pydantic", "rich"}),
-    ("import codeagent.commands.run", {"litellm", "openai", "docker", "requests", "git", "textual", "rich"}),
+    (
+        "import codeagent.commands.run",
+        {"litellm", "openai", "docker", "requests", "git", "textual", "rich"},
+    ),
 )
 """One after the other in one process, each with what it may not have loaded."""
 
@@ -67,25 +78,58 @@ def test_what_needs_no_heavy_library_loads_none() -> None:
     lines = [line for step, _ in STEPS for line in (step, "print('loaded:', *sys.modules)")]
     code = "\n".join(["import sys", "from codeagent.cli import main", *lines])
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
     )
-    reports = [set(line.split()) for line in done.stdout.splitlines() if line.startswith("loaded: ")]
+    reports = [
+        set(line.split()) for line in done.stdout.splitlines() if line.startswith("loaded: ")
+    ]
     for (step, heavy), loaded in zip(STEPS, reports, strict=True):
         assert "codeagent.cli" in loaded and loaded.isdisjoint(heavy), step
 
 
 UNUSED = {
-    *("yaml", "jsonschema", "referencing", "regex", "keyring", "git", "docker", "requests", "urllib3"),
+    *(
+        "yaml",
+        "jsonschema",
+        "referencing",
+        "regex",
+        "keyring",
+        "git",
+        "docker",
+        "requests",
+        "urllib3",
+    ),
     *("litellm", "openai", "httpx", "aiohttp", "textual", "rich", "pygments", "markdown_it"),
-    *("codeagent.tools.user", "codeagent.agent.hooks.python", "codeagent.agent.hooks.command", "codeagent.tui"),
+    *(
+        "codeagent.tools.user",
+        "codeagent.agent.hooks.python",
+        "codeagent.agent.hooks.command",
+        "codeagent.tui",
+    ),
     *("codeagent.workspace.commits", "codeagent.workspace.git", "codeagent.sandbox.docker_sandbox"),
 }
-"""What a run imports only if it has user-defined tools or hooks, commits, uses the container, or checks a schema."""
+"""What a run imports only if it has user-defined tools or hooks, commits, uses the container, or
+checks a schema."""
 
 
 def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
-    (tmp_path / "script.json").write_text('[{"calls": [["read", {"path": "script.json"}]]}, {"text": "done"}]')
-    arguments = ["run", "hi", "--model", "script:script.json", "--sandbox", "off", "--output", "json"]
+    (tmp_path / "script.json").write_text(
+        '[{"calls": [["read", {"path": "script.json"}]]}, {"text": "done"}]'
+    )
+    arguments = [
+        "run",
+        "hi",
+        "--model",
+        "script:script.json",
+        "--sandbox",
+        "off",
+        "--output",
+        "json",
+    ]
     code = f"import sys\nfrom codeagent import cli\nprint(cli.main({arguments!r}), *sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -94,7 +138,8 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
         check=True,
         stdin=subprocess.DEVNULL,
         cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if name == "PATH"} | {"HOME": str(tmp_path)},
+        env={name: value for name, value in os.environ.items() if name == "PATH"}
+        | {"HOME": str(tmp_path)},
     )
     exit_code, *loaded = done.stdout.splitlines()[-1].split()
     assert exit_code == "0"
@@ -106,7 +151,9 @@ def test_the_modes_of_the_screen_are_those_there_are() -> None:
     assert get_args(Mode) == MODES
 
 
-def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_opens_the_screen_there_with_what_was_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     opened: list[tuple[Path, dict[str, object]]] = []
 
     def open_screen(workspace: Path, **options: object) -> int:
@@ -116,11 +163,24 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(monkeypatch: pytest
     monkeypatch.setattr("codeagent.commands.chat.open_screen", open_screen)
     monkeypatch.setattr("codeagent.commands.chat.require_terminal", lambda instead: None)
     (tmp_path / "project").mkdir()
-    assert cli.main(["project", "--model", "m", "--mode", "plan", "--theme", "ink", "--sandbox", "off"]) == 0
+    assert (
+        cli.main(
+            ["project", "--model", "m", "--mode", "plan", "--theme", "ink", "--sandbox", "off"]
+        )
+        == 0
+    )
     assert cli.main(["--step", "project"]) == 0
-    assert cli.main(["--continue"]) == cli.main(["--resume"]) == cli.main(["--resume", "2026", "project"]) == 0
+    assert (
+        cli.main(["--continue"])
+        == cli.main(["--resume"])
+        == cli.main(["--resume", "2026", "project"])
+        == 0
+    )
     assert opened == [
-        (tmp_path / "project", {"named": True, "model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"}),
+        (
+            tmp_path / "project",
+            {"named": True, "model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"},
+        ),
         (tmp_path / "project", {"named": True, "step": True}),
         (tmp_path, {"resume": "last"}),
         (tmp_path, {"resume": "last"}),
@@ -207,7 +267,19 @@ def test_behind_two_dashes_a_prompt_may_look_like_an_option() -> None:
 
 
 def test_rules_and_injections_repeat() -> None:
-    line = ["x", "--allow", "a", "--allow", "b(c d)", "--deny", "e", "--inject", "f", "--inject", "g"]
+    line = [
+        "x",
+        "--allow",
+        "a",
+        "--allow",
+        "b(c d)",
+        "--deny",
+        "e",
+        "--inject",
+        "f",
+        "--inject",
+        "g",
+    ]
     args = cli.build_parser("run").parse_args(line)
     assert (args.allow, args.deny, args.inject) == (["a", "b(c d)"], ["e"], ["f", "g"])
 
@@ -271,7 +343,9 @@ def test_an_error_is_one_line_and_its_exit_code(
 )
 def test_closed_standard_streams_do_not_crash(command: str, closed: str) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m codeagent {command} {closed}"], capture_output=True, text=True
+        ["bash", "-c", f"{sys.executable} -m codeagent {command} {closed}"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == (2 if command == "nonsense" else 0)
     assert "Traceback" not in done.stderr
@@ -279,7 +353,11 @@ def test_closed_standard_streams_do_not_crash(command: str, closed: str) -> None
 
 def test_a_reader_that_goes_away_ends_a_listing_quietly() -> None:
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m codeagent tools list --json | true; echo ${{PIPESTATUS[0]}}"],
+        [
+            "bash",
+            "-c",
+            f"{sys.executable} -m codeagent tools list --json | true; echo ${{PIPESTATUS[0]}}",
+        ],
         capture_output=True,
         text=True,
     )
@@ -319,7 +397,11 @@ def test_the_program_ends_at_once_but_loses_nothing_that_waits_for_its_end() -> 
 
 def test_under_a_tracer_and_after_a_bug_the_program_ends_as_any_other() -> None:
     last = "the interpreter's own end"
-    assert ended(ENDING, "sys.settrace(lambda *args: None)") == (3, {"told", "waited for", "written", last}, "")
+    assert ended(ENDING, "sys.settrace(lambda *args: None)") == (
+        3,
+        {"told", "waited for", "written", last},
+        "",
+    )
     code, printed, error = ended("raise RuntimeError('a bug')")
     assert (code, printed, error.splitlines()[-1]) == (1, {last}, "RuntimeError: a bug")
 
@@ -338,11 +420,15 @@ class _Refuses(BaseHTTPRequestHandler):
         return None
 
 
-def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_request(tmp_path: Path) -> None:
+def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_request(
+    tmp_path: Path,
+) -> None:
     config, workspace = tmp_path / ".config" / "codeagent", tmp_path / "work"
     workspace.mkdir()
     config.mkdir(parents=True, mode=0o700)
-    (config / "config.toml").write_text('mode = "plan"\n[limits]\nmax_turns = 5\n[rules]\nallow = ["bash(ls *)"]\n')
+    (config / "config.toml").write_text(
+        'mode = "plan"\n[limits]\nmax_turns = 5\n[rules]\nallow = ["bash(ls *)"]\n'
+    )
     RuleBookFile(config, workspace, lambda rule: None).keep("bash(git log *)")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -352,10 +438,22 @@ def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_r
         code = f"import sys\nfrom codeagent import cli\n{later}\ncli.main({arguments!r})\nprint(*sys.modules)"
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=workspace, env=environment
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=workspace,
+            env=environment,
         )
         server.shutdown()
     assert "the request was rejected" in done.stderr
     loaded = done.stdout.splitlines()[-1].split()
     assert "codeagent.llm.native.model" in loaded
-    assert {"pydantic", "pydantic_core", "importlib.metadata", "email", "docker", "requests"}.isdisjoint(loaded)
+    assert {
+        "pydantic",
+        "pydantic_core",
+        "importlib.metadata",
+        "email",
+        "docker",
+        "requests",
+    }.isdisjoint(loaded)

@@ -1,4 +1,5 @@
-"""The documentation is true: generated pages are current, links lead somewhere, commands and settings exist."""
+"""The documentation is true: generated pages are current, links lead somewhere, commands and
+settings exist."""
 
 import re
 import runpy
@@ -56,7 +57,10 @@ def test_the_page_about_the_loop_shows_its_source() -> None:
 def test_the_command_reference_names_every_command_and_argument() -> None:
     text = GENERATE["command_line"]()
     assert all(f"## codeagent {command}\n" in text for command in COMMANDS)
-    assert all(f"`{option}" in text for option in ("--model M", "--allow RULE", "--yes", "--output text\\|json"))
+    assert all(
+        f"`{option}" in text
+        for option in ("--model M", "--allow RULE", "--yes", "--output text\\|json")
+    )
 
 
 @for_each("page", PAGES)
@@ -77,13 +81,17 @@ def test_every_command_in_a_page_is_one_that_exists(page: Path) -> None:
 def test_every_option_in_a_page_is_one_that_exists(page: Path) -> None:
     known = set(re.findall(r"--[a-z][a-z-]+", GENERATE["command_line"]())) | {"--version", "--help"}
     lines = re.findall(r"codeagent [a-z]+[^`\n]*", page.read_text())
-    ours = (line.partition(" -- ")[0] for line in lines)  # what follows is for the program that a server is
+    ours = (
+        line.partition(" -- ")[0] for line in lines
+    )  # what follows is for the program that a server is
     used = {option for line in ours for option in re.findall(r"(?<=\s)--[a-z][a-z-]+", line)}
     assert used <= known
 
 
 def test_the_example_of_a_configuration_file_is_one() -> None:
-    [example] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL)
+    [example] = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "how-to/headless.md").read_text(), re.DOTALL
+    )
     settings = checked(FileSettings, tomllib.loads(example))
     assert settings.model is not None and len(parse_rules(RuleLayers(user=settings.rules))) == 3
 
@@ -98,9 +106,15 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
 
 
 def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:
-    settings, package = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL)
+    settings, package = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL
+    )
     found = checked(FileSettings, tomllib.loads(settings))
-    assert (found.tools, found.toolsets.use, found.toolsets.offer) == (("*",), ("github",), ("web", "files"))
+    assert (found.tools, found.toolsets.use, found.toolsets.offer) == (
+        ("*",),
+        ("github",),
+        ("web", "files"),
+    )
     assert sorted(found.toolsets.groups) == ["issues", "users"]
     assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
 
@@ -112,15 +126,22 @@ def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:
 
 
 def test_the_settings_of_the_page_about_the_queue_are_the_other_ones() -> None:
-    [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/steer-and-stop.md").read_text(), re.DOTALL)
+    [settings] = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "how-to/steer-and-stop.md").read_text(), re.DOTALL
+    )
     found, default = checked(FileSettings, tomllib.loads(settings)).queue, FileSettings().queue
     assert (found.steer, found.follow_up) == (default.follow_up, default.steer) == ("one", "all")
 
 
 def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
-    [settings] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL)
+    [settings] = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL
+    )
     found = checked(FileSettings, tomllib.loads(settings))
-    assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (("provider",), ("web_search",))
+    assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (
+        ("provider",),
+        ("web_search",),
+    )
 
 
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
@@ -131,7 +152,10 @@ def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:
     [functions] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "guard.py").write_text(functions)
     hooks, problems = load_python_hooks(tmp_path)
-    assert ([hook.name for hook in hooks], problems) == (["guard.py:quiet_installs", "guard.py:no_card_numbers"], ())
+    assert ([hook.name for hook in hooks], problems) == (
+        ["guard.py:quiet_installs", "guard.py:no_card_numbers"],
+        (),
+    )
 
 
 def test_the_page_about_hooks_names_every_event_with_what_it_is_given() -> None:
@@ -144,7 +168,9 @@ def test_the_settings_and_rules_of_the_pages_about_the_web_and_apis_are_some() -
     [api] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/openapi.md").read_text(), re.DOTALL)
     found = checked(FileSettings, tomllib.loads(web))
     assert (found.web.search, found.web.secrets) == ("brave", {"GITHUB_TOKEN": ("api.github.com",)})
-    rules = parse_rules(RuleLayers(user=found.rules, project=checked(FileSettings, tomllib.loads(api)).rules))
+    rules = parse_rules(
+        RuleLayers(user=found.rules, project=checked(FileSettings, tomllib.loads(api)).rules)
+    )
     judged = [
         Policy("auto", rules).check(tool, key, "prompt", effect).permission
         for tool, key, effect in (
@@ -168,13 +194,23 @@ def test_the_example_of_a_file_of_keys_is_one(tmp_path: Path) -> None:
 
 def test_the_keys_of_the_readme_are_those_of_the_screen() -> None:
     text = (ROOT / "README.md").read_text()
-    shown = {row.keys.split(", ")[0] for row in Keymap().rows() if row.id.startswith(("chat.", "composer.send"))}
+    shown = {
+        row.keys.split(", ")[0]
+        for row in Keymap().rows()
+        if row.id.startswith(("chat.", "composer.send"))
+    }
     assert [key for key in shown if key not in text] == []
 
 
 def test_every_slash_command_in_a_page_is_one_that_exists() -> None:
-    pages = [ROOT / "README.md", *(DOCS / "how-to").glob("*.md"), *(DOCS / "tutorials").glob("*.md")]
-    used = {name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())}
+    pages = [
+        ROOT / "README.md",
+        *(DOCS / "how-to").glob("*.md"),
+        *(DOCS / "tutorials").glob("*.md"),
+    ]
+    used = {
+        name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())
+    }
     known = {name for row in SLASH_COMMANDS for name in (row.name, *row.aliases)}
     recipes = {"review", "todos"}
     assert used <= known | recipes | {"usr"}

@@ -16,13 +16,28 @@ from codeagent.core.acts import Act, Answer, Refused, Stop
 from codeagent.core.approval_events import ApprovalRequested, PlannedCall
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
-from codeagent.core.events import BatchPlanned, KnownEvent, LimitReached, Notice, RunFinished, TextDelta
+from codeagent.core.events import (
+    BatchPlanned,
+    KnownEvent,
+    LimitReached,
+    Notice,
+    RunFinished,
+    TextDelta,
+)
 from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
-from codeagent.headless import BROKEN_PIPE, NOBODY, NOBODY_FOR_HOSTS, Headless, Output, Streams, write_all_to
+from codeagent.headless import (
+    BROKEN_PIPE,
+    NOBODY,
+    NOBODY_FOR_HOSTS,
+    Headless,
+    Output,
+    Streams,
+    write_all_to,
+)
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 from tests.table import for_each
@@ -124,7 +139,10 @@ async def play(
     printed = Printed()
     agent = events if isinstance(events, PlayedAgent) else PlayedAgent(events)
     front = Headless(
-        streams or printed.streams(terminal=terminal), Redactor(environment or {}), output=output, approve=approve
+        streams or printed.streams(terminal=terminal),
+        Redactor(environment or {}),
+        output=output,
+        approve=approve,
     )
     try:
         code = await front.run(runtime_of(agent), "go")
@@ -136,7 +154,16 @@ async def play(
 def ended(reason: str, error: str | None = None) -> list[KnownEvent]:
     log = Log()
     log.run()
-    log.add(RunFinished, reason=reason, text="", usage=Usage(), turns=0, calls=0, error=error, duration_ms=1)
+    log.add(
+        RunFinished,
+        reason=reason,
+        text="",
+        usage=Usage(),
+        turns=0,
+        calls=0,
+        error=error,
+        duration_ms=1,
+    )
     return log.events
 
 
@@ -164,14 +191,20 @@ async def test_text_prints_what_the_assistant_said_and_nothing_else_on_standard_
 
 async def test_text_reports_each_call_and_the_end_on_standard_error() -> None:
     lines = (await play(finished_run()))[1].err.decode().splitlines()
-    assert [line.split()[:3] for line in lines[:2]] == [["✓", "read", "a.py"], ["✓", "read", "a.py"]]
+    assert [line.split()[:3] for line in lines[:2]] == [
+        ["✓", "read", "a.py"],
+        ["✓", "read", "a.py"],
+    ]
     assert lines[2].startswith("done · 1 turn, 1 call · ") and SESSION in lines[2]
 
 
 @pytest.mark.parametrize(
-    ("cost", "said"), [(0.5, "7 out, $0.5000 · "), (None, "7 out, no price known · "), (0.0, "7 out · ")]
+    ("cost", "said"),
+    [(0.5, "7 out, $0.5000 · "), (None, "7 out, no price known · "), (0.0, "7 out · ")],
 )
-async def test_the_end_names_the_cost_or_says_that_no_price_is_known(cost: float | None, said: str) -> None:
+async def test_the_end_names_the_cost_or_says_that_no_price_is_known(
+    cost: float | None, said: str
+) -> None:
     log = Log()
     log.run()
     usage = Usage(input_tokens=5, output_tokens=7, cost_usd=cost)
@@ -184,7 +217,12 @@ async def test_a_failed_call_is_reported_with_its_kind_target_and_reason() -> No
     log.run()
     planned = PlannedCall(call_id="c1", name="read", target="rm -rf build", permission="deny")
     log.add(BatchPlanned, batch=1, calls=(planned,))
-    log.finish("c1", "no", ErrorInfo(kind="denied", message="denied by the rule bash(rm *)"), executed=False)
+    log.finish(
+        "c1",
+        "no",
+        ErrorInfo(kind="denied", message="denied by the rule bash(rm *)"),
+        executed=False,
+    )
     log.end("denied")
     code, printed = await play(log.events)
     assert code == 4
@@ -201,7 +239,10 @@ async def test_notices_and_limits_are_lines_on_standard_error() -> None:
     log.end("limit")
     code, printed = await play(log.events)
     assert code == 3
-    assert printed.err.decode().splitlines()[:2] == ["warning: no sandbox here", "the limit max_turns = 3 is reached"]
+    assert printed.err.decode().splitlines()[:2] == [
+        "warning: no sandbox here",
+        "the limit max_turns = 3 is reached",
+    ]
 
 
 async def test_jsonl_prints_every_event_as_the_log_holds_it_deltas_included() -> None:
@@ -226,14 +267,19 @@ async def test_json_prints_one_object_at_the_end() -> None:
     assert report["tool_stats"]["tools"]["read"]["successful"] == 2
 
 
-@for_each(("reason", "code"), [("done", 0), ("failed", 1), ("limit", 3), ("denied", 4), ("interrupted", 130)])
+@for_each(
+    ("reason", "code"),
+    [("done", 0), ("failed", 1), ("limit", 3), ("denied", 4), ("interrupted", 130)],
+)
 @for_each("output", ["text", "json", "jsonl"])
 async def test_the_exit_code_says_how_the_run_ended(reason: str, code: int, output: Output) -> None:
     assert (await play(ended(reason), output=output))[0] == code
 
 
 @for_each("output", ["text", "json", "jsonl"])
-async def test_an_end_that_could_not_be_saved_is_a_failure_and_said_on_standard_error(output: Output) -> None:
+async def test_an_end_that_could_not_be_saved_is_a_failure_and_said_on_standard_error(
+    output: Output,
+) -> None:
     log = Log()
     log.run()
     log.end("done")
@@ -280,7 +326,9 @@ async def test_no_secret_of_the_environment_is_printed(output: Output) -> None:
         error="sk-canary-0123456789",
         duration_ms=1,
     )
-    _, printed = await play(log.events, output=output, environment={"MY_API_KEY": "sk-canary-0123456789"})
+    _, printed = await play(
+        log.events, output=output, environment={"MY_API_KEY": "sk-canary-0123456789"}
+    )
     assert b"canary" not in printed.out + printed.err
     assert b"[secret MY_API_KEY]" in printed.out
 
@@ -360,9 +408,12 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
 
 
 @for_each(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)],
 )
-async def test_a_signal_aborts_the_run_which_then_ends_properly(number: signal.Signals, code: int) -> None:
+async def test_a_signal_aborts_the_run_which_then_ends_properly(
+    number: signal.Signals, code: int
+) -> None:
     agent = PlayedAgent(finished_run(), wait_at="tool.started")
     playing = asyncio.create_task(play(agent, output="jsonl"))
     await agent.waiting.wait()
@@ -416,7 +467,9 @@ async def test_a_large_result_is_written_whole_into_a_pipe(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("approve", [False, True])
-async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(approve: bool) -> None:
+async def test_the_agents_own_questions_are_answered_with_no_user_even_with_yes(
+    approve: bool,
+) -> None:
     log = Log()
     log.run()
     log.add(
@@ -445,10 +498,15 @@ async def test_a_prompt_that_a_hook_denied_ends_as_denied_with_the_reason() -> N
     assert (code, printed.out, printed.err.decode()) == (4, b"", f"warning: {why}\n")
 
 
-async def test_on_a_terminal_a_live_line_says_what_is_awaited_and_is_gone_when_anything_else_is_printed() -> None:
+async def test_on_a_terminal_a_live_line_says_what_is_awaited_and_is_gone_when_anything_else_is_printed() -> (
+    None
+):
     printed = Printed()
     streams = replace(printed.streams(), err_is_terminal=True)
-    await play(PlayedAgent(Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events), streams=streams)
+    await play(
+        PlayedAgent(Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events),
+        streams=streams,
+    )
     shown = printed.err.decode()
     assert "\r\x1b[Kwaiting for claude-sonnet-4-5 · " in shown
     before, _, last = shown.rpartition("\r\x1b[K")
@@ -456,5 +514,7 @@ async def test_on_a_terminal_a_live_line_says_what_is_awaited_and_is_gone_when_a
 
 
 async def test_without_a_terminal_nothing_is_drawn_again() -> None:
-    _, printed = await play(Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events)
+    _, printed = await play(
+        Recording().run("hi").stream("Hel").answer("Hello.").finish("done").events
+    )
     assert b"\x1b" not in printed.err and b"\r" not in printed.err

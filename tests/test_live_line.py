@@ -71,7 +71,9 @@ async def test_a_piece_of_a_stream_is_not_drawn_by_itself() -> None:
 async def test_the_line_never_wraps_and_nothing_in_it_acts_on_the_terminal() -> None:
     line, terminal, _ = live(30)
     recording = Recording().run("hi").answer("", thinking="so")
-    recording.add(ToolStarted, call_id="c1", name="bash", target="\x1b[2J漢字漢字漢字漢字", arguments={})
+    recording.add(
+        ToolStarted, call_id="c1", name="bash", target="\x1b[2J漢字漢字漢字漢字", arguments={}
+    )
     take(line, *recording.events)
     line.redraw()
     assert terminal.line == "0 s · bash \\x1b[2J漢字漢字漢"

@@ -9,8 +9,28 @@ import codeagent
 from tests.table import for_each
 
 PUBLIC = [
-    *("AddContext", "Agent", "Allow", "Deny", "Denied", "Event", "Failed", "InvalidArgs", "Modify", "NotFound"),
-    *("SessionStore", "Tool", "ToolArgs", "ToolContext", "ToolError", "ToolResult", "hook", "register_tool"),
+    *(
+        "AddContext",
+        "Agent",
+        "Allow",
+        "Deny",
+        "Denied",
+        "Event",
+        "Failed",
+        "InvalidArgs",
+        "Modify",
+        "NotFound",
+    ),
+    *(
+        "SessionStore",
+        "Tool",
+        "ToolArgs",
+        "ToolContext",
+        "ToolError",
+        "ToolResult",
+        "hook",
+        "register_tool",
+    ),
     "__version__",
 ]
 
@@ -31,4 +51,7 @@ def test_any_other_name_is_an_attribute_error() -> None:
 
 def test_importing_the_package_imports_nothing_else_of_it() -> None:
     code = "import sys, codeagent; print([name for name in sys.modules if name.startswith('codeagent.')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )

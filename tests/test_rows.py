@@ -27,7 +27,9 @@ def test_a_row_says_what_was_tried_what_went_wrong_and_where_it_falls_short() ->
 
 
 def test_the_last_line_of_a_soak_names_the_rows_that_were_not_run_or_are_below_their_aim() -> None:
-    ran = [report(row=row, tried=aim) for row, aim in AIMS.items() if row not in ("floods", "orphans")]
+    ran = [
+        report(row=row, tried=aim) for row, aim in AIMS.items() if row not in ("floods", "orphans")
+    ]
     assert shortfall([*ran, report(row="floods", tried=11)], aims(20)) == (  # type: ignore[list-item]  # as above
         f"this soak falls short in 2 of {len(AIMS)} rows: orphans (not run), floods (below its aim)"
     )
@@ -46,7 +48,13 @@ def test_a_smaller_soak_aims_lower_and_a_row_that_was_picked_is_the_only_one() -
         ("60", "floods", 12, 0, "1 passed"),
         ("60", "floods", 11, 1, "this soak falls short in 1 of 1 rows: floods (below its aim)"),
         ("60", "orphans", 12, 1, "this soak falls short in 1 of 1 rows: orphans (not run)"),
-        ("0", "floods", 12, 0, "this soak falls short in 1 of 1 rows: floods (not run); the time of this soak is up"),
+        (
+            "0",
+            "floods",
+            12,
+            0,
+            "this soak falls short in 1 of 1 rows: floods (not run); the time of this soak is up",
+        ),
     ],
     ids=["reached", "below", "not run", "out of time"],
 )
@@ -54,13 +62,20 @@ def test_a_soak_that_falls_short_fails_unless_its_time_was_up(
     tmp_path: Path, minutes: str, row: str, cases: int, code: int, last: str
 ) -> None:
     mark = f'@pytest.mark.soak(tried={cases}, row="floods")'
-    (tmp_path / "test_one.py").write_text(f"import pytest\n\n{mark}\ndef test_one() -> None:\n    pass\n")
+    (tmp_path / "test_one.py").write_text(
+        f"import pytest\n\n{mark}\ndef test_one() -> None:\n    pass\n"
+    )
     soak = {"CODEAGENT_SOAK": "20", "CODEAGENT_SOAK_MINUTES": minutes, "CODEAGENT_ROW": row}
     repository = Path(__file__).parents[1]
     pytest_here = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     where = ["--rootdir", str(tmp_path), "-c", str(repository / "pyproject.toml"), str(tmp_path)]
     done = subprocess.run(
-        [*pytest_here, *where], cwd=repository, env=os.environ | soak, capture_output=True, text=True, check=False
+        [*pytest_here, *where],
+        cwd=repository,
+        env=os.environ | soak,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     said = done.stdout.splitlines()
     assert (done.returncode, last in said[-1]) == (code, True), done.stdout + done.stderr

@@ -49,5 +49,7 @@ def test_make_sets_up_again_where_the_environment_is_a_link_and_not_where_it_is_
         (copy / ".venv").symlink_to("../other")
     else:
         shutil.move(copy.parent / "other", copy / ".venv")
-    said = subprocess.run(["make", "-n", "setup"], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        ["make", "-n", "setup"], check=True, capture_output=True, text=True
+    ).stdout
     assert (".ci/setup.py" in said) == linked

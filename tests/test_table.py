@@ -35,7 +35,9 @@ def test_every_case_that_fails_is_named() -> None:
     assert notes(caught.value) == ["with number=2, square=5", "with number=4, square=17"]
 
 
-async def test_an_error_that_is_missing_is_a_failure_too_and_the_cases_behind_it_are_tried() -> None:
+async def test_an_error_that_is_missing_is_a_failure_too_and_the_cases_behind_it_are_tried() -> (
+    None
+):
     with pytest.raises(BaseExceptionGroup, match="1 of 3 cases fail") as caught:
         await numbers()
     assert notes(caught.value) == ["with text='1'"]
@@ -45,10 +47,11 @@ def test_one_table_in_another_is_every_pair() -> None:
     with pytest.raises(BaseExceptionGroup, match="2 of 2 cases fail") as caught:
         equal()
     assert notes(caught.value) == ["with left=1", "with left=2"]
-    assert [notes(failure) for failure in caught.value.exceptions if isinstance(failure, BaseExceptionGroup)] == [
-        ["with right=2", "with right=3"],
-        ["with right=3"],
-    ]
+    assert [
+        notes(failure)
+        for failure in caught.value.exceptions
+        if isinstance(failure, BaseExceptionGroup)
+    ] == [["with right=2", "with right=3"], ["with right=3"]]
 
 
 @for_each("letter", "ab")

@@ -1,13 +1,14 @@
-"""Start `codeagent`, or a program around its screen, by a fork of a process that has imported it already.
+"""Start `codeagent`, or a program around its screen, by a fork of a process that has imported it
+already.
 
 Importing costs half a second of processor time; a fork costs ten milliseconds. What runs is the
-same: `codeagent.cli.main`, or the file, with its own descriptors, environment, folder, session and controlling
-terminal; at the end threads are waited for, exit functions run and streams flushed. Tests that are about the start or
-the interpreter's own end use `subprocess`.
+same: `codeagent.cli.main`, or the file, with its own descriptors, environment, folder, session and
+controlling terminal; at the end threads are waited for, exit functions run and streams flushed.
+Tests that are about the start or the interpreter's own end use `subprocess`.
 
-The server is this module run as a program: one for all workers of a test run, started when it is first needed, and
-ended with the process that began the run. With arguments, this module as a program is `codeagent` with these arguments:
-what other code starts by a command line.
+The server is this module run as a program: one for all workers of a test run, started when it is
+first needed, and ended with the process that began the run. With arguments, this module as a
+program is `codeagent` with these arguments: what other code starts by a command line.
 """
 
 import atexit
@@ -53,15 +54,18 @@ PRELOADED = (
     "pygments.lexers.python",
 )
 RUN = "CODEAGENT_TESTS_RUN"
-"""The variable with the id of the process that began the run; set in `conftest.py`, inherited by its workers."""
+"""The variable with the id of the process that began the run; set in `conftest.py`, inherited by
+its workers."""
 
 
 class WarmProcess:
-    """A running `codeagent`, or the Python file `program`, with the part of `subprocess.Popen` that tests use.
+    """A running `codeagent`, or the Python file `program`, with the part of `subprocess.Popen` that
+    tests use.
 
-    `stdin`, `stdout` and `stderr` are descriptors, files, `subprocess.DEVNULL` or (not stdin) `subprocess.PIPE`.
-    `terminal`: it leads a session of its own whose controlling terminal is `stdin`, and cards take keys at once: how
-    long they take none at first is tested with a clock that a test moves, see `tests/tui/guards.py`.
+    `stdin`, `stdout` and `stderr` are descriptors, files, `subprocess.DEVNULL` or (not stdin)
+    `subprocess.PIPE`. `terminal`: it leads a session of its own whose controlling terminal is
+    `stdin`, and cards take keys at once: how long they take none at first is tested with a clock
+    that a test moves, see `tests/tui/guards.py`.
     """
 
     def __init__(
@@ -135,7 +139,10 @@ class WarmProcess:
                     if not data:
                         reading.unregister(key.fileobj)
         self.wait(max(0.01, deadline - time.monotonic()))
-        read = [texts[stream].decode() if stream is not None else "" for stream in (self.stdout, self.stderr)]
+        read = [
+            texts[stream].decode() if stream is not None else ""
+            for stream in (self.stdout, self.stderr)
+        ]
         return read[0], read[1]
 
     def send_signal(self, number: int) -> None:
@@ -156,7 +163,8 @@ class WarmProcess:
 
 
 def launch(argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any] | WarmProcess":
-    """`argv` as a process: warm where it is `python -m codeagent …` or `python FILE.py …`, else by `subprocess`."""
+    """`argv` as a process: warm where it is `python -m codeagent …` or `python FILE.py …`, else by
+    `subprocess`."""
     if list(argv[:3]) == [sys.executable, "-m", "codeagent"]:
         return WarmProcess(argv[3:], **options)
     if argv[0] == sys.executable and argv[1].endswith(".py"):
@@ -184,7 +192,8 @@ def _address() -> str:
 
 
 def _connect() -> socket.socket:
-    """To the server, which the first to ask starts: of two that start at once, one finds its address taken and ends."""
+    """To the server, which the first to ask starts: of two that start at once, one finds its
+    address taken and ends."""
     connection = socket.socket(socket.AF_UNIX)
     deadline = time.monotonic() + 60
     started = False
@@ -194,14 +203,17 @@ def _connect() -> socket.socket:
             return connection
         if not started:
             quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-            subprocess.Popen([sys.executable, "-m", "tests.warm"], cwd=ROOT, start_new_session=True, **quiet)
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.warm"], cwd=ROOT, start_new_session=True, **quiet
+            )
             started = True
         time.sleep(0.02)
     raise RuntimeError("the process that forks programs did not start")
 
 
 def _serve(requests: socket.socket, run: int) -> dict[str, Any]:
-    """Fork for each request until the process that began the run ends; returns only in a fork, with its request."""
+    """Fork for each request until the process that began the run ends; returns only in a fork, with
+    its request."""
     running: dict[int, socket.socket] = {}
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -219,7 +231,9 @@ def _serve(requests: socket.socket, run: int) -> dict[str, Any]:
             continue
         connection, _ = requests.accept()
         size, fds, _, _ = socket.recv_fds(connection, 4, 3)
-        asked = json.loads(_received(connection, int.from_bytes(size)).decode("utf-8", "surrogateescape"))
+        asked = json.loads(
+            _received(connection, int.from_bytes(size)).decode("utf-8", "surrogateescape")
+        )
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -248,7 +262,9 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
     if asked["terminal"]:
         os.setsid()
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
-        from codeagent.tui.parts import guard  # imported before the fork, and not by what only asks for one
+        from codeagent.tui.parts import (
+            guard,
+        )  # imported before the fork, and not by what only asks for one
 
         guard.QUIET = guard.REPEAT = 0.0
     for fd, stream in enumerate(streams):
@@ -260,7 +276,9 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
     os.environ.update(asked["env"])
     time.tzset()
     tempfile.tempdir = None  # what was found for another environment
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(fd, mode, encoding="utf-8") for fd, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(fd, mode, encoding="utf-8") for fd, mode in enumerate("rww")
+    )
     sys.argv = [asked["program"] or str(ROOT / "codeagent/__main__.py"), *asked["argv"]]
     sys.path[0] = str(Path(asked["program"]).parent) if asked["program"] else asked["cwd"]
     for folder in asked["env"].get("PYTHONPATH", "").split(os.pathsep):
@@ -268,14 +286,17 @@ def _become(asked: dict[str, Any], streams: list[int]) -> None:
 
 
 def end(code: int) -> NoReturn:
-    """Exit as the interpreter does, but without freeing a million objects one by one, which takes longer than a run."""
+    """Exit as the interpreter does, but without freeing a million objects one by one, which takes
+    longer than a run."""
     threading._shutdown()  # waits for threads; has no public name
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):
-        sys.exit(code)  # a broken pipe or a closed stream: the interpreter itself decides what that means
+        sys.exit(
+            code
+        )  # a broken pipe or a closed stream: the interpreter itself decides what that means
     os._exit(code)
 
 

@@ -1,4 +1,5 @@
-"""`python -m benchmarks.bugfixes [NAME …]`: one row per fix; exit code 1 where a bug was not fixed."""
+"""`python -m benchmarks.bugfixes [NAME …]`: one row per fix; exit code 1 where a bug was not
+fixed."""
 
 import json
 import os
@@ -35,9 +36,14 @@ def main(names: list[str]) -> int:
     known = {path.stem: path for path in sorted(FIXES.glob("*.json"))}
     unknown = set(names) - known.keys()
     if unknown:
-        print(f"no such fix: {', '.join(sorted(unknown))}; there are {', '.join(known)}", file=sys.stderr)
+        print(
+            f"no such fix: {', '.join(sorted(unknown))}; there are {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 2
-    print(f"{'package':{TITLE}} {'before':>9} {'after':>9} turns calls     time   suite passes  verdict")
+    print(
+        f"{'package':{TITLE}} {'before':>9} {'after':>9} turns calls     time   suite passes  verdict"
+    )
     chosen = names or list(known)
     failed = 0
     for name in chosen:
@@ -61,7 +67,11 @@ def _try(fix: Fix, folder: Path) -> list[str]:
         before = host_tests(case.root, fix)
         run = run_codeagent(case, folder)
         after = host_tests(case.root, fix)
-        problems = [*problems_of_run(case, run), *problems_of_repository(case), *problems_of_tests(fix, before, after)]
+        problems = [
+            *problems_of_run(case, run),
+            *problems_of_repository(case),
+            *problems_of_tests(fix, before, after),
+        ]
     except Trouble as error:
         print(f"{title:{TITLE}} not tried", flush=True)
         return [str(error)]
@@ -71,15 +81,20 @@ def _try(fix: Fix, folder: Path) -> list[str]:
 
 
 def _figures(run: Run) -> str:
-    """What the tests printed before and after, turns, calls, and the seconds of the whole process."""
+    """What the tests printed before and after, turns, calls, and the seconds of the whole
+    process."""
     before, after = [*(counts_in(result) for result in run.results("bash")), "-", "-"][:2]
     end = run.end or {"turns": "-", "calls": "-"}
     return f"{before:>9} {after:>9} {end['turns']:>5} {end['calls']:>5} {run.seconds:>6.1f} s"
 
 
 def lay_out(fix: Fix, folder: Path) -> Case:
-    """Raises Trouble where the releases do not differ as recorded, or the newer one does not pass its tests."""
-    old, new = (unpacked(fix.package, release, folder / name) for release, name in ((fix.old, "old"), (fix.new, "new")))
+    """Raises Trouble where the releases do not differ as recorded, or the newer one does not pass
+    its tests."""
+    old, new = (
+        unpacked(fix.package, release, folder / name)
+        for release, name in ((fix.old, "old"), (fix.new, "new"))
+    )
     if (old / fix.tests).exists():
         shutil.rmtree(old / fix.tests)
     shutil.copytree(new / fix.tests, old / fix.tests)
@@ -95,23 +110,53 @@ def lay_out(fix: Fix, folder: Path) -> Case:
     (old / ".git/info/exclude").write_text(".deps/\n")
     git(old, "add", "--all", "--force", "--", ".", ":!.deps")
     message = f"{fix.package} {fix.old.version} with the tests of {fix.new.version}"
-    git(old, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", message)
+    git(
+        old,
+        "-c",
+        "user.name=bench",
+        "-c",
+        "user.email=bench@localhost",
+        "commit",
+        "-q",
+        "-m",
+        message,
+    )
     return Case(fix, old, repairs)
 
 
 def run_codeagent(case: Case, folder: Path) -> Run:
     """The product, from its command line, with settings and sessions of its own. Raises Trouble."""
     script = folder / "script.json"
-    script.write_text(json.dumps(script_of(case.fix, case.repairs, test_command(case.fix)), indent=1))
+    script.write_text(
+        json.dumps(script_of(case.fix, case.repairs, test_command(case.fix)), indent=1)
+    )
     command = [
-        *CODEAGENT, "run", "--model", f"script:{script}", "--cwd", str(case.root), "--allow", "bash", "--allow", "edit",
-        "--output", "jsonl", f"{', '.join(case.fix.failing)} fail. Fix the code, not the tests.",
-    ]  # fmt: skip
-    places = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "DATA")}
+        *CODEAGENT,
+        "run",
+        "--model",
+        f"script:{script}",
+        "--cwd",
+        str(case.root),
+        "--allow",
+        "bash",
+        "--allow",
+        "edit",
+        "--output",
+        "jsonl",
+        f"{', '.join(case.fix.failing)} fail. Fix the code, not the tests.",
+    ]
+    places = {
+        f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "DATA")
+    }
     started = time.monotonic()
     try:
         done = subprocess.run(
-            command, env=os.environ | places, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
+            command,
+            env=os.environ | places,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         seconds = time.monotonic() - started
         (folder / "events.jsonl").write_text(done.stdout)
@@ -119,7 +164,9 @@ def run_codeagent(case: Case, folder: Path) -> Run:
     except subprocess.TimeoutExpired:
         raise Trouble(f"codeagent run did not end within {PATIENCE} s") from None
     except json.JSONDecodeError as error:
-        raise Trouble(f"codeagent run printed a line that is no event: {error.doc[:200]!r}") from None
+        raise Trouble(
+            f"codeagent run printed a line that is no event: {error.doc[:200]!r}"
+        ) from None
     return Run(done.returncode, events, seconds, done.stderr)
 
 

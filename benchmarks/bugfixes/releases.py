@@ -1,4 +1,5 @@
-"""Source distributions and test tools: from pip, checked against recorded hashes, kept in the user's cache folder."""
+"""Source distributions and test tools: from pip, checked against recorded hashes, kept in the
+user's cache folder."""
 
 import hashlib
 import os
@@ -14,8 +15,15 @@ from platformdirs import user_cache_path
 from pydantic import BaseModel, ConfigDict
 
 CACHE = user_cache_path("codeagent") / "bugfixes"
-TEST_TOOLS = ("pytest==7.4.4", "pluggy==1.5.0", "iniconfig==2.0.0", "packaging==24.2", "six==1.16.0")
-"""The pytest of the packages' own time, and what it and they need; pure Python, so the container's Python runs it."""
+TEST_TOOLS = (
+    "pytest==7.4.4",
+    "pluggy==1.5.0",
+    "iniconfig==2.0.0",
+    "packaging==24.2",
+    "six==1.16.0",
+)
+"""The pytest of the packages' own time, and what it and they need; pure Python, so the container's
+Python runs it."""
 
 
 class Release(BaseModel):
@@ -36,11 +44,13 @@ class Fix(BaseModel):
     old: Release
     new: Release
     tests: str
-    """Folder of the tests in the newer release; it takes the place of the older one's, where that has any."""
+    """Folder of the tests in the newer release; it takes the place of the older one's, where that
+    has any."""
     failing: tuple[str, ...]
     """Test ids that fail with the old code and pass with the new."""
     hunks: dict[str, tuple[int, ...]]
-    """Per file the changes that make the fix, counted from 0 among all changes between the releases."""
+    """Per file the changes that make the fix, counted from 0 among all changes between the
+    releases."""
 
 
 class Trouble(Exception):
@@ -62,7 +72,17 @@ def source_distribution(package: str, release: Release) -> Path:
             wanted = Path(folder, "wanted.txt")
             wanted.write_text(f"{package}=={release.version} --hash=sha256:{release.sha256}\n")
             got = Path(folder, "got")
-            _pip("download", "--no-deps", "--no-binary", ":all:", "--require-hashes", "-d", str(got), "-r", str(wanted))
+            _pip(
+                "download",
+                "--no-deps",
+                "--no-binary",
+                ":all:",
+                "--require-hashes",
+                "-d",
+                str(got),
+                "-r",
+                str(wanted),
+            )
             _keep(got, kept)
     archive = next(kept.glob("*.tar.gz"))
     if hashlib.sha256(archive.read_bytes()).hexdigest() != release.sha256:
@@ -75,7 +95,16 @@ def test_tools() -> Path:
     if not kept.exists():
         with tempfile.TemporaryDirectory(prefix="codeagent-bugfix-") as folder:
             got = Path(folder, "got")
-            _pip("install", "--no-deps", "--only-binary", ":all:", "--no-compile", "--target", str(got), *TEST_TOOLS)
+            _pip(
+                "install",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--no-compile",
+                "--target",
+                str(got),
+                *TEST_TOOLS,
+            )
             _keep(got, kept)
     return kept
 
@@ -89,11 +118,16 @@ def _keep(got: Path, kept: Path) -> None:
 
 
 def _pip(*arguments: str) -> None:
-    output_of([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], dict(os.environ))
+    output_of(
+        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments],
+        dict(os.environ),
+    )
 
 
 def output_of(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     if done.returncode:
         raise Trouble(f"{shlex.join(command[:6])} … failed: {done.stderr.strip()[-400:]}")
     return done.stdout

@@ -74,7 +74,8 @@ def _edit(lines: list[str], start: int, end: int, new: Sequence[str], path: str)
 
 
 def script_of(fix: Fix, repairs: Sequence[Repair], test_command: str) -> list[dict[str, Any]]:
-    """The model's turns; what each expects makes the tests' failing and passing a condition of the run."""
+    """The model's turns; what each expects makes the tests' failing and passing a condition of the
+    run."""
     number = len(fix.failing)
     looks = [["read", page] for repair in repairs for page in _pages(repair)]
     names = sorted({name for repair in repairs if (name := _enclosing(repair)) is not None})
@@ -86,14 +87,21 @@ def script_of(fix: Fix, repairs: Sequence[Repair], test_command: str) -> list[di
             "text": "I'll look at the code in question and at who defines it.",
             "calls": [*looks, ["search", {"pattern": definition, "glob": "*.py"}]],
         },
-        {"text": "Now the tests, before anything is changed.", "calls": [["bash", tests]], "expect": definition},
+        {
+            "text": "Now the tests, before anything is changed.",
+            "calls": [["bash", tests]],
+            "expect": definition,
+        },
         {
             "text": f"The bug is there: {fix.bug}.",
             "calls": edits,
             "expect": rf"(?m)^{number} failed in [\s\S]*\[exit code 1\]",
         },
         {"text": "The tests again.", "calls": [["bash", tests]], "expect": r"^Edited "},
-        {"text": f"Fixed: {fix.bug}.", "expect": rf"(?m)^{number} passed in (?![\s\S]*\[exit code)"},
+        {
+            "text": f"Fixed: {fix.bug}.",
+            "expect": rf"(?m)^{number} passed in (?![\s\S]*\[exit code)",
+        },
     ]
 
 

@@ -1,4 +1,5 @@
-"""Whether a bug is really fixed: what the run says, what git says, what the tests say outside the container."""
+"""Whether a bug is really fixed: what the run says, what git says, what the tests say outside the
+container."""
 
 import os
 import re
@@ -41,7 +42,11 @@ class Run:
         return next((event for event in self.events if event["type"] == "run.finished"), None)
 
     def results(self, *names: str) -> list[Json]:
-        return [event for event in self.events if event["type"] == "tool.result" and event["name"] in names]
+        return [
+            event
+            for event in self.events
+            if event["type"] == "tool.result" and event["name"] in names
+        ]
 
 
 def host_tests(root: Path, fix: Fix) -> frozenset[str]:
@@ -52,16 +57,33 @@ def host_tests(root: Path, fix: Fix) -> frozenset[str]:
     with tempfile.TemporaryDirectory(prefix="codeagent-bugfix-") as folder:
         report = Path(folder, "report.xml")
         environment = TEST_ENVIRONMENT | {
-            "PATH": os.defpath, "HOME": folder, "LANG": "C.UTF-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        }  # fmt: skip
-        options = ("--continue-on-collection-errors", "-o", "junit_family=xunit1", f"--junitxml={report}")
+            "PATH": os.defpath,
+            "HOME": folder,
+            "LANG": "C.UTF-8",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        options = (
+            "--continue-on-collection-errors",
+            "-o",
+            "junit_family=xunit1",
+            f"--junitxml={report}",
+        )
         done = subprocess.run(
             [sys.executable, "-S", *PYTEST, *options, fix.tests],
-            cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        )  # fmt: skip
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
         if not report.exists():
-            raise Trouble(f"the tests of {root} do not run: {(done.stderr or done.stdout).strip()[-400:]}")
-        return frozenset(_test_id(case) for case in ET.parse(report).iter("testcase") if _passed(case))
+            raise Trouble(
+                f"the tests of {root} do not run: {(done.stderr or done.stdout).strip()[-400:]}"
+            )
+        return frozenset(
+            _test_id(case) for case in ET.parse(report).iter("testcase") if _passed(case)
+        )
 
 
 def _passed(case: ET.Element) -> bool:

@@ -42,7 +42,8 @@ from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
-"""What became of an act: refused, done, or begun as a task that reports at its end whether it could be done."""
+"""What became of an act: refused, done, or begun as a task that reports at its end whether it could
+be done."""
 _READ = "the agent has already read it"
 _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the background"
 
@@ -50,8 +51,8 @@ _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the ba
 class Agent:
     """One conversation over one journal (the AgentHandle of `core.runtime`).
 
-    Without `checkpoints` nothing can be undone, without `open_model` it keeps its model, and without `origin` it is
-    the user's.
+    Without `checkpoints` nothing can be undone, without `open_model` it keeps its model, and
+    without `origin` it is the user's.
     """
 
     _closed = False
@@ -73,25 +74,44 @@ class Agent:
         triggers: Triggers | None = None,
         programs: SandboxPrograms | None = None,
     ) -> None:
-        """`questions` and everything from `jobs` on is what the tools were built with, see `ToolDependencies`."""
+        """`questions` and everything from `jobs` on is what the tools were built with, see
+        `ToolDependencies`."""
         self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
         history = history or History()
-        self._shared = shared = Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
-        self._emitter, self._permissions, self._spending = shared.emitter, shared.permissions, shared.spending
+        self._shared = shared = (
+            Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
+        )
+        self._emitter, self._permissions, self._spending = (
+            shared.emitter,
+            shared.permissions,
+            shared.spending,
+        )
         emitter, lock = shared.emitter, shared.lock
-        self._queue = MessageQueue(emitter, shared.submitted, history.undelivered, history.notes, around.delivery)
-        self._approvals = Approvals(emitter, self._permissions, around.hooks, self._spending, shared.granted)
+        self._queue = MessageQueue(
+            emitter, shared.submitted, history.undelivered, history.notes, around.delivery
+        )
+        self._approvals = Approvals(
+            emitter, self._permissions, around.hooks, self._spending, shared.granted
+        )
         (questions or UserQuestions()).connect(self._approvals)
-        self._gate = PauseGate(emitter, self._spending, stepping=origin is not None and origin.parent.stepping)
+        self._gate = PauseGate(
+            emitter, self._spending, stepping=origin is not None and origin.parent.stepping
+        )
         self._jobs, self._triggers = jobs or Jobs(), triggers or Triggers()
         given = emitter, self._permissions, self._approvals, self._queue, lambda: self.running
         self._inspection = shared.inspection or Inspection(checkpoints, around, *given)
-        self._programs = (programs or SandboxPrograms()).connected(self._permissions, self._inspection)
-        self._executor = Executor(around, emitter, self._approvals, lock, self._jobs, self._inspection, shared.slots)
+        self._programs = (programs or SandboxPrograms()).connected(
+            self._permissions, self._inspection
+        )
+        self._executor = Executor(
+            around, emitter, self._approvals, lock, self._jobs, self._inspection, shared.slots
+        )
         self._children = children or Children()
         self._children.connect(self._parent, around.limits.max_concurrency)
         self._shell = Shell(around, emitter, lock, self._queue)
-        self._checkpoints = Checkpointing(checkpoints, emitter, lock, around.sandbox, history.line, history.timeline)
+        self._checkpoints = Checkpointing(
+            checkpoints, emitter, lock, around.sandbox, history.line, history.timeline
+        )
         self._environment, self._done_steps = around, history.steps
         self._context = RunContext(
             workspace=around.workspace,
@@ -107,19 +127,28 @@ class Agent:
             inspection=self._inspection,
             jobs=self._jobs,
             triggers=self._triggers,
-            compaction=Compaction(around, emitter, self._spending, self._queue, self._permissions, history),
+            compaction=Compaction(
+                around, emitter, self._spending, self._queue, self._permissions, history
+            ),
             above=shared.meter,
         )
         self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)
-        self._jobs.connect(emitter, around.outputs, self._queue, around.sandbox, history.jobs, runs.rouse)
-        self._triggers.connect(emitter, self._queue, around.workspace, history.triggers, runs.rouse, runs.busy)
+        self._jobs.connect(
+            emitter, around.outputs, self._queue, around.sandbox, history.jobs, runs.rouse
+        )
+        self._triggers.connect(
+            emitter, self._queue, around.workspace, history.triggers, runs.rouse, runs.busy
+        )
         around.todo.connect(emitter, history.todo)
-        self._going_back = SessionRewind(self._checkpoints, emitter, self._queue, around.todo, lambda: self.running)
+        self._going_back = SessionRewind(
+            self._checkpoints, emitter, self._queue, around.todo, lambda: self.running
+        )
         self._model = SessionModel(model, open_model, self._runs, emitter)
         self._begun: set[asyncio.Task[Refused | None]] = set()
 
     def do(self, act: Act) -> Refused | None:
-        """Carry out an act. What takes time is begun and shows as events; its failure is a notice `act.failed`."""
+        """Carry out an act. What takes time is begun and shows as events; its failure is a notice
+        `act.failed`."""
         outcome = self._outcome(act)
         if not isinstance(outcome, asyncio.Task):
             return outcome
@@ -142,11 +171,14 @@ class Agent:
         while self._begun:
             await asyncio.wait(set(self._begun))
 
-    async def run(self, prompt: str | acts.RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
-        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun` if a hook denied it.
+    async def run(
+        self, prompt: str | acts.RunRecipe | RunGroup | None
+    ) -> AsyncIterator[KnownEvent]:
+        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
+        if a hook denied it.
 
-        A recipe is one run per step, a group is a single run, and None begins with what is queued. A reader that
-        stops early stops it. Raises CodeagentError if one is running.
+        A recipe is one run per step, a group is a single run, and None begins with what is queued.
+        A reader that stops early stops it. Raises CodeagentError if one is running.
         """
         channel = self._emitter.connect(early=False)
         try:
@@ -164,7 +196,8 @@ class Agent:
             await asyncio.wait({task})
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Yield every event from now until the agent is closed; the first reader also gets the earlier ones."""
+        """Yield every event from now until the agent is closed; the first reader also gets the
+        earlier ones."""
         return self._emitter.read(self._emitter.connect(early=True))
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
@@ -231,12 +264,16 @@ class Agent:
             tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
 
     def tell_sets(self, names: Sequence[str]) -> None:
-        """Log that the user began with these toolsets on, so that a resumed session has them on again."""
+        """Log that the user began with these toolsets on, so that a resumed session has them on
+        again."""
         for name in names:
-            self._emitter.emit(ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True))
+            self._emitter.emit(
+                ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
+            )
 
     async def close(self) -> None:
-        """End the run, the jobs and the user's commands, then the model's connections and the log; idempotent.
+        """End the run, the jobs and the user's commands, then the model's connections and the log;
+        idempotent.
 
         What acts have begun is finished first.
         """
@@ -290,11 +327,16 @@ class Agent:
             case acts.Step(on):
                 self._gate.step(on)
             case acts.Stop(reason):
-                return _done(self._runs.stop(reason) | self._shell.cancel_all(reason), "nothing is running")
+                return _done(
+                    self._runs.stop(reason) | self._shell.cancel_all(reason), "nothing is running"
+                )
             case acts.CancelCall():
                 return _done(self._cancel_call(act), "that call is no longer running")
             case acts.SkipCall(call_id, why):
-                return _done(self._gate.skip(call_id, why), "the run is no longer paused; nothing was changed")
+                return _done(
+                    self._gate.skip(call_id, why),
+                    "the run is no longer paused; nothing was changed",
+                )
             case acts.EditCall(call_id, arguments):
                 return _done(self._gate.edit(call_id, arguments), "this call is no longer pending")
             case acts.Background(call_id):
@@ -317,12 +359,20 @@ class Agent:
             case acts.StopJob() | acts.StopTrigger():
                 return self._stop(act)
             case acts.SendToJob(job_id, text):
-                return _done(self._jobs.send(self._job(job_id), text), f"{job_id} accepts no text; it was not sent")
+                return _done(
+                    self._jobs.send(self._job(job_id), text),
+                    f"{job_id} accepts no text; it was not sent",
+                )
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
                 return self._runs.act_on_context(act)
             case acts.TrustTools() | acts.SetToolset():
                 return self._change_tools(act)
-            case acts.TrustServers() | acts.GiveVariables() | acts.RestartServer() | acts.AgreeToServer():
+            case (
+                acts.TrustServers()
+                | acts.GiveVariables()
+                | acts.RestartServer()
+                | acts.AgreeToServer()
+            ):
                 return self._begin(change_servers(self.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))
@@ -335,7 +385,9 @@ class Agent:
         if isinstance(work, RunGroup):
             from codeagent.agent.groups import for_group  # most conversations run none
 
-            return self._runs.start(work.task, for_group(work, self._children, self._runs.conversation))
+            return self._runs.start(
+                work.task, for_group(work, self._children, self._runs.conversation)
+            )
         if not isinstance(work, acts.RunRecipe):
             return self._runs.start(work)
         from codeagent.agent.recipes import RecipeProgress, StepScope  # as above
@@ -352,14 +404,18 @@ class Agent:
     def _cancel_call(self, act: acts.CancelCall) -> bool:
         if act.agent != self._emitter.agent:
             return self._children.do(act)
-        return self._executor.cancel(act.call_id, "cancelled") or self._shell.cancel(act.call_id, "cancelled")
+        return self._executor.cancel(act.call_id, "cancelled") or self._shell.cancel(
+            act.call_id, "cancelled"
+        )
 
     def _parent(self, call_id: str, depth: int) -> Parent:
         """Return what a child started by this call knows of its parent."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
         stepping, around = self._gate.stepping, self._environment
         model = replace(self.model, server=self._runs.server)
-        return Parent(shared, call_id, depth, model, self._executor.tools, self._approvals, around, stepping)
+        return Parent(
+            shared, call_id, depth, model, self._executor.tools, self._approvals, around, stepping
+        )
 
     def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
         """Raises CodeagentError."""
@@ -372,7 +428,9 @@ class Agent:
         try:
             return self._jobs.get(job_id).id
         except KeyError:
-            raise CodeagentError(f"{job_id} is not a job of this session; /jobs lists them") from None
+            raise CodeagentError(
+                f"{job_id} is not a job of this session; /jobs lists them"
+            ) from None
 
     def _change_tools(self, act: acts.TrustTools | acts.SetToolset) -> Outcome:
         builder = self._runs.conversation.prompt_builder
@@ -382,7 +440,9 @@ class Agent:
             return self._begin(builder.choose(act, self._emitter, running=lambda: self.running))
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")
-        return self._begin(builder.trust(act.trusted, self._emitter, running=self.running, seen=act.seen))
+        return self._begin(
+            builder.trust(act.trusted, self._emitter, running=self.running, seen=act.seen)
+        )
 
     def _begin(self, work: Awaitable[object]) -> Outcome:
         task = asyncio.create_task(_outcome_of(work))

@@ -26,7 +26,8 @@ from codeagent.tools.arguments import parse_arguments
 _MOST_PREVIEWS = 3
 """How often a call is shown again because what it would change keeps changing."""
 Show = Callable[[PreparedCall, str | None], Awaitable[Preview]]
-"""Makes the preview of a call from the present files; the text is the base of the preview shown before.
+"""Makes the preview of a call from the present files; the text is the base of the preview shown
+before.
 
 Raises ToolError if the preview shows that the call cannot work."""
 
@@ -36,9 +37,11 @@ async def _answer(future: "asyncio.Future[Decision]") -> Decision:
 
 
 class Approvals:
-    """Asks the user about calls, each until it is allowed, refused or edited, and about anything else.
+    """Asks the user about calls, each until it is allowed, refused or edited, and about anything
+    else.
 
-    Holds the requests that wait for an answer, and the exact calls that were allowed for the whole session.
+    Holds the requests that wait for an answer, and the exact calls that were allowed for the whole
+    session.
     """
 
     def __init__(
@@ -49,7 +52,8 @@ class Approvals:
         spending: BudgetMeter,
         granted: set[str] | None = None,
     ) -> None:
-        """`granted`: the fingerprints of the calls that the user allowed for the session; None if there are none."""
+        """`granted`: the fingerprints of the calls that the user allowed for the session; None if
+        there are none."""
         self.emitter = emitter
         self.permissions = permissions
         self._hooks = hooks
@@ -77,11 +81,12 @@ class Approvals:
         about: str = "",
         follows: bool = False,
     ) -> Decision:
-        """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is cancelled first.
+        """Ask the user about a call and wait for the answer. Raises RunCancelled if the token is
+        cancelled first.
 
-        `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to edit, `proposal` a
-        rule that would allow this call and similar ones; each of the two is empty if there is nothing to offer.
-        `whose`, `about` and `follows`: see `ApprovalRequested`.
+        `binding` is the fingerprint of what the answer is for, `arguments` is JSON for the user to
+        edit, `proposal` a rule that would allow this call and similar ones; each of the two is
+        empty if there is nothing to offer. `whose`, `about` and `follows`: see `ApprovalRequested`.
         """
         self._asked += 1
         approval_id = f"{self._prefix}{call_id}.{self._asked}"
@@ -109,7 +114,9 @@ class Approvals:
             with self._spending.waiting(), nullcontext() if time is None else time.waiting():
                 decision = await token.guard(_answer(answer))
         except RunCancelled:
-            self._resolved(approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled"))
+            self._resolved(
+                approval_id, call_id, "cancelled", Decision("deny", token.reason or "cancelled")
+            )
             raise
         finally:
             del self._waiting[approval_id]
@@ -138,12 +145,19 @@ class Approvals:
         )
 
     async def permit(
-        self, prepared: PreparedCall, verdict: Verdict, show: Show, token: CancelToken, *, again: bool
+        self,
+        prepared: PreparedCall,
+        verdict: Verdict,
+        show: Show,
+        token: CancelToken,
+        *,
+        again: bool,
     ) -> tuple[PreparedCall, Permit]:
-        """Return the call to run and its permit. What runs is what was shown last: an edited call is asked about again.
+        """Return the call to run and its permit. What runs is what was shown last: an edited call
+        is asked about again.
 
-        `again`: ask even if exactly this call was allowed for the session. Raises CallRefused, RunCancelled, and
-        ToolError if the preview shows that the call cannot work.
+        `again`: ask even if exactly this call was allowed for the session. Raises CallRefused,
+        RunCancelled, and ToolError if the preview shows that the call cannot work.
         """
         known = self.permissions.known
         call = self.permissions.bound(prepared.tool, prepared.arguments, prepared.args, known)
@@ -166,12 +180,16 @@ class Approvals:
                 arguments=prepared.json,
                 proposal=tool.proposal(prepared.args),
                 whose=tool.whose,
-                about="\n\n".join(filter(None, (tool.description, tool.documentation))) if tool.whose else "",
+                about="\n\n".join(filter(None, (tool.description, tool.documentation)))
+                if tool.whose
+                else "",
                 follows=not hosts and self.permissions.asks_about_hosts(tool, prepared.args),
             )
             match decision.answer:
                 case "deny":
-                    raise CallRefused(result_of_refusal(Denied(_in_words(decision))), decision.source)
+                    raise CallRefused(
+                        result_of_refusal(Denied(_in_words(decision))), decision.source
+                    )
                 case "edit":
                     prepared, reason = await self._edited(prepared, decision.arguments, token)
                     preview = await show(prepared, None)
@@ -189,12 +207,19 @@ class Approvals:
                 if decision.answer == "session":
                     call = self.permissions.bound(tool, prepared.arguments, prepared.args, known)
                     self.granted |= {call, *(_with_host(call, host) for host in hosts)}
-                return prepared, Permit(decision.source, preview.base, decision.hunks, decision.rule or None, hosts)
+                return prepared, Permit(
+                    decision.source, preview.base, decision.hunks, decision.rule or None, hosts
+                )
             changed += 1
-        raise Failed("what this call would change keeps changing; nothing was applied. Read it again first.")
+        raise Failed(
+            "what this call would change keeps changing; nothing was applied. Read it again first."
+        )
 
-    def _with_hosts(self, hosts: tuple[str, ...], prepared: PreparedCall, preview: Preview) -> Preview:
-        """Return the preview of a call that says which hosts are allowed with it, and that others are asked about."""
+    def _with_hosts(
+        self, hosts: tuple[str, ...], prepared: PreparedCall, preview: Preview
+    ) -> Preview:
+        """Return the preview of a call that says which hosts are allowed with it, and that others
+        are asked about."""
         if not hosts and not self.permissions.asks_about_hosts(prepared.tool, prepared.args):
             return preview
         text = "While it runs, this question shows each host that no rule decides, and waits for your answer."
@@ -202,8 +227,11 @@ class Approvals:
             text = f"It may reach {', '.join(hosts)}. You are asked about every other host that no rule decides."
         return replace(preview, blocks=(*preview.blocks, TextBlock(text=text)))
 
-    async def _edited(self, prepared: PreparedCall, arguments: str, token: CancelToken) -> tuple[PreparedCall, str]:
-        """Return the call with the user's arguments, or unchanged if they do not fit; and why the user is asked again.
+    async def _edited(
+        self, prepared: PreparedCall, arguments: str, token: CancelToken
+    ) -> tuple[PreparedCall, str]:
+        """Return the call with the user's arguments, or unchanged if they do not fit; and why the
+        user is asked again.
 
         Raises RunCancelled.
         """
@@ -212,7 +240,10 @@ class Approvals:
             edited = replace(prepared.call, arguments=arguments)
             match await token.guard(self._hooks.before_tool(edited)):
                 case Deny(reason):
-                    return prepared, f"your edit is not allowed ({reason}), so this is the call as it was"
+                    return (
+                        prepared,
+                        f"your edit is not allowed ({reason}), so this is the call as it was",
+                    )
                 case Modify(changed):
                     args = parse_arguments(prepared.tool, json.dumps(changed))
                 case None:
@@ -221,18 +252,24 @@ class Approvals:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
         verdict = self.permissions.judge(prepared.tool, args, confined=False)
         if verdict.permission == "deny":
-            return prepared, f"your edit is not allowed ({verdict.reason}), so this is the call as it was"
+            return (
+                prepared,
+                f"your edit is not allowed ({verdict.reason}), so this is the call as it was",
+            )
         return replace(prepared, args=args, edited=True), "edited by you"
 
     async def _learn(self, prepared: PreparedCall, decision: Decision, known: int) -> str | None:
         """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed.
 
-        `known`: how much the model had read when the card was shown; an agent beside this one may have read more since.
+        `known`: how much the model had read when the card was shown; an agent beside this one may
+        have read more since.
         """
         try:
             rule = self.permissions.parse(decision.rule, keep=decision.keep)
             if not self.permissions.would_allow(rule, prepared.tool, prepared.args):
-                return f"{rule} does not allow all of this call; answer it once, or write another rule"
+                return (
+                    f"{rule} does not allow all of this call; answer it once, or write another rule"
+                )
             await self.permissions.add(rule, known)
         except ConfigError as error:
             return str(error)
@@ -252,7 +289,8 @@ def _in_words(denial: Decision) -> str:
 
 
 class UserQuestions:
-    """Passes the model's questions to the user (the Asker of `core.ports`); until it is connected nobody answers."""
+    """Passes the model's questions to the user (the Asker of `core.ports`); until it is connected
+    nobody answers."""
 
     def __init__(self) -> None:
         self.approvals: Approvals | None = None
@@ -262,13 +300,18 @@ class UserQuestions:
         self.approvals = approvals
 
     async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
-        """Return the user's reply: the `reason` of a decision other than a denial; an empty one is not an answer."""
+        """Return the user's reply: the `reason` of a decision other than a denial; an empty one is
+        not an answer."""
         if self.approvals is None:
             return Reply(None, "no user")
         preview = Preview(question.question, (question,))
         form = {"fields": tuple(map(asdict, question.fields))} if question.fields else {}
-        binding = fingerprint(ASK_USER, {"question": question.question, "options": question.options, **form})
-        decision = await self.approvals.ask(call_id, ASK_USER, preview, "the agent asks you", token, binding=binding)
+        binding = fingerprint(
+            ASK_USER, {"question": question.question, "options": question.options, **form}
+        )
+        decision = await self.approvals.ask(
+            call_id, ASK_USER, preview, "the agent asks you", token, binding=binding
+        )
         if decision.answer == "deny" or not decision.reason.strip():
             return Reply(None, decision.reason.strip())
         return Reply(decision.reason)

@@ -1,4 +1,5 @@
-"""Batches: cuts the calls of an answer into batches, plans them, holds them at the pause gate, runs them in order.
+"""Batches: cuts the calls of an answer into batches, plans them, holds them at the pause gate, runs
+them in order.
 
 Calls that only read may begin before that, while their answer is still coming.
 """
@@ -19,12 +20,20 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
-from codeagent.core.notices import CallEdited, PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
+from codeagent.core.notices import (
+    CallEdited,
+    PauseReason,
+    RunPaused,
+    RunPausing,
+    RunResumed,
+    StepModeChanged,
+)
 from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
 T = TypeVar("T")
 GRACE = 0.05
-"""Seconds from the end of a call's block to its start; if the answer ends before that, its calls run as usual."""
+"""Seconds from the end of a call's block to its start; if the answer ends before that, its calls
+run as usual."""
 BROKE_OFF = "the answer broke off before it was complete"
 
 
@@ -45,7 +54,9 @@ class Strategy:
             return cls("parallel")
         match = re.fullmatch(r"batched:([0-9]{1,6})", text)
         if match is None or int(match[1]) == 0:
-            raise ConfigError(f"no such strategy: {text!r}; use sequential, parallel or batched:N with N from 1")
+            raise ConfigError(
+                f"no such strategy: {text!r}; use sequential, parallel or batched:N with N from 1"
+            )
         return cls("batched", int(match[1]))
 
     def __str__(self) -> str:
@@ -63,17 +74,21 @@ class Strategy:
         return [tuple(calls[start : start + size]) for start in range(0, len(calls), size or 1)]
 
 
-async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]) -> None:
+async def run_ordered(
+    items: Sequence[T], access: Callable[[T], Access], work: Callable[[T], Awaitable[None]]
+) -> None:
     """Run all items at once, except that an item waits for the earlier ones that it conflicts with.
 
-    The outcome is that of running them in order. An error of `work` is raised when all items have ended. When the
-    caller is cancelled, every item is cancelled and awaited.
+    The outcome is that of running them in order. An error of `work` is raised when all items have
+    ended. When the caller is cancelled, every item is cancelled and awaited.
     """
     accesses = [access(item) for item in items]
     tasks: list[asyncio.Task[None]] = []
     for position, item in enumerate(items):
         blockers = [
-            task for task, earlier in zip(tasks, accesses, strict=False) if accesses[position].conflicts(earlier)
+            task
+            for task, earlier in zip(tasks, accesses, strict=False)
+            if accesses[position].conflicts(earlier)
         ]
         tasks.append(asyncio.create_task(_after(blockers, work, item)))
     try:
@@ -85,7 +100,9 @@ async def run_ordered(items: Sequence[T], access: Callable[[T], Access], work: C
         raise error
 
 
-async def _after(blockers: list["asyncio.Task[None]"], work: Callable[[T], Awaitable[None]], item: T) -> None:
+async def _after(
+    blockers: list["asyncio.Task[None]"], work: Callable[[T], Awaitable[None]], item: T
+) -> None:
     if blockers:
         await asyncio.wait(blockers)
     await work(item)
@@ -100,8 +117,9 @@ class _Begun:
 class EarlyCalls:
     """The calls of one answer that begin while it is still coming.
 
-    They are its first calls, without a gap, so none overtakes a change that was asked for before it. If the answer is
-    discarded, each of them is stopped and gets its one result, which the model never sees.
+    They are its first calls, without a gap, so none overtakes a change that was asked for before
+    it. If the answer is discarded, each of them is stopped and gets its one result, which the model
+    never sees.
     """
 
     def __init__(
@@ -111,7 +129,8 @@ class EarlyCalls:
         discarded: Callable[[Collection[ToolResult]], None],
         token: CancelToken,
     ) -> None:
-        """`may_begin(call, number)` tells whether a call may begin after `number` others of its answer.
+        """`may_begin(call, number)` tells whether a call may begin after `number` others of its
+        answer.
 
         `discarded` gets the results of calls that ran for an answer that was discarded.
         """
@@ -129,21 +148,24 @@ class EarlyCalls:
         return self._begun.keys()
 
     def offer(self, call: ToolCall, *, certain: bool) -> None:
-        """Take a call whose block has closed; `certain`: nothing that follows in the answer can take it back."""
+        """Take a call whose block has closed; `certain`: nothing that follows in the answer can
+        take it back."""
         self._open = self._open and certain
         if self._open:
             timer = asyncio.get_running_loop().call_later(GRACE, self._begin_next)
             self._waiting.append((call, timer))
 
     def close(self) -> None:
-        """Begin no more calls: the answer is complete, or one of its calls has to wait for its turn."""
+        """Begin no more calls: the answer is complete, or one of its calls has to wait for its
+        turn."""
         self._open = False
         while self._waiting:
             _, timer = self._waiting.popleft()
             timer.cancel()
 
     async def result(self, call_id: str) -> ToolResult | None:
-        """Wait for the call's result; None if it did not begin early. A caller that is cancelled leaves it running."""
+        """Wait for the call's result; None if it did not begin early. A caller that is cancelled
+        leaves it running."""
         begun = self._begun.get(call_id)
         return None if begun is None else await asyncio.shield(begun.work)
 
@@ -152,7 +174,8 @@ class EarlyCalls:
         return await _ended(self._begun)
 
     async def stop(self, reason: str) -> dict[str, ToolResult]:
-        """Stop the calls that are still running; return the results of all that have begun, by call id."""
+        """Stop the calls that are still running; return the results of all that have begun, by call
+        id."""
         self.close()
         for begun in self._begun.values():
             begun.token.cancel(reason)
@@ -190,15 +213,25 @@ async def _ended(calls: dict[str, _Begun]) -> dict[str, ToolResult]:
     works = {call_id: begun.work for call_id, begun in calls.items()}
     if works:
         await asyncio.wait(works.values())
-    ended = {call_id: work for call_id, work in works.items() if not work.cancelled() and work.exception() is None}
+    ended = {
+        call_id: work
+        for call_id, work in works.items()
+        if not work.cancelled() and work.exception() is None
+    }
     return {call_id: work.result() for call_id, work in ended.items()}
 
 
 class PlannedBatch:
-    """A batch from its plan to its start: until then the user can skip calls, or edit their arguments."""
+    """A batch from its plan to its start: until then the user can skip calls, or edit their
+    arguments."""
 
     def __init__(
-        self, number: int, calls: Sequence[ToolCall], executor: Executor, emitter: Emitter, begun: Collection[str]
+        self,
+        number: int,
+        calls: Sequence[ToolCall],
+        executor: Executor,
+        emitter: Emitter,
+        begun: Collection[str],
     ) -> None:
         """`begun`: the ids of the calls that have already begun."""
         self._number = number
@@ -241,11 +274,14 @@ class PlannedBatch:
         if (call := self._opened(call_id)) is None:
             return False
         because = f": {reason.strip()}" if reason.strip() else ""
-        self.settled[call_id] = self._executor.refuse(call, Skipped(f"skipped by user{because}"), source="user")
+        self.settled[call_id] = self._executor.refuse(
+            call, Skipped(f"skipped by user{because}"), source="user"
+        )
         return True
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit the arguments of a call; False if it is not open. Raises ConfigError if they do not fit."""
+        """Edit the arguments of a call; False if it is not open. Raises ConfigError if they do not
+        fit."""
         if (call := self._opened(call_id)) is None:
             return False
         edited = replace(call, arguments=arguments)
@@ -273,9 +309,11 @@ class PlannedBatch:
 
 
 class PauseGate:
-    """Holds a run, and the batch it was about to start, while it is paused, stepping, or at a limit.
+    """Holds a run, and the batch it was about to start, while it is paused, stepping, or at a
+    limit.
 
-    A pause ends with its run; step mode stays on. Time spent waiting does not count against the budget.
+    A pause ends with its run; step mode stays on. Time spent waiting does not count against the
+    budget.
     """
 
     def __init__(self, emitter: Emitter, spending: BudgetMeter, *, stepping: bool = False) -> None:
@@ -306,7 +344,8 @@ class PauseGate:
             self._emitter.emit(RunPausing(text="pausing at the next boundary"))
 
     def resume(self) -> bool:
-        """Open the gate and emit `run.resumed`, even before the run has reached it; False if it was open."""
+        """Open the gate and emit `run.resumed`, even before the run has reached it; False if it was
+        open."""
         if self._open.is_set():
             return False
         self._open.set()
@@ -322,17 +361,23 @@ class PauseGate:
         return self._planned is not None and self._planned.skip(call_id, reason)
 
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError if the edit is invalid."""
+        """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError if the
+        edit is invalid."""
         return self._planned is not None and self._planned.edit(call_id, arguments)
 
-    async def wait(self, batch: int, token: CancelToken, planned: PlannedBatch | None = None) -> None:
-        """Return at once unless the user wants to step in before this batch, counted from 1. Raises RunCancelled."""
+    async def wait(
+        self, batch: int, token: CancelToken, planned: PlannedBatch | None = None
+    ) -> None:
+        """Return at once unless the user wants to step in before this batch, counted from 1. Raises
+        RunCancelled."""
         asked = not self._open.is_set()
         if not asked and not (self.stepping and planned is not None and planned.open):
             return
         self._planned = planned
         try:
-            await self.hold("asked" if asked else "step", f"paused before batch {batch}", batch, token)
+            await self.hold(
+                "asked" if asked else "step", f"paused before batch {batch}", batch, token
+            )
         finally:
             self._planned = None
 

@@ -23,7 +23,15 @@ from codeagent.core.errors import (
 )
 from codeagent.core.json_writing import to_json
 from codeagent.core.mcp import ServerBook
-from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ToolCall, ToolMessage, text_of
+from codeagent.core.messages import (
+    ContentPart,
+    ErrorInfo,
+    ErrorKind,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    text_of,
+)
 from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalSource, Objection, Policy, RuleBook
 from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
@@ -63,9 +71,11 @@ class ToolEnvironment:
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
     recalls: bool = True
-    """Whether the conversation makes the calls; otherwise it is unknown which results their caller still has."""
+    """Whether the conversation makes the calls; otherwise it is unknown which results their caller
+    still has."""
     unread: Callable[[Tool[Any]], bool] = lambda tool: False
-    """Whether the model has to read the tool's documentation before it may call it, and has not done so."""
+    """Whether the model has to read the tool's documentation before it may call it, and has not
+    done so."""
     todo: Todo = field(default_factory=Todo)
     """The to-do list that the agent's tool writes."""
     scratchpad: Scratchpad | None = None
@@ -75,14 +85,17 @@ class ToolEnvironment:
     servers: ServerBook | None = None
     """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
-    """Raises ConfigError if no price is known for the model, so that the budget would limit nothing. Blocks briefly."""
+    """Raises ConfigError if no price is known for the model, so that the budget would limit
+    nothing. Blocks briefly."""
     context: ContextLimits = ContextLimits()
     forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
-    """Called after a compaction with the results that are left: the model no longer has the others."""
+    """Called after a compaction with the results that are left: the model no longer has the
+    others."""
     delivery: Delivery = Delivery()
     """How much of what is queued is delivered at one boundary."""
     partial_results: float | None = None
-    """Seconds after which a call that shows its output while it runs becomes a job; None: never by itself."""
+    """Seconds after which a call that shows its output while it runs becomes a job; None: never by
+    itself."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +122,15 @@ class PreparedCall:
 
     @property
     def reads_here(self) -> bool:
-        """Whether it only reads, on this machine, and its result does not depend on when exactly it runs."""
+        """Whether it only reads, on this machine, and its result does not depend on when exactly it
+        runs."""
         tool = self.tool
-        timed = tool.repeatable or tool.waits_for_user or tool.starts_agents or tool.in_background(self.args)
+        timed = (
+            tool.repeatable
+            or tool.waits_for_user
+            or tool.starts_agents
+            or tool.in_background(self.args)
+        )
         return self.kind == "read" and not timed and not tool.approval_key(self.args).answered_by
 
     @property
@@ -127,19 +146,25 @@ class PreparedCall:
 
     @property
     def prints(self) -> bool:
-        """Whether its output can be read while it runs; such a call asks no questions once it has begun."""
+        """Whether its output can be read while it runs; such a call asks no questions once it has
+        begun."""
         return self.tool.sandboxed or self.tool.source == "python"
 
     def limit(self, general: float | None) -> float | None:
-        """Seconds it may take; `general`, the run's own limit, applies to calls that are awaited."""
+        """Seconds it may take; `general`, the run's own limit, applies to calls that are
+        awaited."""
         if self.tool.waits_for_user or self.tool.starts_agents:
             return None
-        limits = self.tool.time_limit(self.args), None if self.tool.in_background(self.args) else general
+        limits = (
+            self.tool.time_limit(self.args),
+            None if self.tool.in_background(self.args) else general,
+        )
         return min((seconds for seconds in limits if seconds is not None), default=None)
 
     @property
     def acts_as(self) -> tuple[str, ...]:
-        """Return the names of the tools whose rules apply: its own, and those of the tools that it calls."""
+        """Return the names of the tools whose rules apply: its own, and those of the tools that it
+        calls."""
         does = self.tool.approval_key(self.args).does
         return tuple(dict.fromkeys((self.tool.name, *(call.tool for call in does))))
 
@@ -172,7 +197,9 @@ class Permit:
 class CallRefused(Exception):
     """The call will not run; holds its result, and who refused it."""
 
-    def __init__(self, result: ToolResult, source: ApprovalSource | None, rule: str | None = None) -> None:
+    def __init__(
+        self, result: ToolResult, source: ApprovalSource | None, rule: str | None = None
+    ) -> None:
         super().__init__()
         self.result = result
         self.source = source
@@ -206,7 +233,9 @@ class StopReport:
         for result in results:
             self._left_running += _count(result, "left_running")
             if result.error is None:
-                self._edits |= {block.path: None for block in result.blocks if isinstance(block, DiffBlock)}
+                self._edits |= {
+                    block.path: None for block in result.blocks if isinstance(block, DiffBlock)
+                }
             if stopped and result.error is not None and result.error.kind == "cancelled":
                 self._killed += _count(result, "killed")
                 self._not_run += not result.executed
@@ -239,10 +268,12 @@ class StopReport:
 
 
 class Denials:
-    """Keeps the kinds of calls that were denied, or could not run anywhere, without a success in a later answer."""
+    """Keeps the kinds of calls that were denied, or could not run anywhere, without a success in a
+    later answer."""
 
     def __init__(self, question: str) -> None:
-        """`question`: the tool by which the model asks the user; an unanswered question is not a denial."""
+        """`question`: the tool by which the model asks the user; an unanswered question is not a
+        denial."""
         self._question = question
         self.kinds: set[CallKind] = set()
 
@@ -254,19 +285,29 @@ class Denials:
         *,
         planning: bool,
     ) -> None:
-        """Record one answer; a success clears its kind, a change clears both. Denied changes are expected in plan mode.
+        """Record one answer; a success clears its kind, a change clears both. Denied changes are
+        expected in plan mode.
 
         `kinds` and `settled` are keyed by call id.
         """
-        denied = {kinds[call.id] for call in calls if _denied(settled[call.id]) and call.name != self._question}
-        done = {kinds[call.id] for call in calls if not (settled[call.id].is_error or _denied(settled[call.id]))}
+        denied = {
+            kinds[call.id]
+            for call in calls
+            if _denied(settled[call.id]) and call.name != self._question
+        }
+        done = {
+            kinds[call.id]
+            for call in calls
+            if not (settled[call.id].is_error or _denied(settled[call.id]))
+        }
         made_up = {"read", "change"} if "change" in done else done
         expected = {"change"} if planning else set()
         self.kinds = (self.kinds - made_up) | (denied - expected)
 
 
 def _denied(result: ToolResult) -> bool:
-    """Whether the call, or a call of the agent that it started, was denied or had no place to run."""
+    """Whether the call, or a call of the agent that it started, was denied or had no place to
+    run."""
     if result.error is not None:
         return result.error.kind in _NOT_HAD
     return result.child_session is not None and result.details.get("denied") is True
@@ -274,7 +315,9 @@ def _denied(result: ToolResult) -> bool:
 
 def tool_message(call: ToolCall, result: ToolResult) -> ToolMessage:
     """Return the message that tells the model of a result."""
-    return ToolMessage(call_id=call.id, name=call.name, content=result.content, is_error=result.is_error)
+    return ToolMessage(
+        call_id=call.id, name=call.name, content=result.content, is_error=result.is_error
+    )
 
 
 def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
@@ -282,8 +325,11 @@ def result_of_refusal(error: ToolError | RunCancelled) -> ToolResult:
     return result_of_error(error, executed=False)
 
 
-def result_of_error(error: Exception, *, executed: bool, cancelled_because: str | None = None) -> ToolResult:
-    """Return the error result for anything that a call may raise; `cancelled_because` is the reason of its token."""
+def result_of_error(
+    error: Exception, *, executed: bool, cancelled_because: str | None = None
+) -> ToolResult:
+    """Return the error result for anything that a call may raise; `cancelled_because` is the reason
+    of its token."""
     match error:
         case ToolError():
             return _of_tool_error(error, executed, cancelled_because)
@@ -343,7 +389,8 @@ def _cancel_text(reason: str) -> str:
 def checked(result: ToolResult) -> ToolResult:
     """Return the tool's result with lists converted to tuples.
 
-    Raises Failed if it could not be logged: a tool may be user-defined, and its result may hold anything.
+    Raises Failed if it could not be logged: a tool may be user-defined, and its result may hold
+    anything.
     """
     if not isinstance(result, ToolResult):
         raise Failed(f"the tool returned {type(result).__name__} in place of a ToolResult")
@@ -351,11 +398,15 @@ def checked(result: ToolResult) -> ToolResult:
 
     try:
         found = _CheckedResult(result=result, details=dict(result.details)).result
-        to_json(replace(found, content=()))  # else details too deep, or numbers too long, would only fail in the log
+        to_json(
+            replace(found, content=())
+        )  # else details too deep, or numbers too long, would only fail in the log
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
-        raise Failed(f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}") from None
+        raise Failed(
+            f"the tool returned a result that cannot be used: {place}: {first['msg'].lower()}"
+        ) from None
     except ValueError as error:
         raise Failed(f"the tool returned a result that cannot be used: {error}") from None
     return found
@@ -368,13 +419,19 @@ def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
 
 
 def as_edited(result: ToolResult, arguments: str) -> ToolResult:
-    """Return the result of a call that ran with the user's arguments (JSON); it begins by saying so."""
+    """Return the result of a call that ran with the user's arguments (JSON); it begins by saying
+    so."""
     told = TextPart(text=f"(The user edited this call before it ran. It ran with: {arguments})")
-    return replace(result, content=(told, *result.content), details={**result.details, "edited_arguments": arguments})
+    return replace(
+        result,
+        content=(told, *result.content),
+        details={**result.details, "edited_arguments": arguments},
+    )
 
 
 def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ...]) -> ToolResult:
-    """Return the result of a call whose arguments were corrected; the model reads which were dropped."""
+    """Return the result of a call whose arguments were corrected; the model reads which were
+    dropped."""
     lines = "\n".join(f"({line})" for line in dropped)
     told = (TextPart(text=lines),) if dropped else ()
     details = {**result.details, "arguments_read": [*read_as, *dropped]}
@@ -384,11 +441,16 @@ def as_read(result: ToolResult, read_as: tuple[str, ...], dropped: tuple[str, ..
 def _whole_lines(head: str, tail: str) -> tuple[str, str]:
     """Return both parts without the line that the cut divides, unless that line is long."""
     end, start = head.rfind("\n") + 1, tail.find("\n") + 1
-    return head[: end if len(head) - end < _LONG_LINE else None], tail[start if start <= _LONG_LINE else 0 :]
+    return head[: end if len(head) - end < _LONG_LINE else None], tail[
+        start if start <= _LONG_LINE else 0 :
+    ]
 
 
-def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str) -> ToolResult:
-    """Return the result with its text cut to `limit` characters, head and tail; `outputs` keeps the whole text.
+def cap_output(
+    result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str
+) -> ToolResult:
+    """Return the result with its text cut to `limit` characters, head and tail; `outputs` keeps the
+    whole text.
 
     Done once, when the result is made: changing it later would break the provider's cache.
     """
@@ -402,8 +464,12 @@ def cap_output(result: ToolResult, limit: int | None, outputs: OutputStore, call
     head, tail = _whole_lines(text[:room], text[room - limit :])
     left_out = len(text) - len(head) - len(tail)
     gap = "" if head.endswith("\n") else "\n"
-    marker = f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
-    others: tuple[ContentPart, ...] = tuple(part for part in result.content if not isinstance(part, TextPart))
+    marker = (
+        f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
+    )
+    others: tuple[ContentPart, ...] = tuple(
+        part for part in result.content if not isinstance(part, TextPart)
+    )
     return replace(result, content=(TextPart(text=head + marker + tail), *others))
 
 

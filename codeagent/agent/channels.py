@@ -1,4 +1,5 @@
-"""Messages between the agents of one process: the hub that carries them, and the inbox of each agent."""
+"""Messages between the agents of one process: the hub that carries them, and the inbox of each
+agent."""
 
 import asyncio
 import json
@@ -35,7 +36,8 @@ MOST_WAITING = 50
 MOST_PER_MINUTE = 20
 """The most messages that one agent may send within a minute."""
 MOST_WAKES = 20
-"""How many messages in a row may wake an agent before the user types something; further ones wait until then."""
+"""How many messages in a row may wake an agent before the user types something; further ones wait
+until then."""
 MOST_CHANNELS = 20
 """The most channels that agents may add."""
 _MESSAGE_ID = re.compile(r"m[0-9]{1,9}")
@@ -44,7 +46,8 @@ _SHOWN = 200
 
 
 class Hub:
-    """Knows the agents and channels, and gives each message to its receivers at once (the Post of `core.channels`)."""
+    """Knows the agents and channels, and gives each message to its receivers at once (the Post of
+    `core.channels`)."""
 
     def __init__(
         self,
@@ -78,9 +81,13 @@ class Hub:
     def create(self, channel: str, kind: ChannelKind) -> None:
         """Add a channel that nobody watches yet. Raises InvalidArgs, Failed."""
         if NAME.fullmatch(channel) is None or channel in self._names:
-            raise InvalidArgs(f"{one_line(channel, 64)!r} is taken or not a valid name; no channel was added")
+            raise InvalidArgs(
+                f"{one_line(channel, 64)!r} is taken or not a valid name; no channel was added"
+            )
         if self._added >= MOST_CHANNELS:
-            raise Failed(f"{MOST_CHANNELS} channels were added, which is the limit; no channel was added")
+            raise Failed(
+                f"{MOST_CHANNELS} channels were added, which is the limit; no channel was added"
+            )
         self._added += 1
         self._names.add(channel)
         self._channels[channel] = kind
@@ -93,29 +100,42 @@ class Hub:
                 watchers[:] = [name for name in watchers if name != inbox.name]
 
     def addressees(self) -> tuple[Addressee, ...]:
-        channels = (Addressee(name, kind, tuple(self._watchers[name])) for name, kind in sorted(self._channels.items()))
+        channels = (
+            Addressee(name, kind, tuple(self._watchers[name]))
+            for name, kind in sorted(self._channels.items())
+        )
         return (*(Addressee(name, "agent") for name in sorted(self._inboxes)), *channels)
 
     def watch(self, agent: str, channel: str, on: bool) -> None:
         """Raises NotFound."""
         if channel not in self._channels:
-            raise NotFound(f"there is no channel {one_line(channel, 100)!r}{nearest_or_all(channel, self._channels)}")
+            raise NotFound(
+                f"there is no channel {one_line(channel, 100)!r}{nearest_or_all(channel, self._channels)}"
+            )
         others = [name for name in self._watchers[channel] if name != agent]
         self._watchers[channel] = [*others, agent] if on and agent in self._inboxes else others
 
     def send(self, sender: str, to: str, body: str, reply_to: str | None) -> Sent:
         """Raises ToolError."""
         if reply_to is not None and _MESSAGE_ID.fullmatch(reply_to) is None:
-            raise InvalidArgs("reply_to is the id of the message that this answers, as in m3; nothing was sent")
+            raise InvalidArgs(
+                "reply_to is the id of the message that this answers, as in m3; nothing was sent"
+            )
         receivers = self._receivers(sender, to)
         free = [name for name in receivers if self._inboxes[name].waiting < MOST_WAITING]
         if not free:
-            raise Failed(f"{MOST_WAITING} messages already wait for {', '.join(receivers)}; nothing was sent")
+            raise Failed(
+                f"{MOST_WAITING} messages already wait for {', '.join(receivers)}; nothing was sent"
+            )
         if self._most is not None and self._count >= self._most:
-            raise Failed(f"{self._most} messages were sent in all, which is the limit; nothing was sent")
+            raise Failed(
+                f"{self._most} messages were sent in all, which is the limit; nothing was sent"
+            )
         self._check_rate(sender)
         self._count += 1
-        sent = Sent(f"m{self._count}", tuple(free), tuple(name for name in receivers if name not in free))
+        sent = Sent(
+            f"m{self._count}", tuple(free), tuple(name for name in receivers if name not in free)
+        )
         for name in free:
             self._inboxes[name].take(sent.id, sender, to, body, reply_to)
         return sent
@@ -128,7 +148,9 @@ class Hub:
             return [to]
         if to not in self._channels:
             known = [*self._inboxes, *self._channels]
-            raise NotFound(f"there is no agent or channel {one_line(to, 100)!r}{nearest_or_all(to, known)}")
+            raise NotFound(
+                f"there is no agent or channel {one_line(to, 100)!r}{nearest_or_all(to, known)}"
+            )
         others = [name for name in self._watchers[to] if name != sender]
         if not others:
             raise Failed(f"no other agent watches the channel {to}; nothing was sent")
@@ -145,7 +167,9 @@ class Hub:
         while times and now - times[0] >= _MINUTE:
             times.popleft()
         if len(times) >= MOST_PER_MINUTE:
-            raise Failed(f"{MOST_PER_MINUTE} messages were sent within a minute; nothing was sent. Go on without more")
+            raise Failed(
+                f"{MOST_PER_MINUTE} messages were sent within a minute; nothing was sent. Go on without more"
+            )
         times.append(now)
 
 
@@ -164,7 +188,9 @@ class ToolChannels:
 
     def send(self, to: str, body: str, reply_to: str | None = None) -> Sent:
         tool = SendMessage(self._inbox.hub, self._inbox.name)
-        given: Any = parse_arguments(tool, json.dumps({"to": to, "body": body, "reply_to": reply_to}))
+        given: Any = parse_arguments(
+            tool, json.dumps({"to": to, "body": body, "reply_to": reply_to})
+        )
         return self._there(partial(self._send, given))
 
     def read(self, after: str = "") -> Sequence[Received]:
@@ -172,7 +198,9 @@ class ToolChannels:
 
     def wait(self, after: str = "") -> Awaitable[Sequence[Received]]:
         if threading.get_ident() != self._thread:
-            raise Failed("a plain function cannot wait for messages; make the tool `async def`, or read them")
+            raise Failed(
+                "a plain function cannot wait for messages; make the tool `async def`, or read them"
+            )
         return self._inbox.next_received(after)
 
     def _send(self, given: SendMessageArgs) -> Sent:
@@ -181,7 +209,8 @@ class ToolChannels:
         return self._inbox.hub.send(self._inbox.name, given.to, given.body, given.reply_to)
 
     def _there(self, do: Callable[[], T]) -> T:
-        """Do it in the agents' thread, as the hub is not thread-safe. Raises whatever `do` raises, and Failed."""
+        """Do it in the agents' thread, as the hub is not thread-safe. Raises whatever `do` raises,
+        and Failed."""
         if threading.get_ident() == self._thread:
             return do()
         done: Future[T] = Future()
@@ -203,9 +232,14 @@ class Inbox:
     """The messages for one agent: logged at once, and read at the next boundary."""
 
     def __init__(
-        self, hub: Hub, name: str = MAIN, watched: Iterable[str] = (), most_wakes: int | None = MOST_WAKES
+        self,
+        hub: Hub,
+        name: str = MAIN,
+        watched: Iterable[str] = (),
+        most_wakes: int | None = MOST_WAKES,
     ) -> None:
-        """`watched`: the channels that it watches from the start. `most_wakes` None: each message wakes the agent."""
+        """`watched`: the channels that it watches from the start. `most_wakes` None: each message
+        wakes the agent."""
         self.hub = hub
         self._most_wakes = most_wakes
         self.arrived = asyncio.Event()
@@ -215,11 +249,13 @@ class Inbox:
         self._notes: list[UserMessage] = []
         self._received: deque[Received] = deque(maxlen=MOST_WAITING)
         self._came = asyncio.Event()
-        """Set, and replaced, when a message comes: it wakes everybody who is waiting at that moment."""
+        """Set, and replaced, when a message comes: it wakes everybody who is waiting at that
+        moment."""
         self._wakes = 0
 
     def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
-        """Join the hub. `wake` begins a run if the agent is idle. Raises Failed if the name is taken."""
+        """Join the hub. `wake` begins a run if the agent is idle. Raises Failed if the name is
+        taken."""
         self._emitter, self._queue, self._wake = emitter, queue, wake
         self.hub.join(self)
         for channel in self._watched:
@@ -236,7 +272,8 @@ class Inbox:
         return ToolChannels(self, objection)
 
     def received(self, after: str) -> Sequence[Received]:
-        """Return the latest messages after the one with this id; all of them if it is empty. Raises InvalidArgs."""
+        """Return the latest messages after the one with this id; all of them if it is empty. Raises
+        InvalidArgs."""
         if after and _MESSAGE_ID.fullmatch(after) is None:
             raise InvalidArgs(f"{one_line(after, 40)!r} is not the id of a message, such as m3")
         number = int(after[1:] or 0)
@@ -285,7 +322,9 @@ class Inbox:
 
     def _see(self, event: KnownEvent) -> None:
         match event:
-            case MessageAdded(message=UserMessage(source=source)) if event.agent == self._emitter.agent:
+            case MessageAdded(message=UserMessage(source=source)) if (
+                event.agent == self._emitter.agent
+            ):
                 self._wakes = self._wakes if source == "note" else 0
             case _:
                 pass

@@ -1,4 +1,5 @@
-"""Takes the snapshots of a session, before every prompt and around every batch that may change files; restores one.
+"""Takes the snapshots of a session, before every prompt and around every batch that may change
+files; restores one.
 
 The workspace lock keeps calls and commands from changing files in the meantime.
 """
@@ -36,7 +37,9 @@ from codeagent.core.sanitize import one_line, spelled
 
 _LABEL = 200
 _MOST_REFUSED = 20
-_ONLY_OTHERS = "only another codeagent has changed files since; /undo 2 also takes back the batch before"
+_ONLY_OTHERS = (
+    "only another codeagent has changed files since; /undo 2 also takes back the batch before"
+)
 _PATIENCE = 2.0
 """Seconds that the first snapshot may take before the user is told about it."""
 _PATIENCE_GROWS = 3.0
@@ -45,7 +48,8 @@ _NO_STORE = "no checkpoints are kept here; nothing was changed"
 
 
 class WorkspaceLock:
-    """Lets the agent's calls run side by side, but a command of the user's `alone`; first come, first served."""
+    """Lets the agent's calls run side by side, but a command of the user's `alone`; first come,
+    first served."""
 
     def __init__(self) -> None:
         self._together = 0
@@ -94,9 +98,11 @@ class WorkspaceLock:
 
 
 class Checkpointing:
-    """Takes snapshots one at a time: each waits for those before it, for the workspace lock and for the freeze lock.
+    """Takes snapshots one at a time: each waits for those before it, for the workspace lock and for
+    the freeze lock.
 
-    A snapshot that fails holds nothing up. Failures in a row are reported once; what happens then cannot be undone.
+    A snapshot that fails holds nothing up. Failures in a row are reported once; what happens then
+    cannot be undone.
     """
 
     def __init__(
@@ -126,9 +132,11 @@ class Checkpointing:
         """The other processes in this folder that the user was told of."""
 
     def begin(self, at_work: Callable[[], bool]) -> None:
-        """Repair what a crash interrupted and take the first snapshot, the slowest one, while nobody waits for it.
+        """Repair what a crash interrupted and take the first snapshot, the slowest one, while
+        nobody waits for it.
 
-        `at_work` tells whether something that the agent started may be changing files between batches.
+        `at_work` tells whether something that the agent started may be changing files between
+        batches.
         """
         self._at_work = at_work
         if self.store is not None:
@@ -143,7 +151,8 @@ class Checkpointing:
     async def before_batch(self, batch: int, targets: str, *, commands: bool = True) -> None:
         """Take a snapshot; returns once it is complete.
 
-        `commands`: whether the batch may change files other than through the workspace, which records what it writes.
+        `commands`: whether the batch may change files other than through the workspace, which
+        records what it writes.
         """
         if self.store is None:
             return
@@ -207,7 +216,8 @@ class Checkpointing:
             self._report(error)
 
     async def _told_if_slow(self, store: Checkpoints) -> Snapshot:
-        """Take a snapshot; if that takes long, tell the user now and then how far it is. Raises CheckpointError."""
+        """Take a snapshot; if that takes long, tell the user now and then how far it is. Raises
+        CheckpointError."""
         taking = asyncio.ensure_future(store.take())
         pause = self.patience
         try:
@@ -224,7 +234,9 @@ class Checkpointing:
             await asyncio.wait({taking})
             raise
 
-    async def _take(self, cause: PointCause, label: str, batch: int | None, *, commands: bool = False) -> None:
+    async def _take(
+        self, cause: PointCause, label: str, batch: int | None, *, commands: bool = False
+    ) -> None:
         try:
             async with self.still():
                 await self.take(cause, label, batch, commands=commands)
@@ -234,7 +246,9 @@ class Checkpointing:
         finally:
             self._owed = self._owed and cause != "after"
 
-    def _created(self, cause: PointCause, label: str, batch: int | None, snapshot: Snapshot) -> CheckpointCreated:
+    def _created(
+        self, cause: PointCause, label: str, batch: int | None, snapshot: Snapshot
+    ) -> CheckpointCreated:
         checkpoint_id = f"c{self._emitter.next_seq}"
         if cause == "prompt":
             self.line.mark(checkpoint_id, like=PROMPT)
@@ -254,7 +268,8 @@ class Checkpointing:
         return event
 
     def _tell_of(self, others: Collection[int]) -> None:
-        """Tell the user once of each other codeagent that works here; forget those that have ended."""
+        """Tell the user once of each other codeagent that works here; forget those that have
+        ended."""
         new = sorted(frozenset(others) - self._others)
         self._others = frozenset(others)
         if new:
@@ -290,7 +305,8 @@ class Checkpointing:
 
 @dataclass
 class SessionRewind:
-    """Goes back to an earlier point with the files, the conversation, or both (the Rewind of `core.checkpoints`)."""
+    """Goes back to an earlier point with the files, the conversation, or both (the Rewind of
+    `core.checkpoints`)."""
 
     checkpoints: Checkpointing
     emitter: Emitter
@@ -315,11 +331,18 @@ class SessionRewind:
         present = (await store.take()).id if until is None else timeline.point(until).snapshot
         found = await store.changes(timeline.point(since).snapshot, present)
         if until is not None:
-            return Changes(tuple(ChangedFile(change.path, change.change) for change in found), timeline.left_out)
+            return Changes(
+                tuple(ChangedFile(change.path, change.change) for change in found),
+                timeline.left_out,
+            )
         edited = await self._edited(since, present)
         theirs = await self._theirs(since, present)
         files = tuple(
-            ChangedFile(change.path, change.change, change.path in edited and change.path not in theirs.merged)
+            ChangedFile(
+                change.path,
+                change.change,
+                change.path in edited and change.path not in theirs.merged,
+            )
             for change in found
             if not theirs.leaves(change.path)
         )
@@ -329,7 +352,9 @@ class SessionRewind:
         return Changes(files, timeline.left_out, refused, present)
 
     async def node(self, point: str | None, path: str) -> Node | None:
-        return await self._store.node(None if point is None else self.checkpoints.timeline.point(point).snapshot, path)
+        return await self._store.node(
+            None if point is None else self.checkpoints.timeline.point(point).snapshot, path
+        )
 
     async def left_by_agent(self, path: str) -> Node | None:
         snapshot = self.checkpoints.timeline.left_by_agent
@@ -347,7 +372,9 @@ class SessionRewind:
         if act.kind == "redo":
             conversation = self.checkpoints.timeline.redo_covers_conversation
         if conversation and not self.checkpoints.line.marked(act.point):
-            raise CheckpointError("the conversation can go back to the beginning of a prompt only; nothing was changed")
+            raise CheckpointError(
+                "the conversation can go back to the beginning of a prompt only; nothing was changed"
+            )
         await self.checkpoints.settled()
         changed: tuple[FileChange, ...] = ()
         async with self.checkpoints.still():
@@ -369,10 +396,16 @@ class SessionRewind:
         theirs = await self._theirs(act.point, present)
         if theirs.kept or theirs.refused:
             found = [change.path for change in await self._store.changes(target, present)]
-            paths = [path for path in found if not theirs.leaves(path) and (paths is None or path in paths)]
+            paths = [
+                path
+                for path in found
+                if not theirs.leaves(path) and (paths is None or path in paths)
+            ]
             if theirs.refused and not paths:
                 raise CheckpointError(f"nothing was taken back: {'; '.join(_phrases(theirs))}")
-        changed = await self._store.restore(target, present=present, paths=paths, instead=theirs.merged)
+        changed = await self._store.restore(
+            target, present=present, paths=paths, instead=theirs.merged
+        )
         if theirs.refused:
             text = f"left as it is: {'; '.join(_phrases(theirs))}"
             self.emitter.emit(Notice(level="warning", code="checkpoint.left", text=text))
@@ -386,8 +419,11 @@ class SessionRewind:
             return Theirs()
         return await self._store.theirs(created.moment, created.snapshot, present, timeline.moments)
 
-    async def _refuse_unseen(self, target: CheckpointCreated, seen: str, paths: Collection[str] | None) -> None:
-        """Raises CheckpointError if a file to be restored has changed since the user was shown it."""
+    async def _refuse_unseen(
+        self, target: CheckpointCreated, seen: str, paths: Collection[str] | None
+    ) -> None:
+        """Raises CheckpointError if a file to be restored has changed since the user was shown
+        it."""
         present = (await self._store.take()).id
         since = {change.path for change in await self._store.changes(seen, present)}
         restored = {change.path for change in await self._store.changes(target.snapshot, present)}
@@ -405,7 +441,13 @@ class SessionRewind:
             self._refuse_while_running()
             before = await self.checkpoints.take("restore", act.path)
             await self._store.replace(act.path, act.node, present=act.present)
-            self._tell(before.checkpoint_id, "files", (FileChange(act.path, "modified"),), False, before.checkpoint_id)
+            self._tell(
+                before.checkpoint_id,
+                "files",
+                (FileChange(act.path, "modified"),),
+                False,
+                before.checkpoint_id,
+            )
             await self.checkpoints.take("after", act.path)
 
     @property
@@ -415,7 +457,12 @@ class SessionRewind:
         return self.checkpoints.store
 
     def _tell(
-        self, point: str, kind: RestoreKind, changed: tuple[FileChange, ...], conversation: bool, before: str
+        self,
+        point: str,
+        kind: RestoreKind,
+        changed: tuple[FileChange, ...],
+        conversation: bool,
+        before: str,
     ) -> None:
         restored = CheckpointRestored(
             checkpoint_id=point,
@@ -446,7 +493,9 @@ class SessionRewind:
 
     def _refuse_while_running(self) -> None:
         if self.running():
-            raise CheckpointError("the agent is working, and a pause is not enough: stop it first (Esc), then go back")
+            raise CheckpointError(
+                "the agent is working, and a pause is not enough: stop it first (Esc), then go back"
+            )
 
 
 def _phrases(theirs: Theirs) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""The agents that calls start: each is a child with its own history, log, tools and limits, and ends with its call."""
+"""The agents that calls start: each is a child with its own history, log, tools and limits, and
+ends with its call."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -103,7 +104,8 @@ class Origin:
     """It has a worktree of its own."""
 
     def shared(self, around: ToolEnvironment, journal: Journal) -> Shared:
-        """Make what the child works with, and tell both logs that the one session belongs to the other."""
+        """Make what the child works with, and tell both logs that the one session belongs to the
+        other."""
         above = self.parent.shared
         emitter = Emitter(journal, agent=self.name, above=above.emitter)
         started = AgentStarted(
@@ -115,7 +117,9 @@ class Origin:
         )
         above.emitter.emit(started)
         emitter.emit(started)
-        permissions = NarrowedPermissions(around, emitter, above.permissions, self.mode, self.network, apart=self.apart)
+        permissions = NarrowedPermissions(
+            around, emitter, above.permissions, self.mode, self.network, apart=self.apart
+        )
         own = replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
         if not self.apart:
             return own
@@ -171,7 +175,8 @@ class Children:
         self._tasks: set[asyncio.Task[ToolResult]] = set()
 
     def connect(self, parent: Callable[[str, int], Parent], at_once: int) -> None:
-        """`parent` gets a call's id and the depth of its child; `at_once`: how many children may run side by side."""
+        """`parent` gets a call's id and the depth of its child; `at_once`: how many children may
+        run side by side."""
         self._parent = parent
         self._turns = asyncio.Semaphore(at_once)
 
@@ -180,7 +185,9 @@ class Children:
         if name not in known:
             raise NotFound(f"Agent not found: {name}{nearest_or_all(name, known)}")
         if self._depth >= MOST_DEEP:
-            raise Failed(f"Not started: agents nest at most {MOST_DEEP} deep. Do the task yourself.")
+            raise Failed(
+                f"Not started: agents nest at most {MOST_DEEP} deep. Do the task yourself."
+            )
         async with self._turns:
             token = context.cancel.child()
             work = asyncio.create_task(self._work(known[name], task, check, token, context))
@@ -203,7 +210,12 @@ class Children:
             await asyncio.wait(set(self._tasks))
 
     async def _work(
-        self, definition: AgentDefinition, task: str, check: Check, token: CancelToken, context: ToolContext
+        self,
+        definition: AgentDefinition,
+        task: str,
+        check: Check,
+        token: CancelToken,
+        context: ToolContext,
     ) -> ToolResult:
         parent = self._parent(context.call_id, self._depth + 1)
         given: dict[str, Any] = dict(definition.limits)
@@ -231,7 +243,8 @@ class Children:
     async def member(
         self, definition: AgentDefinition, seat: Seat, meter: RunMeter, token: CancelToken
     ) -> AsyncIterator[AgentHandle]:
-        """Open a child for as long as its group needs it; the meter also counts what it uses. Raises CodeagentError."""
+        """Open a child for as long as its group needs it; the meter also counts what it uses.
+        Raises CodeagentError."""
         parent = self._parent(seat.inbox.name, self._depth + 1)
         parent = replace(parent, shared=replace(parent.shared, meter=meter))
         opened = await token.guard(self.open_child(definition, parent, seat))
@@ -239,8 +252,11 @@ class Children:
             yield child
 
     @asynccontextmanager
-    async def _attached(self, opened: OpenedChild, token: CancelToken) -> AsyncIterator[AgentHandle]:
-        """Pass on to the child what is done to its parent; the token stops the child, and it is closed at the end."""
+    async def _attached(
+        self, opened: OpenedChild, token: CancelToken
+    ) -> AsyncIterator[AgentHandle]:
+        """Pass on to the child what is done to its parent; the token stops the child, and it is
+        closed at the end."""
         child = opened.agent
         self._running[child.session_id] = child
 
@@ -273,13 +289,24 @@ async def _merged(
 
     shared, around = parent.shared, parent.environment
     assert shared.inspection is not None
-    # The mode of the child counts, too: its changes may need a question even in a session that does not ask.
-    permissions = NarrowedPermissions(around, shared.emitter, shared.permissions, definition.mode, apart=True)
+    # The mode of the child counts, too: its changes may need a question even in a session that does
+    # not ask.
+    permissions = NarrowedPermissions(
+        around, shared.emitter, shared.permissions, definition.mode, apart=True
+    )
     receiver = Receiver(
-        shared.emitter, permissions, parent.approvals, around.workspace, shared.lock, shared.inspection, around.outputs,
+        shared.emitter,
+        permissions,
+        parent.approvals,
+        around.workspace,
+        shared.lock,
+        shared.inspection,
+        around.outputs,
         around.hooks,
-    )  # fmt: skip
-    return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(worktree, result)
+    )
+    return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(
+        worktree, result
+    )
 
 
 @dataclass(frozen=True)
@@ -291,7 +318,9 @@ class Ended:
     """The error that ended it."""
 
 
-async def _converse(child: AgentHandle, name: str, task: str, check: Check, token: CancelToken) -> ToolResult:
+async def _converse(
+    child: AgentHandle, name: str, task: str, check: Check, token: CancelToken
+) -> ToolResult:
     ended = [await run_child(child, task, token)]
     fault = _fault(ended[-1], check)
     if fault:
@@ -315,7 +344,9 @@ async def _converse(child: AgentHandle, name: str, task: str, check: Check, toke
     message = f"The agent {name} {why}"
     content = f"{message}\nThe last thing it said:\n{text}" if text else message
     error = ErrorInfo(kind=kind, message=message)
-    return ToolResult.from_text(content, details=details, child_session=child.session_id, error=error)
+    return ToolResult.from_text(
+        content, details=details, child_session=child.session_id, error=error
+    )
 
 
 async def run_child(child: AgentHandle, prompt: str | None, token: CancelToken) -> Ended:
@@ -342,10 +373,14 @@ def _fault(ended: Ended, check: Check) -> str:
 
 
 def _why_not(ended: Ended, fault: str) -> tuple[ErrorKind | None, str]:
-    """Return the kind of error, and a phrase to follow the agent's name; None if the child did its task."""
+    """Return the kind of error, and a phrase to follow the agent's name; None if the child did its
+    task."""
     match ended.finished.reason, ended.limit:
         case (("done" | "denied"), _) if fault:
-            return "failed", f"did not give the format that was asked for, even after it was told: {fault}"
+            return (
+                "failed",
+                f"did not give the format that was asked for, even after it was told: {fault}",
+            )
         case "denied", _ if not ended.finished.text.strip():
             return "denied", "ended, because what it needed for its task was denied"
         case "done", _ if not ended.finished.text.strip():

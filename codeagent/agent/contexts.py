@@ -1,4 +1,5 @@
-"""Makes the context of each call: what it may touch, for its preview, the question about it, and its run."""
+"""Makes the context of each call: what it may touch, for its preview, the question about it, and
+its run."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ _SENDS = "send_message"
 class CallContexts:
     """Makes the ToolContext of each call of one agent."""
 
-    def __init__(self, environment: ToolEnvironment, emitter: Emitter, approvals: Approvals) -> None:
+    def __init__(
+        self, environment: ToolEnvironment, emitter: Emitter, approvals: Approvals
+    ) -> None:
         self._environment = environment
         self._emitter = emitter
         self._approvals = approvals
@@ -36,14 +39,19 @@ class CallContexts:
         self._line: BranchingHistory[Message] = BranchingHistory()
         self._inbox: Inbox | None = None
 
-    def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message], inbox: "Inbox | None") -> None:
-        """Use these from now on; `line` is the conversation, and `inbox` holds the messages for the agent."""
+    def begin_run(
+        self, model: Model, limits: Limits, line: BranchingHistory[Message], inbox: "Inbox | None"
+    ) -> None:
+        """Use these from now on; `line` is the conversation, and `inbox` holds the messages for the
+        agent."""
         self._model = model
         self._limits = limits
         self._line = line
         self._inbox = inbox
 
-    def of(self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None) -> ToolContext:
+    def of(
+        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None
+    ) -> ToolContext:
         environment = self._environment
         acts_as = prepared.acts_as
         return ToolContext(
@@ -63,12 +71,15 @@ class CallContexts:
             model="" if self._model is None else self._model.name,
             mode=self._permissions.mode,
             limits=self._limits.in_force,
-            channels=NO_CHANNELS if self._inbox is None else self._inbox.for_tools(partial(self._may_not_send, token)),
+            channels=NO_CHANNELS
+            if self._inbox is None
+            else self._inbox.for_tools(partial(self._may_not_send, token)),
             recall=self._recall,
         )
 
     def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made true that way."""
+        """Whether commands of the tool get the workspace read-only; what it says of itself is made
+        true that way."""
         reads = self._permissions.mode == "plan" or tool.effect == "nothing"
         return reads and self._environment.sandbox_kind == "docker"
 
@@ -86,8 +97,11 @@ class CallContexts:
         return f"sending to {one_line(to, 100)} is not allowed: {verdict.reason}"
 
     def _recall(self, call_id: str) -> str:
-        """Return the text of a call's result as the conversation has it; empty if it is not there."""
+        """Return the text of a call's result as the conversation has it; empty if it is not
+        there."""
         if not self._environment.recalls:
             return ""
         results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
-        return next((text_of(result.content) for result in results if result.call_id == call_id), "")
+        return next(
+            (text_of(result.content) for result in results if result.call_id == call_id), ""
+        )

@@ -1,4 +1,5 @@
-"""Emits events: each is numbered, logged, shown to the observers, and put into every reader's channel."""
+"""Emits events: each is numbered, logged, shown to the observers, and put into every reader's
+channel."""
 
 import asyncio
 import time
@@ -7,7 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from codeagent.core.events import JobUpdated, KnownEvent, Notice, ReasoningDelta, TextDelta, ToolProgress, ToolUpdated
+from codeagent.core.events import (
+    JobUpdated,
+    KnownEvent,
+    Notice,
+    ReasoningDelta,
+    TextDelta,
+    ToolProgress,
+    ToolUpdated,
+)
 from codeagent.core.json_types import MAIN, JsonValue
 
 EventT = TypeVar("EventT", bound=KnownEvent)
@@ -15,7 +24,8 @@ _UPDATE_CHARS = 65_536
 
 
 class Journal(Protocol):
-    """One session's log, as its writer sees it: every durable event goes there before anything acts on it."""
+    """One session's log, as its writer sees it: every durable event goes there before anything acts
+    on it."""
 
     @property
     def session_id(self) -> str: ...
@@ -28,7 +38,8 @@ class Journal(Protocol):
         """Append one durable event. What cannot be written is kept and reported by `sync`."""
 
     async def sync(self) -> None:
-        """Return once everything appended is on disk. Raises SessionWriteError: run nothing then."""
+        """Return once everything appended is on disk. Raises SessionWriteError: run nothing
+        then."""
 
     def close(self) -> None: ...
 
@@ -36,8 +47,8 @@ class Journal(Protocol):
 class EventChannel:
     """A queue that a slow reader cannot fill up and that never makes a writer wait.
 
-    Unread deltas of the same agent, kind and call are merged into one. Merged output of a tool is cut to its last 64 Ki
-    characters: the result holds all of it.
+    Unread deltas of the same agent, kind and call are merged into one. Merged output of a tool is
+    cut to its last 64 Ki characters: the result holds all of it.
     """
 
     def __init__(self) -> None:
@@ -124,10 +135,14 @@ def _merge_key(event: KnownEvent) -> tuple[str, ...] | None:
 
 
 class Emitter:
-    """Stamps each event, appends it to the journal, puts it into the channels, and tells the observers."""
+    """Stamps each event, appends it to the journal, puts it into the channels, and tells the
+    observers."""
 
-    def __init__(self, journal: Journal, *, agent: str = MAIN, above: "Emitter | None" = None) -> None:
-        """`above`: the emitter of the agent's parent, whose readers get these events, too; its journal does not."""
+    def __init__(
+        self, journal: Journal, *, agent: str = MAIN, above: "Emitter | None" = None
+    ) -> None:
+        """`above`: the emitter of the agent's parent, whose readers get these events, too; its
+        journal does not."""
         self._journal = journal
         self._agent = agent
         self._above = above
@@ -153,7 +168,9 @@ class Emitter:
     def emit(self, made: EventT) -> EventT:
         """Emit the event and return it with its number, its time and its agent."""
         now = round(time.time(), 3)
-        event = replace(made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent)
+        event = replace(
+            made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent
+        )
         self._seq += 1
         if event.durable:
             self._journal.append(event)
@@ -182,7 +199,8 @@ class Emitter:
         self._observers.append(observer)
 
     def connect(self, *, early: bool) -> EventChannel:
-        """Open a channel for one reader; `early`: with what was emitted before there was any reader."""
+        """Open a channel for one reader; `early`: with what was emitted before there was any
+        reader."""
         channel = EventChannel()
         for event in (self._early or ()) if early else ():
             channel.put(event)

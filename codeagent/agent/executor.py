@@ -98,7 +98,8 @@ class Executor:
         self._prepared.clear()
 
     def limit_calls(self, seconds: float | None) -> None:
-        """Give each awaited call at most this time from now on; None: the limit of the conversation."""
+        """Give each awaited call at most this time from now on; None: the limit of the
+        conversation."""
         self._seconds = self._environment.limits.timeout_per_call if seconds is None else seconds
 
     def plan(self, call: ToolCall) -> PlannedCall:
@@ -107,7 +108,9 @@ class Executor:
             prepared = self._prepare(call)
         except ToolError as error:
             reason = str(error).partition("\n")[0]
-            return PlannedCall(call_id=call.id, name=call.name, target="", permission="deny", reason=reason)
+            return PlannedCall(
+                call_id=call.id, name=call.name, target="", permission="deny", reason=reason
+            )
         verdict = self._judge(prepared)
         return PlannedCall(
             call_id=call.id,
@@ -118,11 +121,13 @@ class Executor:
         )
 
     def check(self, call: ToolCall) -> None:
-        """Check a call that the user edited. Raises ToolError if the tool is unknown or the arguments do not fit."""
+        """Check a call that the user edited. Raises ToolError if the tool is unknown or the
+        arguments do not fit."""
         parse_arguments(self.tools.get(call.name), call.arguments)
 
     def only_writes_files(self, call: ToolCall) -> bool:
-        """Whether the call changes nothing, or only files through the workspace, which records what it writes."""
+        """Whether the call changes nothing, or only files through the workspace, which records what
+        it writes."""
         try:
             tool = self._prepare(call).tool
         except ToolError:
@@ -132,7 +137,8 @@ class Executor:
         return tool.effect == "nothing" or (tool.effect == "files" and tool.source == "builtin")
 
     def change(self, call: ToolCall) -> str:
-        """Return name and target of a call that may change files, as far as known before it runs; otherwise empty."""
+        """Return name and target of a call that may change files, as far as known before it runs;
+        otherwise empty."""
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -149,7 +155,8 @@ class Executor:
     def kind(self, call: ToolCall) -> CallKind:
         """Whether the call, as the model wrote it, reads or changes.
 
-        One whose tool has no place to run in counts as changing; any other that cannot run counts as reading.
+        One whose tool has no place to run in counts as changing; any other that cannot run counts
+        as reading.
         """
         try:
             return self._prepare(call).kind
@@ -157,7 +164,8 @@ class Executor:
             return "change" if error.kind == "unavailable" else "read"
 
     def most_calls(self, call: ToolCall) -> int | None:
-        """Return how often the call's tool may be called in one run; None means any number of times."""
+        """Return how often the call's tool may be called in one run; None means any number of
+        times."""
         return self.tools.get(call.name).max_calls if call.name in self.tools else None
 
     def repeatable(self, call: ToolCall) -> bool:
@@ -165,7 +173,8 @@ class Executor:
         return call.name in self.tools and self.tools.get(call.name).repeatable
 
     def unread(self, call: ToolCall) -> bool:
-        """Whether the call is refused until the model has read the documentation of its tool, and it can read it."""
+        """Whether the call is refused until the model has read the documentation of its tool, and
+        it can read it."""
         return _INFO in self.tools and self.held_back(call.name)
 
     def held_back(self, name: str) -> bool:
@@ -178,12 +187,16 @@ class Executor:
             prepared = self._prepare(call)
         except ToolError:
             return Access("shared", "")
-        if self._environment.hooks.may_modify(prepared.tool.name) and prepared.tool.effect != "nothing":
+        if (
+            self._environment.hooks.may_modify(prepared.tool.name)
+            and prepared.tool.effect != "nothing"
+        ):
             return EXCLUSIVE
         return prepared.tool.access(prepared.args, self._environment.workspace)
 
     def may_begin_early(self, call: ToolCall) -> bool:
-        """Whether the call may run before its answer is complete: it changes nothing, and nobody is asked about it."""
+        """Whether the call may run before its answer is complete: it changes nothing, and nobody is
+        asked about it."""
         try:
             prepared = self._prepare(call)
         except ToolError:
@@ -207,7 +220,8 @@ class Executor:
     ) -> Result:
         """Run the call and return its one result, which has been emitted.
 
-        `edited`: the user edited its arguments; `repeated`: how many answers in a row contain this call.
+        `edited`: the user edited its arguments; `repeated`: how many answers in a row contain this
+        call.
         """
         token = run_token.child()
         self._running[call.id] = token
@@ -218,11 +232,15 @@ class Executor:
             del self._running[call.id], self._approvals.times[call.id]
             token.close()
 
-    def refuse(self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None) -> Result:
+    def refuse(
+        self, call: ToolCall, error: ToolError, source: ApprovalSource | None = None
+    ) -> Result:
         """Settle a call that is not tried: skipped, cut off, over a limit."""
         return self._settle(call, result_of_refusal(error), Permit(source) if source else None)
 
-    async def _execute(self, call: ToolCall, token: CancelToken, edited: bool, repeated: int) -> Result:
+    async def _execute(
+        self, call: ToolCall, token: CancelToken, edited: bool, repeated: int
+    ) -> Result:
         try:
             token.raise_if_cancelled()
             prepared = replace(self._prepare(call), edited=edited)
@@ -242,8 +260,8 @@ class Executor:
     def _prepare(self, call: ToolCall) -> PreparedCall:
         """Find the tool and read the arguments, once for everything that is asked about a call.
 
-        Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read first, and
-        unavailable if it cannot be.
+        Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read
+        first, and unavailable if it cannot be.
         """
         tool, known = self.tools.get(call.name), self._prepared.get(call)
         if self._environment.unread(tool):
@@ -252,7 +270,9 @@ class Executor:
                     f"Not executed: the documentation of {tool.name} must be read before its first call, but {_INFO}, "
                     "which shows it, may not be used here. Only the user can change that"
                 )
-            raise Skipped(f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")')
+            raise Skipped(
+                f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")'
+            )
         if known is not None and known.tool is tool:
             return known
         read = read_arguments(tool, call.arguments)
@@ -275,10 +295,13 @@ class Executor:
                 return prepared
 
     def _judge(self, prepared: PreparedCall) -> Verdict:
-        return self._permissions.judge(prepared.tool, prepared.args, confined=self._confined(prepared.tool))
+        return self._permissions.judge(
+            prepared.tool, prepared.args, confined=self._confined(prepared.tool)
+        )
 
     async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
-        """Judge a call that is about to run, once the sandbox is ready and what it confines is known."""
+        """Judge a call that is about to run, once the sandbox is ready and what it confines is
+        known."""
         if self._judge(prepared).permission == "auto":
             await self._sandbox_ready(prepared.tool, token)
         return self._judge(prepared)
@@ -291,16 +314,23 @@ class Executor:
 
     def _confined(self, tool: Tool[Any]) -> bool:
         """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
-        return self._permissions.mode == "plan" and tool.sandboxed and self._environment.sandbox_kind == "docker"
+        return (
+            self._permissions.mode == "plan"
+            and tool.sandboxed
+            and self._environment.sandbox_kind == "docker"
+        )
 
     async def _permitted(
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
-        """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview shows a failure."""
+        """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
+        shows a failure."""
         verdict = await self._verdict(prepared, token)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
-            raise CallRefused(result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule)
+            raise CallRefused(
+                result_of_refusal(Denied(verdict.reason)), verdict.source, verdict.rule
+            )
         await self._refuse(prepared, token)
         if too_often and not self._environment.attended:
             raise Failed(
@@ -334,7 +364,8 @@ class Executor:
         prepared.tool.refuse(prepared.args, self.contexts.of(prepared, token))
 
     async def _in_turn(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> Result:
-        """Run the call; one that may change something waits while one of the user's own commands runs."""
+        """Run the call; one that may change something waits while one of the user's own commands
+        runs."""
         if prepared.tool.effect == "nothing" or not prepared.tool.may_write:
             return await self._run(prepared, permit, token)
         try:
@@ -353,7 +384,9 @@ class Executor:
             token.raise_if_cancelled()
             if background and self._jobs.full:
                 raise Failed(TOO_MANY)
-            await self._sandbox_ready(tool, token)  # its start does not count towards the call's time
+            await self._sandbox_ready(
+                tool, token
+            )  # its start does not count towards the call's time
             await self._refuse_outdated(prepared, permit, token)
             if tool.effect != "nothing":
                 await self._emitter.sync()
@@ -368,24 +401,37 @@ class Executor:
         started_at, started = time.time(), spent.seconds
         self._emitter.emit(
             ToolStarted(
-                call_id=call.id, name=tool.name, target=tool.target(prepared.args), arguments=prepared.arguments
+                call_id=call.id,
+                name=tool.name,
+                target=tool.target(prepared.args),
+                arguments=prepared.arguments,
             )
         )
         context = self.contexts.of(prepared, token, permit)
         limit = prepared.limit(self._seconds)
-        answered_by = tool.approval_key(prepared.args).answered_by  # the tool may change its arguments
+        answered_by = tool.approval_key(
+            prepared.args
+        ).answered_by  # the tool may change its arguments
         work = CallWork(prepared, context, limit, self._emitter, environment.hooks)
         result, job = await self._awaited(work, background)
         self._permissions.hear(answered_by)
         result = result if result.executed else replace(result, executed=True)
         duration_ms = round((spent.seconds - started) * 1000)
         self._emitter.emit(
-            ToolFinished(call_id=call.id, name=tool.name, is_error=result.is_error, duration_ms=duration_ms)
+            ToolFinished(
+                call_id=call.id, name=tool.name, is_error=result.is_error, duration_ms=duration_ms
+            )
         )
-        notes = await self._inspection.after(call.id, token, self._approvals) if inspected and job is None else ()
+        notes = (
+            await self._inspection.after(call.id, token, self._approvals)
+            if inspected and job is None
+            else ()
+        )
         if tool.effect == "files":
             self._inspection.wrote(result.details)
-        result = with_notes(cap_output(result, tool.output_limit, self._environment.outputs, call.id), notes)
+        result = with_notes(
+            cap_output(result, tool.output_limit, self._environment.outputs, call.id), notes
+        )
         if prepared.edited:
             result = as_edited(result, prepared.json)
         elif prepared.read_as or prepared.dropped:
@@ -398,8 +444,11 @@ class Executor:
         await self._environment.hooks.after_tool(call, result)
         return result
 
-    async def _refuse_outdated(self, prepared: PreparedCall, permit: Permit, token: CancelToken) -> None:
-        """Raises Failed unless the tool that would run is still the one that the call was judged and shown with."""
+    async def _refuse_outdated(
+        self, prepared: PreparedCall, permit: Permit, token: CancelToken
+    ) -> None:
+        """Raises Failed unless the tool that would run is still the one that the call was judged
+        and shown with."""
         name, tool = prepared.call.name, prepared.tool
         if name not in self.tools or self.tools.get(name) is not tool:
             raise Failed(f"{name} was not called: {REDEFINED}")
@@ -427,15 +476,20 @@ class Executor:
         return job.placeholder(), job
 
     def promote(self, call_id: str | None, after: float | None = None) -> bool:
-        """Move a call that is awaited to the background, for the user; None: the one that has run longest.
+        """Move a call that is awaited to the background, for the user; None: the one that has run
+        longest.
 
         `after`: the settings want it after so many seconds, and its time limit still applies.
         """
-        known = [work for key, work in self._working.items() if call_id in (None, key) and work.movable]
+        known = [
+            work for key, work in self._working.items() if call_id in (None, key) and work.movable
+        ]
         if not known:
             return False
         if self._jobs.full:
-            self._emitter.notice("job.limit", f"{TOO_MANY_RUN}; nothing was moved to the background: stop one first")
+            self._emitter.notice(
+                "job.limit", f"{TOO_MANY_RUN}; nothing was moved to the background: stop one first"
+            )
             return False
         known[0].move(self._jobs.take(known[0], moved(after)).job.id, limited=after is not None)
         return True

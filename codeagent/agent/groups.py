@@ -1,4 +1,5 @@
-"""Runs a group: its agents are children that messages wake, until all are idle or a limit is reached (F30)."""
+"""Runs a group: its agents are children that messages wake, until all are idle or a limit is
+reached (F30)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,12 +41,15 @@ def _with_bases(group: Group, known: Sequence[AgentDefinition]) -> Group:
         if member.base is not None:
             if member.base not in files:
                 hint = nearest_or_all(member.base, files)
-                raise ConfigError(f"{member.definition.where}: there is no agent {member.base}{hint}; nothing was run")
+                raise ConfigError(
+                    f"{member.definition.where}: there is no agent {member.base}{hint}; nothing was run"
+                )
             if files[member.base].worktree:
                 said = f"the agent {member.base} has a worktree of its own, which no agent of a group can have"
                 raise ConfigError(f"{member.definition.where}: {said}; nothing was run")
             member = replace(member, definition=_on_top(member.definition, files[member.base]))
-        # The common budget holds for each member, too: a model without a price is refused before anything runs.
+        # The common budget holds for each member, too: a model without a price is refused before
+        # anything runs.
         shared = {name: most for name, most in group.limits.items() if name == "max_cost_usd"}
         limits = {**shared, **member.definition.limits}
         members.append(replace(member, definition=replace(member.definition, limits=limits)))
@@ -65,9 +69,11 @@ def _on_top(own: AgentDefinition, base: AgentDefinition) -> AgentDefinition:
 
 
 def for_group(act: RunGroup, children: Children, conversation: Conversation) -> Conversation:
-    """Make the conversation in which the group works on its task; of each limit, the lower one counts.
+    """Make the conversation in which the group works on its task; of each limit, the lower one
+    counts.
 
-    Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was opened for no group.
+    Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was
+    opened for no group.
     """
     if (hub := children.hub) is None:
         raise CodeagentError("this conversation was not opened for a group")
@@ -86,7 +92,10 @@ class _Member:
         self.inbox = Inbox(hub, self.name, member.channels, most_wakes=None)
         limits = member.definition.limits
         tokens = limits.get("max_tokens")
-        own = Limits(max_cost_usd=limits.get("max_cost_usd"), max_tokens=None if tokens is None else int(tokens))
+        own = Limits(
+            max_cost_usd=limits.get("max_cost_usd"),
+            max_tokens=None if tokens is None else int(tokens),
+        )
         self.meter = RunMeter(own, above=above)
         """Counts all of its runs."""
         self.runs: list[Ended] = []
@@ -101,9 +110,14 @@ class _Member:
 
     def told(self) -> str:
         """Return its end state, and what it said last."""
-        turns, calls = sum(run.finished.turns for run in self.runs), sum(run.finished.calls for run in self.runs)
+        turns, calls = (
+            sum(run.finished.turns for run in self.runs),
+            sum(run.finished.calls for run in self.runs),
+        )
         counts = [_count(len(self.runs), "run"), _count(turns, "turn"), _count(calls, "call")]
-        counts += [f"{_count(self.inbox.waiting, 'message')} not read"] if self.inbox.waiting else []
+        counts += (
+            [f"{_count(self.inbox.waiting, 'message')} not read"] if self.inbox.waiting else []
+        )
         state = f"{self.name}: {self._state()} ({', '.join(counts)})"
         said = self.runs[-1].finished.text.strip() if self.runs else ""
         cut = f"{said[:_LONGEST_ANSWER]}\n[… {len(said) - _LONGEST_ANSWER} characters left out …]"
@@ -119,7 +133,11 @@ class _Member:
                 return "idle, and what it needed was denied"
             case "limit":
                 limit = self.runs[-1].limit
-                return "stopped at a limit" if limit is None else f"stopped at {limit.limit} = {limit.maximum:g}"
+                return (
+                    "stopped at a limit"
+                    if limit is None
+                    else f"stopped at {limit.limit} = {limit.maximum:g}"
+                )
             case "interrupted":
                 return "stopped"
             case "failed":
@@ -136,7 +154,13 @@ class GroupWork:
     """What the run of a group works with (a `loop.Work`, and the Nodes of `core.groups`)."""
 
     def __init__(
-        self, group: Group, task: str, children: Children, hub: Hub, conversation: Conversation, context: RunContext
+        self,
+        group: Group,
+        task: str,
+        children: Children,
+        hub: Hub,
+        conversation: Conversation,
+        context: RunContext,
     ) -> None:
         """`children` opens the agents, and `hub` carries their messages."""
         self._group, self._task = group, task
@@ -152,7 +176,8 @@ class GroupWork:
         self.text = ""
 
     async def run(self, token: CancelToken) -> RunReason:
-        """Return once every agent is idle or ended. Raises RunCancelled, and CodeagentError if one failed."""
+        """Return once every agent is idle or ended. Raises RunCancelled, and CodeagentError if one
+        failed."""
         context, self._token = self._context, token
         if (builder := self._conversation.prompt_builder) is not None:
             await builder.first_ready(token)
@@ -164,7 +189,9 @@ class GroupWork:
                 children = [await self._open(member, self.meter) for member in self._group.members]
                 self._busy.update(self._group.start)
                 for member, child in zip(tuple(self._members.values()), children, strict=True):
-                    self._begin(member, child, self._task if member.name in self._group.start else None)
+                    self._begin(
+                        member, child, self._task if member.name in self._group.start else None
+                    )
                 await self._ended()
         finally:
             context.checkpoints.after_batch(1, targets)
@@ -173,11 +200,23 @@ class GroupWork:
         return self._reason()
 
     async def add(
-        self, adder: str, name: str, prompt: str, task: str, tools: Sequence[str] | None, channels: Sequence[str]
+        self,
+        adder: str,
+        name: str,
+        prompt: str,
+        task: str,
+        tools: Sequence[str] | None,
+        channels: Sequence[str],
     ) -> None:
         if len(self._members) >= self._group.most_agents:
-            raise Failed(f"the group has {len(self._members)} agents, which is its limit; no agent was added")
-        if NAME.fullmatch(name) is None or name == MAIN or name in (*self._members, *self._hub.channels):
+            raise Failed(
+                f"the group has {len(self._members)} agents, which is its limit; no agent was added"
+            )
+        if (
+            NAME.fullmatch(name) is None
+            or name == MAIN
+            or name in (*self._members, *self._hub.channels)
+        ):
             raise InvalidArgs(f"{name[:64]!r} is taken or not a valid name; no agent was added")
         for channel in channels:
             if channel not in self._hub.channels:
@@ -186,7 +225,9 @@ class GroupWork:
         above = self._members[adder].definition
         definition = replace(above, name=name, prompt=prompt, tools=self._narrowed(above, tools))
         try:
-            child = await self._open(GroupMember(definition, channels=tuple(channels)), self._members[adder].meter)
+            child = await self._open(
+                GroupMember(definition, channels=tuple(channels)), self._members[adder].meter
+            )
         except BaseException as error:  # a cancelled call must not leave half an agent
             del self._members[name]
             if isinstance(error, CodeagentError) and not isinstance(error, RunCancelled):
@@ -195,16 +236,24 @@ class GroupWork:
         self._busy.add(name)
         self._begin(self._members[name], child, task)
 
-    def _narrowed(self, adder: AgentDefinition, tools: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Return the tools of an added agent. Raises InvalidArgs for a tool that its adder does not have."""
+    def _narrowed(
+        self, adder: AgentDefinition, tools: Sequence[str] | None
+    ) -> tuple[str, ...] | None:
+        """Return the tools of an added agent. Raises InvalidArgs for a tool that its adder does not
+        have."""
         if tools is None:
             return adder.tools
-        allowed, there = AllowList().narrowed(adder.tools), {tool.name for tool in self._children.lent()}
+        allowed, there = (
+            AllowList().narrowed(adder.tools),
+            {tool.name for tool in self._children.lent()},
+        )
         for name in tools:
             # A pattern may be wider than one that it matches: `rea*` matches `rea?`.
             exact = there if adder.tools is None else adder.tools if set(name) & set("*?") else None
             if not (allowed.allows(name) if exact is None else name in exact):
-                raise InvalidArgs(f"you do not have the tool {name[:64]!r}, so you cannot give it; no agent was added")
+                raise InvalidArgs(
+                    f"you do not have the tool {name[:64]!r}, so you cannot give it; no agent was added"
+                )
         return tuple(tools)
 
     async def _open(self, entry: GroupMember, above: RunMeter) -> AgentHandle:
@@ -212,7 +261,10 @@ class GroupWork:
         member = self._members[entry.definition.name] = _Member(entry, self._hub, above)
         rights: list[Tool[Any]] = [AddAgent(self, member.name)] if entry.may_add else []
         if entry.may_connect:
-            rights += [CreateChannel(self._hub, member.name), ConnectAgent(self._hub, member.name, "auto")]
+            rights += [
+                CreateChannel(self._hub, member.name),
+                ConnectAgent(self._hub, member.name, "auto"),
+            ]
         seat = Seat(member.inbox, self._role(member.name), tuple(rights))
         try:
             opening = self._children.member(member.definition, seat, member.meter, self._token)
@@ -224,7 +276,9 @@ class GroupWork:
 
     def _role(self, name: str) -> str:
         """Write what the system prompt of a member says about the group."""
-        others = ", ".join(one.definition.name for one in self._group.members if one.definition.name != name)
+        others = ", ".join(
+            one.definition.name for one in self._group.members if one.definition.name != name
+        )
         channels = ", ".join(f"{channel} ({kind})" for channel, kind in self._hub.channels.items())
         return (
             f"# You are the agent {name} of the group {self._group.name}\nThe others do not see what you write: only "
@@ -238,7 +292,8 @@ class GroupWork:
         self._tasks.add(asyncio.create_task(self._live(member, child, prompt)))
 
     async def _live(self, member: _Member, child: AgentHandle, prompt: str | None) -> None:
-        """Run the agent whenever it has something to do, until the group is over or one of its runs fails."""
+        """Run the agent whenever it has something to do, until the group is over or one of its runs
+        fails."""
         try:
             while not self._over and not self._token.cancelled:
                 member.inbox.arrived.clear()
@@ -256,7 +311,11 @@ class GroupWork:
         except RunCancelled:
             pass
         except Exception as error:
-            member.why = str(error) if isinstance(error, CodeagentError) else f"{type(error).__name__}: {error}"
+            member.why = (
+                str(error)
+                if isinstance(error, CodeagentError)
+                else f"{type(error).__name__}: {error}"
+            )
         finally:
             member.gone = True
             member.inbox.close()
@@ -265,7 +324,9 @@ class GroupWork:
     def _rest(self, member: _Member) -> None:
         """Take note that the agent has nothing to do; if no agent has, the group is over."""
         self._busy.discard(member.name)
-        if not self._busy and not any(other.inbox.wakes for other in self._members.values() if not other.gone):
+        if not self._busy and not any(
+            other.inbox.wakes for other in self._members.values() if not other.gone
+        ):
             self._over = True
             for other in self._members.values():
                 other.inbox.arrived.set()
@@ -286,7 +347,10 @@ class GroupWork:
     def _tell(self) -> None:
         """Add up what the agents did, and report the end state of each."""
         runs = [run.finished for member in self._members.values() for run in member.runs]
-        self.meter.turns, self.meter.calls = sum(run.turns for run in runs), sum(run.calls for run in runs)
+        self.meter.turns, self.meter.calls = (
+            sum(run.turns for run in runs),
+            sum(run.calls for run in runs),
+        )
         if not runs:
             return
         self.text = "\n\n".join(member.told() for member in self._members.values())

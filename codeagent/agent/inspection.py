@@ -1,7 +1,8 @@
-"""Inspects what commands leave in the workspace that a program of the user's would run; asks, or undoes it.
+"""Inspects what commands leave in the workspace that a program of the user's would run; asks, or
+undoes it.
 
-The user is asked when a command ends. What changes later, by processes that were left running, may be the user's own
-work: with a user there it is reported, without one it is undone.
+The user is asked when a command ends. What changes later, by processes that were left running, may
+be the user's own work: with a user there it is reported, without one it is undone.
 """
 
 import asyncio
@@ -11,7 +12,14 @@ from contextlib import asynccontextmanager, nullcontext
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.leftovers import MOST_NAMED, Leftover, Leftovers, find_leftovers, leftover_blocks, named
+from codeagent.agent.leftovers import (
+    MOST_NAMED,
+    Leftover,
+    Leftovers,
+    find_leftovers,
+    leftover_blocks,
+    named,
+)
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
@@ -35,7 +43,8 @@ _SHARE = 20
 
 
 class Inspection:
-    """Compares the workspace before and after every call that runs commands which may change files."""
+    """Compares the workspace before and after every call that runs commands which may change
+    files."""
 
     def __init__(
         self,
@@ -58,7 +67,8 @@ class Inspection:
         self._running = running
         self._lock = asyncio.Lock()
         self._baseline: Snapshot | None = None
-        """The workspace before the first command that is still running, or that was not inspected yet."""
+        """The workspace before the first command that is still running, or that was not inspected
+        yet."""
         self._open = 0
         """The number of calls under way, jobs included."""
         self._alive = False
@@ -72,12 +82,14 @@ class Inspection:
         self._agreed: set[str] = set()
         """Paths that the user accepted for this session, whatever they hold."""
         self._written: dict[str, str] = {}
-        """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they removed."""
+        """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they
+        removed."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._own = approvals
         self._last: tuple[str, Approvals, str] = ("", approvals, "")
-        """The call that was inspected last, the approvals where it is asked about, and whose program it was, if known.
+        """The call that was inspected last, the approvals where it is asked about, and whose
+        program it was, if known.
         """
         self._ended = CancelToken()
         self._blind = False
@@ -90,8 +102,11 @@ class Inspection:
                 await self._begin()
             self._open += 1
 
-    async def after(self, call_id: str, token: CancelToken, approvals: Approvals) -> tuple[str, ...]:
-        """Inspect what such a call left and ask the user about it; return the sentences that the model is to read."""
+    async def after(
+        self, call_id: str, token: CancelToken, approvals: Approvals
+    ) -> tuple[str, ...]:
+        """Inspect what such a call left and ask the user about it; return the sentences that the
+        model is to read."""
         async with self._lock:
             self._open, self._last = self._open - 1, (call_id, approvals, "")
             notes = [*await self._sweep(), *await self._inspect(token)]
@@ -99,7 +114,8 @@ class Inspection:
             return tuple(notes)
 
     async def begun(self, owner: str) -> None:
-        """Inspect what a program wrote as it started, which is about to be used and may write more; see `before`.
+        """Inspect what a program wrote as it started, which is about to be used and may write more;
+        see `before`.
 
         If there is a user, they are asked about it.
         """
@@ -108,7 +124,9 @@ class Inspection:
         async with self._lock:
             call_id, notes = f"program-{self._emitter.next_seq}", await self._sweep()
             self._last = call_id, self._own, owner
-            self._tell_model([*notes, *await self._inspect(self._ended if self._attended else None)])
+            self._tell_model(
+                [*notes, *await self._inspect(self._ended if self._attended else None)]
+            )
             self._last = call_id, self._own, ""
             self._settle()
 
@@ -120,7 +138,8 @@ class Inspection:
         self._settle()
 
     def wrote(self, details: Mapping[str, JsonValue]) -> None:
-        """Remember what an allowed call wrote, so that it is not mistaken for something a command left."""
+        """Remember what an allowed call wrote, so that it is not mistaken for something a command
+        left."""
         match details:
             case {"path": str(path), "sha256": str(sha256)} if self.needed:
                 self._written[unspelled(path)] = sha256
@@ -138,7 +157,8 @@ class Inspection:
                 self._tell_model(await self._sweep())
 
     async def at_rest(self, token: CancelToken) -> None:
-        """Inspect before a run ends: the last chance to ask about what processes that were left running did."""
+        """Inspect before a run ends: the last chance to ask about what processes that were left
+        running did."""
         if self.needed and not (token.cancelled and self._attended):
             async with self._lock:
                 await self._look(token)
@@ -169,12 +189,14 @@ class Inspection:
 
     @property
     def _owed(self) -> bool:
-        """Whether something may have run since the baseline was taken; a living process may have slept all the time."""
+        """Whether something may have run since the baseline was taken; a living process may have
+        slept all the time."""
         ran = self._moment is None or self._moment != self._compared
         return bool(self._open) or self._due or (self._alive and ran)
 
     async def _begin(self) -> None:
-        """Take the baseline, unless something has run since the present one: then that one stays for comparison."""
+        """Take the baseline, unless something has run since the present one: then that one stays
+        for comparison."""
         if self._store is None:
             return
         moment = self._moment
@@ -191,7 +213,8 @@ class Inspection:
             self._written.clear()
 
     async def _sweep(self) -> list[str]:
-        """Have the sandbox move away what was planted, and tell the user; return a sentence for each thing it moved."""
+        """Have the sandbox move away what was planted, and tell the user; return a sentence for
+        each thing it moved."""
         if self._sandbox is None:
             return []
         try:
@@ -206,7 +229,8 @@ class Inspection:
         return list(swept.notices)
 
     async def _look(self, token: CancelToken | None) -> None:
-        """Sweep, inspect if something may have changed, and tell the model of both at the next boundary."""
+        """Sweep, inspect if something may have changed, and tell the model of both at the next
+        boundary."""
         notes = await self._sweep()
         if self._owed:
             notes += await self._inspect(token)
@@ -214,10 +238,11 @@ class Inspection:
         self._settle()
 
     async def _inspect(self, token: CancelToken | None) -> list[str]:
-        """Judge what changed since the baseline, and undo what was not agreed to; return the sentences for the model.
+        """Judge what changed since the baseline, and undo what was not agreed to; return the
+        sentences for the model.
 
-        `token`: of the last call, which is asked about if no rule decides. None: processes left running did it, or
-        the user. Then it is reported if there is a user, and otherwise undone.
+        `token`: of the last call, which is asked about if no rule decides. None: processes left
+        running did it, or the user. Then it is reported if there is a user, and otherwise undone.
         """
         if self._store is None or self._baseline is None:
             return []
@@ -233,7 +258,9 @@ class Inspection:
             elif token is None:
                 refused, why = left, "nobody was there to ask"
             elif open_:
-                now, said_no, why = await self._answered(self._store, self._baseline, now, open_, token)
+                now, said_no, why = await self._answered(
+                    self._store, self._baseline, now, open_, token
+                )
                 refused = (*refused, *said_no)
             for remark in remarks:
                 self._warn(remark)
@@ -245,8 +272,11 @@ class Inspection:
             return []
         return [*notes, *remarks]
 
-    async def _compare(self, store: Checkpoints, before: Snapshot, *, freeze: bool) -> tuple[Snapshot, Leftovers]:
-        """Compare the workspace with a snapshot; only a look every second does not `freeze` the sandbox for it.
+    async def _compare(
+        self, store: Checkpoints, before: Snapshot, *, freeze: bool
+    ) -> tuple[Snapshot, Leftovers]:
+        """Compare the workspace with a snapshot; only a look every second does not `freeze` the
+        sandbox for it.
 
         Raises SandboxError, CheckpointError.
         """
@@ -256,11 +286,17 @@ class Inspection:
             return now, await find_leftovers(store, before, now, self._agreed, written)
 
     async def _answered(
-        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        token: CancelToken,
     ) -> tuple[Snapshot, tuple[Leftover, ...], str]:
         """Ask about all of it; if it has changed since it was shown, ask again.
 
-        Returns the snapshot that was agreed to, or what the user did not agree to and why. Raises as `_compare`.
+        Returns the snapshot that was agreed to, or what the user did not agree to and why. Raises
+        as `_compare`.
         """
         denied: tuple[Leftover, ...] = ()
         for _ in range(_MOST_QUESTIONS):
@@ -268,10 +304,17 @@ class Inspection:
             if decision.answer == "deny":
                 return now, (*denied, *found), _why(decision)
             later, look = await self._compare(store, before, freeze=True)
-            asked = [one.path for one in found if one.path not in self._agreed and self._permission(one) == "prompt"]
+            asked = [
+                one.path
+                for one in found
+                if one.path not in self._agreed and self._permission(one) == "prompt"
+            ]
             if not [path for path in asked if await _differs(store, now, later, path)]:
                 return now, denied, ""
-            now, found = later, tuple(one for one in look.found if self._permission(one) == "prompt")
+            now, found = (
+                later,
+                tuple(one for one in look.found if self._permission(one) == "prompt"),
+            )
             denied = tuple(one for one in look.found if self._permission(one) == "deny")
             if not found:
                 return now, denied, ""
@@ -288,7 +331,8 @@ class Inspection:
                 await self._look(None)
 
     async def _while_alive(self) -> None:
-        """Look now and then: always for planted repositories, and for the rest while no run would ask about it."""
+        """Look now and then: always for planted repositories, and for the rest while no run would
+        ask about it."""
         pause, clock = _LOOK_SECONDS, asyncio.get_running_loop().time
         while self.needed:
             await asyncio.sleep(pause)
@@ -300,7 +344,9 @@ class Inspection:
                     await self._look(None)
                 pause = max(_LOOK_SECONDS, _SHARE * (clock() - began))
 
-    def _judged(self, found: Sequence[Leftover]) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
+    def _judged(
+        self, found: Sequence[Leftover]
+    ) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
         """Return what a rule denies, and what has to be asked about."""
         verdicts = [(one, self._verdict(one)) for one in found]
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
@@ -320,7 +366,12 @@ class Inspection:
         return self._permissions.judge_file(_WRITE, key, one.reason)
 
     async def _ask(
-        self, store: Checkpoints, before: Snapshot, now: Snapshot, found: tuple[Leftover, ...], token: CancelToken
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        token: CancelToken,
     ) -> Decision:
         """Ask the user about all of it; no answer is a denial."""
         target, (call_id, approvals, by) = named(found), self._last
@@ -328,12 +379,22 @@ class Inspection:
         why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
         by = by or ("a command or a program that still runs" if self._alive else "a command")
         reason = f"left by {by}; a no takes it back: {why}"
-        proposal = f"{_WRITE}({found[0].path})" if len(found) == 1 and not set(found[0].path) & set("*?") else ""
+        proposal = (
+            f"{_WRITE}({found[0].path})"
+            if len(found) == 1 and not set(found[0].path) & set("*?")
+            else ""
+        )
         binding = fingerprint(_WRITE, {"left": target}, now.id)
         while True:
             try:
                 decision = await approvals.ask(
-                    call_id, _WRITE, Preview(target, blocks), reason, token, binding=binding, proposal=proposal
+                    call_id,
+                    _WRITE,
+                    Preview(target, blocks),
+                    reason,
+                    token,
+                    binding=binding,
+                    proposal=proposal,
                 )
             except RunCancelled:
                 return Decision("deny", "it was not answered", "auto")
@@ -344,7 +405,9 @@ class Inspection:
                     self._agreed |= {one.path for one in found}
                     return decision
                 case "edit":
-                    reason = "it has already happened and cannot be edited: keep it, or take it back"
+                    reason = (
+                        "it has already happened and cannot be edited: keep it, or take it back"
+                    )
                 case "rule":
                     if (problem := await self._learn(decision, found)) is None:
                         return decision
@@ -360,7 +423,8 @@ class Inspection:
         return f"{decision.rule} does not allow {named(left)}" if left else None
 
     async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
-        """Undo the changes and tell the user; return the sentences for the model. Raises SandboxError."""
+        """Undo the changes and tell the user; return the sentences for the model. Raises
+        SandboxError."""
         if not found or self._store is None or self._sandbox is None or self._baseline is None:
             return []
         aside: list[str] = []
@@ -372,10 +436,13 @@ class Inspection:
                 try:
                     aside.append(f"{one.path} to {await self._sandbox.set_aside(one.path)}")
                 except OSError as error:
-                    stuck.append(f"{spelled(one.path)} could not be moved away ({error.strerror}): look at it first")
+                    stuck.append(
+                        f"{spelled(one.path)} could not be moved away ({error.strerror}): look at it first"
+                    )
             failed = await self._restore(self._store, self._baseline, [one.path for one in found])
         stuck += [
-            f"{spelled(path)} could not be taken back ({reason}): look at it first" for path, reason in failed.items()
+            f"{spelled(path)} could not be taken back ({reason}): look at it first"
+            for path, reason in failed.items()
         ]
         because = f": {why}" if why else ""
         done = []
@@ -385,13 +452,18 @@ class Inspection:
         if gone := [one for one in back if one.gone]:
             done.append(f"restored: {named(gone)}{because}")
         if aside:
-            done.append(f"moved away, as it may run code outside the sandbox: {on_one_line(', '.join(aside))}{because}")
+            done.append(
+                f"moved away, as it may run code outside the sandbox: {on_one_line(', '.join(aside))}{because}"
+            )
         for text in (*done, *stuck):
             self._warn(text)
         return [*done, *stuck]
 
-    async def _restore(self, store: Checkpoints, before: Snapshot, paths: Sequence[str]) -> dict[str, str]:
-        """Restore the files; return the reason, by path, for each one that could not be restored."""
+    async def _restore(
+        self, store: Checkpoints, before: Snapshot, paths: Sequence[str]
+    ) -> dict[str, str]:
+        """Restore the files; return the reason, by path, for each one that could not be
+        restored."""
         failed: dict[str, str] = {}
         present = (await store.take()).id
         try:
@@ -432,7 +504,9 @@ class Inspection:
     def _tell_blind(self, error: Exception) -> None:
         """Warn, once until it works again, that nothing was inspected."""
         if not self._blind:
-            self._warn(f"changes by commands to files that run outside the sandbox were not inspected: {error}")
+            self._warn(
+                f"changes by commands to files that run outside the sandbox were not inspected: {error}"
+            )
         self._blind = True
 
 

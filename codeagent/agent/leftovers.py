@@ -1,4 +1,5 @@
-"""Finds what commands left in the workspace that a program of the user's would run; compares two snapshots.
+"""Finds what commands left in the workspace that a program of the user's would run; compares two
+snapshots.
 
 | found | what is done |
 | --- | --- |
@@ -18,7 +19,14 @@ from dataclasses import replace
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
-from codeagent.core.paths import GIT_RUNS, holds_back, host_reason, installed_in, plain_name, watched
+from codeagent.core.paths import (
+    GIT_RUNS,
+    holds_back,
+    host_reason,
+    installed_in,
+    plain_name,
+    watched,
+)
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.tools.edit.diff import diff_block
 from codeagent.tools.edit.encoding import NotText, read_text
@@ -53,11 +61,17 @@ class Leftovers:
 
 
 async def find_leftovers(
-    store: Checkpoints, before: Snapshot, now: Snapshot, agreed: Collection[str], written: Mapping[str, str]
+    store: Checkpoints,
+    before: Snapshot,
+    now: Snapshot,
+    agreed: Collection[str],
+    written: Mapping[str, str],
 ) -> Leftovers:
-    """Return what changed between two snapshots, except paths `agreed` to and what allowed calls wrote.
+    """Return what changed between two snapshots, except paths `agreed` to and what allowed calls
+    wrote.
 
-    `written` is the SHA-256 of what they wrote by path, empty for a removed file. Raises CheckpointError.
+    `written` is the SHA-256 of what they wrote by path, empty for a removed file. Raises
+    CheckpointError.
     """
     found: list[Leftover] = []
     installed: Counter[str] = Counter()
@@ -68,7 +82,9 @@ async def find_leftovers(
         elif path not in agreed and (reason := _reason(path, before)) is not None:
             ours = path in written and _holds(await store.node(now.id, path), written[path])
             gone = change.change == "deleted" and not _loosens(path, now)
-            found += [] if ours else [Leftover(path, f"{path} was deleted" if gone else reason, gone)]
+            found += (
+                [] if ours else [Leftover(path, f"{path} was deleted" if gone else reason, gone)]
+            )
     found = await _with_moves(store, before, now, found)
     remarks = [
         f"{folder}: {count:,} file{'s' * (count != 1)} changed, which may run on your machine"
@@ -78,7 +94,9 @@ async def find_leftovers(
         if before.marks.get(path) == mark or path in agreed:
             continue
         if path in before.marks and not watched(path):
-            remarks.append(f"what git runs in {_folder(path)} was changed: look at {path} before git is used there")
+            remarks.append(
+                f"what git runs in {_folder(path)} was changed: look at {path} before git is used there"
+            )
             continue
         found = [one for one in found if one.path != path]
         found.append(Leftover(path, _reason_of_mark(path), held=False))
@@ -86,17 +104,23 @@ async def find_leftovers(
 
 
 def _loosens(path: str, now: Snapshot) -> bool:
-    """Whether a program may do more now that the file is gone: it held one back, or its repository stays."""
+    """Whether a program may do more now that the file is gone: it held one back, or its repository
+    stays."""
     return holds_back(path) or _repository_of(path, now) is not None
 
 
-async def _with_moves(store: Checkpoints, before: Snapshot, now: Snapshot, found: list[Leftover]) -> list[Leftover]:
-    """Judge a file that was moved in both places alike: a no to the new place must not leave it in neither."""
+async def _with_moves(
+    store: Checkpoints, before: Snapshot, now: Snapshot, found: list[Leftover]
+) -> list[Leftover]:
+    """Judge a file that was moved in both places alike: a no to the new place must not leave it in
+    neither."""
     if all(one.gone for one in found) or not any(one.gone for one in found):
         return found
     there = {await store.node(now.id, one.path) for one in found if not one.gone}
     return [
-        replace(one, gone=False) if one.gone and await store.node(before.id, one.path) in there else one
+        replace(one, gone=False)
+        if one.gone and await store.node(before.id, one.path) in there
+        else one
         for one in found
     ]
 
@@ -109,19 +133,24 @@ def _holds(node: Node | None, sha256: str) -> bool:
 def named(found: Sequence[Leftover]) -> str:
     """Return the first few paths in one line."""
     more = len(found) - MOST_NAMED
-    return ", ".join(spelled(one.path) for one in found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(spelled(one.path) for one in found[:MOST_NAMED]) + (
+        f" and {more} more" if more > 0 else ""
+    )
 
 
 async def leftover_blocks(
     store: Checkpoints, before: Snapshot, now: Snapshot, found: Sequence[Leftover]
 ) -> tuple[DisplayBlock, ...]:
-    """Make a diff for each text file, up to a limit; name the others, so that every file is shown."""
+    """Make a diff for each text file, up to a limit; name the others, so that every file is
+    shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for one in found:
         texts = None
         if one.held and not one.gone and len(blocks) < _MOST_DIFFS:
-            texts = _texts(await store.node(before.id, one.path), await store.node(now.id, one.path))
+            texts = _texts(
+                await store.node(before.id, one.path), await store.node(now.id, one.path)
+            )
         if texts is None:
             listed.append(spelled(one.path) + " (deleted)" * one.gone)
         else:
@@ -141,7 +170,11 @@ def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
 def _text(node: Node | None) -> str:
     if node is None:
         return ""
-    return f"-> {on_one_line(os.fsdecode(node.data))}\n" if node.kind == "link" else read_text(node.data).text
+    return (
+        f"-> {on_one_line(os.fsdecode(node.data))}\n"
+        if node.kind == "link"
+        else read_text(node.data).text
+    )
 
 
 def _reason(path: str, before: Snapshot) -> str | None:
@@ -156,7 +189,8 @@ def _reason(path: str, before: Snapshot) -> str | None:
 
 
 def _repository_of(path: str, snapshot: Snapshot) -> str | None:
-    """Return the bare repository in which the file decides what git runs; None if it does so in none."""
+    """Return the bare repository in which the file decides what git runs; None if it does so in
+    none."""
     parts = path.split("/")
     for at, part in enumerate(parts):
         if plain_name(part) in GIT_RUNS and "/".join([*parts[:at], "HEAD"]) in snapshot.marks:

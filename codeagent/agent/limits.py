@@ -1,4 +1,5 @@
-"""What ends a run: its limits, the user's budget, its deadline, the loss of the workspace, repeats of the same call."""
+"""What ends a run: its limits, the user's budget, its deadline, the loss of the workspace, repeats
+of the same call."""
 
 import asyncio
 import json
@@ -22,7 +23,8 @@ from codeagent.core.ports import Workspace
 from codeagent.core.programs import this_program
 
 TOO_OFTEN = 3
-"""After this many answers in a row with the same call the user is asked, or the call refused if nobody can be."""
+"""After this many answers in a row with the same call the user is asked, or the call refused if
+nobody can be."""
 _LOOK_SECONDS = 0.5
 """From one look at the workspace to the next while a run works."""
 
@@ -48,7 +50,9 @@ class Limits:
     @property
     def in_force(self) -> Mapping[str, float]:
         """The limits that are set, by name."""
-        return MappingProxyType({name: most for name, most in vars(self).items() if most is not None})
+        return MappingProxyType(
+            {name: most for name, most in vars(self).items() if most is not None}
+        )
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,15 @@ class RunMeter:
     """Counts what one run uses, and compares it with its limits."""
 
     def __init__(
-        self, limits: Limits, clock: Callable[[], float] = time.monotonic, above: "RunMeter | None" = None
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        above: "RunMeter | None" = None,
     ) -> None:
         """The run begins now; `clock` gives seconds that never go back.
 
-        `above` is the meter of the run whose call started this agent; what this run uses counts there, too.
+        `above` is the meter of the run whose call started this agent; what this run uses counts
+        there, too.
         """
         self._above = above
         self._first: dict[str, float | None] = {
@@ -130,7 +138,11 @@ class RunMeter:
     def after_calls(self) -> LimitReached | None:
         """`max_calls`, if the model asked for more; asking for exactly that many is within it."""
         limit = self._most("max_calls")
-        return LimitReached(limit="max_calls", maximum=limit) if limit is not None and self.refused else None
+        return (
+            LimitReached(limit="max_calls", maximum=limit)
+            if limit is not None and self.refused
+            else None
+        )
 
     def calls_left(self) -> int | None:
         """How many more calls may run; None without a limit."""
@@ -138,11 +150,14 @@ class RunMeter:
         return None if limit is None else max(0, int(limit) - self.calls)
 
     def extend(self, reached: LimitReached) -> None:
-        """Allow as much again; time counts from now on, because it passed while the user was asked."""
+        """Allow as much again; time counts from now on, because it passed while the user was
+        asked."""
         if reached.limit == "max_seconds":
             self._extended["max_seconds"] = self._clock() - self._started
         else:
-            self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + (self._first[reached.limit] or 0.0)
+            self._extended[reached.limit] = self._extended.get(reached.limit, 0.0) + (
+                self._first[reached.limit] or 0.0
+            )
         self.refused = 0
 
     def _most(self, limit: str) -> float | None:
@@ -151,7 +166,8 @@ class RunMeter:
 
 
 class BudgetMeter:
-    """Counts what was spent since the user set a budget, over all runs; time spent waiting for the user is free."""
+    """Counts what was spent since the user set a budget, over all runs; time spent waiting for the
+    user is free."""
 
     def __init__(self, emitter: Emitter, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds that never go back."""
@@ -215,7 +231,8 @@ class BudgetMeter:
         self._batches += 1
 
     def exhausted(self) -> str | None:
-        """Say why the next request does not fit, in one line; None if it fits, as far as is known."""
+        """Say why the next request does not fit, in one line; None if it fits, as far as is
+        known."""
         if self.budget is None:
             return None
         if self._uncountable:
@@ -278,7 +295,8 @@ class BudgetMeter:
 
 
 class Deadline:
-    """Cancels a run's token when its time is up; the calls under way are settled as for any other cancellation."""
+    """Cancels a run's token when its time is up; the calls under way are settled as for any other
+    cancellation."""
 
     def __init__(self, seconds: float | None, token: CancelToken, emitter: Emitter) -> None:
         """`seconds` from now; None for no deadline. Needs a running event loop."""
@@ -303,11 +321,20 @@ class Deadline:
 
 
 class WorkspaceWatch:
-    """Cancels a run's token once the workspace is lost; calls under way are settled as for any other cancellation."""
+    """Cancels a run's token once the workspace is lost; calls under way are settled as for any
+    other cancellation."""
 
-    def __init__(self, workspace: Workspace, token: CancelToken, emitter: Emitter, *, attended: bool) -> None:
-        """Needs a running event loop. `attended`: whether the user continues the session on the screen."""
-        self._workspace, self._token, self._emitter, self._attended = workspace, token, emitter, attended
+    def __init__(
+        self, workspace: Workspace, token: CancelToken, emitter: Emitter, *, attended: bool
+    ) -> None:
+        """Needs a running event loop. `attended`: whether the user continues the session on the
+        screen."""
+        self._workspace, self._token, self._emitter, self._attended = (
+            workspace,
+            token,
+            emitter,
+            attended,
+        )
         self.lost: str | None = None
         """Why the run fails; None while the workspace is there."""
         self._alarm: asyncio.TimerHandle | None = None
@@ -319,7 +346,8 @@ class WorkspaceWatch:
             self._alarm.cancel()
 
     def said(self, failure: CodeagentError) -> str:
-        """What ended the run, in one line; if that is the workspace, also notify the user how to continue."""
+        """What ended the run, in one line; if that is the workspace, also notify the user how to
+        continue."""
         if not isinstance(failure, WorkspaceLost) or self._emitter.agent != MAIN:
             return str(failure)
         self._emitter.notice("workspace.lost", self._how_to_continue(failure.moved_to))
@@ -345,21 +373,25 @@ class WorkspaceWatch:
 class RepeatCounter:
     """Counts the answers in a row that contain the same call.
 
-    Answers, not calls: asking twice in one answer is not being stuck. Looking at a job again does not count either, as
-    time has passed.
+    Answers, not calls: asking twice in one answer is not being stuck. Looking at a job again does
+    not count either, as time has passed.
     """
 
-    def __init__(self, repeatable: Callable[[ToolCall], bool], unread: Callable[[ToolCall], bool]) -> None:
+    def __init__(
+        self, repeatable: Callable[[ToolCall], bool], unread: Callable[[ToolCall], bool]
+    ) -> None:
         """`repeatable` says whether the call may give another result each time.
 
-        `unread`: it is refused until its documentation is read; the call that runs then does not count as a repeat.
+        `unread`: it is refused until its documentation is read; the call that runs then does not
+        count as a repeat.
         """
         self._repeatable = repeatable
         self._unread = unread
         self._rows: dict[tuple[str, str, bool], int] = {}
 
     def note(self, calls: Sequence[ToolCall]) -> dict[str, int]:
-        """Count the next answer; return, by call id, how many answers in a row contain the call, from 1."""
+        """Count the next answer; return, by call id, how many answers in a row contain the call,
+        from 1."""
         keys = {call.id: self._key(call) for call in calls if not self._repeatable(call)}
         self._rows = {key: self._rows.get(key, 0) + 1 for key in set(keys.values())}
         return {call.id: self._rows[keys[call.id]] if call.id in keys else 1 for call in calls}

@@ -31,7 +31,14 @@ from codeagent.core.approval_events import ASK_USER
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
-from codeagent.core.events import BatchFinished, LimitReached, MessageAdded, RunReason, TurnFinished, TurnStarted
+from codeagent.core.events import (
+    BatchFinished,
+    LimitReached,
+    MessageAdded,
+    RunReason,
+    TurnFinished,
+    TurnStarted,
+)
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
 from codeagent.core.model import Model, ModelRequest
@@ -89,7 +96,8 @@ class Conversation:
     early_reads: bool = True
     """Whether calls that only read may begin while their answer is still coming."""
     follow: Callable[[], None] | None = None
-    """Called at each boundary, to notice that the model's window has changed; None: it cannot change."""
+    """Called at each boundary, to notice that the model's window has changed; None: it cannot
+    change."""
 
 
 class Work(Protocol):
@@ -116,7 +124,9 @@ class Loop:
         """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
-        self._executor.contexts.begin_run(conversation.model, conversation.limits, context.line, context.triggers.inbox)
+        self._executor.contexts.begin_run(
+            conversation.model, conversation.limits, context.line, context.triggers.inbox
+        )
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate
@@ -144,7 +154,8 @@ class Loop:
         await self._compaction.compact("user", self._asking(), token, hint)
 
     async def run(self, token: CancelToken) -> RunReason:
-        """Run turns until there is a reason to stop. Raises RunCancelled, ModelError, SessionWriteError, WorkspaceLost.
+        """Run turns until there is a reason to stop. Raises RunCancelled, ModelError,
+        SessionWriteError, WorkspaceLost.
 
         Every call has its result even if it raises.
         """
@@ -170,7 +181,10 @@ class Loop:
             if (answer := await self._turn_or_compact(token)) is None:
                 continue
             if answer.calls:
-                if not self._conversation.attended and max(self._repeated.values(), default=0) > TOO_OFTEN:
+                if (
+                    not self._conversation.attended
+                    and max(self._repeated.values(), default=0) > TOO_OFTEN
+                ):
                     self._emitter.emit(LimitReached(limit="same_call", maximum=TOO_OFTEN))
                     return "limit"
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
@@ -190,11 +204,15 @@ class Loop:
             self._history.extend(queued)
 
     async def _turn_or_compact(self, token: CancelToken) -> AssistantMessage | None:
-        """Get an answer; None if the request was too long and the conversation was compacted. Raises ModelError."""
+        """Get an answer; None if the request was too long and the conversation was compacted.
+        Raises ModelError."""
         try:
             return await self._turn(token)
         except ModelError as error:
-            if not self._compaction.is_too_long(error, self._asking()) or self._too_long == _MOST_TOO_LONG:
+            if (
+                not self._compaction.is_too_long(error, self._asking())
+                or self._too_long == _MOST_TOO_LONG
+            ):
                 raise
             self._compaction.overflowed(self._asking(), error.prompt_tokens)
             if not await self._compaction.compact("overflow", self._asking(), token):
@@ -204,7 +222,9 @@ class Loop:
             return None
 
     def _asking(self) -> Asking:
-        return Asking(self._request(), self._conversation.model, self.meter, self._conversation.attended)
+        return Asking(
+            self._request(), self._conversation.model, self.meter, self._conversation.attended
+        )
 
     def _tell_mode(self) -> None:
         if self._permissions.mode == self._mode:
@@ -215,7 +235,8 @@ class Loop:
             self._emitter.emit(MessageAdded(message=note))
 
     async def _limited(self, reached: LimitReached | None, token: CancelToken) -> RunReason | None:
-        """Return why the run ends; None if no limit was reached, or the user allowed as much again."""
+        """Return why the run ends; None if no limit was reached, or the user allowed as much
+        again."""
         if reached is None:
             return None
         self._emitter.emit(reached)
@@ -234,7 +255,9 @@ class Loop:
                 limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
             await self._gate.hold("budget", why, self._batches + 1, token)
-            if self._spending.exhausted() is not None:  # not already extended by another agent that waited here, too
+            if (
+                self._spending.exhausted() is not None
+            ):  # not already extended by another agent that waited here, too
                 self._spending.extend()
 
     async def _turn(self, token: CancelToken) -> AssistantMessage:
@@ -263,7 +286,9 @@ class Loop:
                     self._add(partial)
             self.meter.add_request(streamed.usage)
             self._spending.add_request(streamed.usage)
-            self._emitter.emit(TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage))
+            self._emitter.emit(
+                TurnFinished(turn=turn, stop=stop.stop if stop else "cut", usage=streamed.usage)
+            )
 
     def _streamed_answer(self, early: EarlyCalls) -> StreamedAnswer:
         most, attended = self._conversation.limits.max_repeated_tokens, self._conversation.attended
@@ -273,14 +298,19 @@ class Loop:
     def _may_begin(self, call: ToolCall, number: int) -> bool:
         """Whether a call may begin after `number` others of an answer that is still coming."""
         waits = self._gate.is_shut or any(item.kind == "interrupt" for item in self._queue.waiting)
-        if waits or not self._conversation.early_reads or number == self._conversation.strategy.most:
+        if (
+            waits
+            or not self._conversation.early_reads
+            or number == self._conversation.strategy.most
+        ):
             return False
         limited = number == self.meter.calls_left() or self._executor.most_calls(call) is not None
         repeated = self._repeats.coming(call) >= TOO_OFTEN
         return not limited and not repeated and self._executor.may_begin_early(call)
 
     def _discarded(self, results: Collection[ToolResult]) -> None:
-        """Take note of calls that ran for an answer that was discarded: the model never sees their results."""
+        """Take note of calls that ran for an answer that was discarded: the model never sees their
+        results."""
         self.meter.calls += len(results)
         self._compaction.in_context.forget_others()
         self.stop_report.add(results, stopped=self.stop_report.stream_closed)
@@ -288,18 +318,24 @@ class Loop:
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
-        tools = tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
-        withheld = [tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)]
+        tools = (
+            tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
+        )
+        withheld = [
+            tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)
+        ]
         if withheld:
             tools = tuple(tool for tool in tools if tool not in withheld)
         return ModelRequest(told.system_prompt, tuple(self._history), tools)
 
     def _not_for_provider(self, name: str) -> bool:
-        """Whether the provider must not be told of its own tool: a call of it could not be refused here."""
+        """Whether the provider must not be told of its own tool: a call of it could not be refused
+        here."""
         return self._permissions.denies(name) or self._executor.held_back(name)
 
     def _add(self, answer: AssistantMessage) -> None:
-        """Add the answer to the history unless it is empty: providers reject an empty one when it is sent back."""
+        """Add the answer to the history unless it is empty: providers reject an empty one when it
+        is sent back."""
         if not (answer.text.strip() or answer.calls or answer.provider_content):
             return
         self.text = answer.text or self.text
@@ -307,8 +343,11 @@ class Loop:
         self._call_ids.update(call.id for call in answer.calls)
         self._emitter.emit(MessageAdded(message=answer))
 
-    async def _run_calls(self, answer: AssistantMessage, early: EarlyCalls, token: CancelToken) -> None:
-        """Run the calls; whatever happens, the history then holds a result for each, in source order."""
+    async def _run_calls(
+        self, answer: AssistantMessage, early: EarlyCalls, token: CancelToken
+    ) -> None:
+        """Run the calls; whatever happens, the history then holds a result for each, in source
+        order."""
         settled: dict[str, ToolResult] = {}
         try:
             await self._run_batches(answer, early, settled, token)
@@ -316,23 +355,35 @@ class Loop:
             settled |= await early.stop(token.reason or "the run ended")
             for call in answer.calls:
                 if call.id not in settled:
-                    settled[call.id] = self._executor.refuse(call, Cancelled(token.reason or "the run ended"))
+                    settled[call.id] = self._executor.refuse(
+                        call, Cancelled(token.reason or "the run ended")
+                    )
             self._history.extend(tool_message(call, settled[call.id]) for call in answer.calls)
             for call in answer.calls:
                 self._compaction.note(call, settled[call.id])
             self.stop_report.add(settled.values(), stopped=token.cancelled)
             kinds = {call.id: self._executor.kind(call) for call in answer.calls}
-            self._denials.note(answer.calls, kinds, settled, planning=self._permissions.mode == "plan")
+            self._denials.note(
+                answer.calls, kinds, settled, planning=self._permissions.mode == "plan"
+            )
 
     async def _run_batches(
-        self, answer: AssistantMessage, early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
+        self,
+        answer: AssistantMessage,
+        early: EarlyCalls,
+        settled: dict[str, ToolResult],
+        token: CancelToken,
     ) -> None:
         if answer.stop == "length":
-            cut_off = Skipped("Not executed: your answer was cut off by the output limit. Ask again with less at once.")
+            cut_off = Skipped(
+                "Not executed: your answer was cut off by the output limit. Ask again with less at once."
+            )
             self.meter.calls += len(early.ids)
             settled |= await early.results()
             settled |= {
-                call.id: self._executor.refuse(call, cut_off) for call in answer.calls if call.id not in settled
+                call.id: self._executor.refuse(call, cut_off)
+                for call in answer.calls
+                if call.id not in settled
             }
             return
         self._repeated = self._repeats.note(answer.calls)
@@ -341,18 +392,26 @@ class Loop:
         self.meter.calls += len(allowed)
         self.meter.refused += len(answer.calls) - len(allowed)
         settled |= self._too_often(allowed[len(early.ids) :])
-        for batch in self._conversation.strategy.cut([call for call in allowed if call.id not in settled]):
+        for batch in self._conversation.strategy.cut(
+            [call for call in allowed if call.id not in settled]
+        ):
             if token.cancelled:
                 return
             if await self._batch(batch, early, settled, token):
                 quoted = "; ".join(f"“{item.text}”" for item in self._queue.interrupts)
                 why = f"Skipped: the user interrupted{' with ' * bool(quoted)}{quoted}"
                 settled |= {
-                    call.id: self._executor.refuse(call, Skipped(why)) for call in allowed if call.id not in settled
+                    call.id: self._executor.refuse(call, Skipped(why))
+                    for call in allowed
+                    if call.id not in settled
                 }
                 break
-        over = Skipped(f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached")
-        settled |= {call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]}
+        over = Skipped(
+            f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached"
+        )
+        settled |= {
+            call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]
+        }
 
     def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
         """Return error results for the calls that exceed what their tool allows in one run."""
@@ -361,14 +420,21 @@ class Loop:
             self._called[call.name] += 1
             most = self._executor.most_calls(call)
             if most is not None and self._called[call.name] > most:
-                why = f"Not executed: {call.name} may be called {most} times in one run, and it was."
+                why = (
+                    f"Not executed: {call.name} may be called {most} times in one run, and it was."
+                )
                 refused[call.id] = self._executor.refuse(call, Skipped(why))
         return refused
 
     async def _batch(
-        self, batch: tuple[ToolCall, ...], early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
+        self,
+        batch: tuple[ToolCall, ...],
+        early: EarlyCalls,
+        settled: dict[str, ToolResult],
+        token: CancelToken,
     ) -> bool:
-        """Plan the batch, let the user step in, and run it; True if they interrupted and it did not run."""
+        """Plan the batch, let the user step in, and run it; True if they interrupted and it did not
+        run."""
         self._batches += 1
         number = self._batches
         planned = PlannedBatch(number, batch, self._executor, self._emitter, early.ids)
@@ -384,12 +450,22 @@ class Loop:
             settled |= planned.settled | await early.stop(token.reason or "the run ended")
             ran = sum(settled[call.id].executed for call in batch if call.id in settled)
             self._emitter.emit(
-                BatchFinished(batch=number, executed=ran, skipped=len(batch) - ran, duration_ms=spent.milliseconds)
+                BatchFinished(
+                    batch=number,
+                    executed=ran,
+                    skipped=len(batch) - ran,
+                    duration_ms=spent.milliseconds,
+                )
             )
         return False
 
     async def _run_planned(
-        self, number: int, planned: PlannedBatch, early: EarlyCalls, settled: dict[str, ToolResult], token: CancelToken
+        self,
+        number: int,
+        planned: PlannedBatch,
+        early: EarlyCalls,
+        settled: dict[str, ToolResult],
+        token: CancelToken,
     ) -> None:
         targets = planned.targets
 
@@ -400,7 +476,9 @@ class Loop:
             )
 
         if targets:
-            await token.guard(self._checkpoints.before_batch(number, targets, commands=planned.runs_commands))
+            await token.guard(
+                self._checkpoints.before_batch(number, targets, commands=planned.runs_commands)
+            )
         self._spending.add_batch()
         try:
             await run_ordered(planned.left, self._executor.access, execute)

@@ -1,6 +1,8 @@
-"""Merges what a child changed in its worktree into the workspace: everything that is allowed, or nothing.
+"""Merges what a child changed in its worktree into the workspace: everything that is allowed, or
+nothing.
 
-If a file was changed in the workspace in the meantime, nothing is taken. What is not taken stays as a diff.
+If a file was changed in the workspace in the meantime, nothing is taken. What is not taken stays as
+a diff.
 """
 
 import asyncio
@@ -19,7 +21,13 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
-from codeagent.core.errors import CheckpointError, MissingPath, NotAFile, RunCancelled, WorkspaceError
+from codeagent.core.errors import (
+    CheckpointError,
+    MissingPath,
+    NotAFile,
+    RunCancelled,
+    WorkspaceError,
+)
 from codeagent.core.json_types import JsonValue
 from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
 from codeagent.core.paths import secret_reason
@@ -35,11 +43,13 @@ from codeagent.tools.edit.replacing import Edited
 from codeagent.tools.extra.changeset import ChangeSet, Removal, named, paths_key
 
 _WRITE = "write"
-"""The tool whose rules and hooks decide what is taken, together with the rules that deny or ask about `edit`."""
+"""The tool whose rules and hooks decide what is taken, together with the rules that deny or ask
+about `edit`."""
 _READ = "read"
 _MOST_FILES = 100
 _MOST_BYTES = 32 << 20
-"""The most changes offered; beyond that they are only kept as a diff, like everything that is not taken."""
+"""The most changes offered; beyond that they are only kept as a diff, like everything that is not
+taken."""
 _MOST_DIFFS = 20
 _Step = Edited | Removal
 _NO_TEXT = TextFile(b"", "", "utf-8", b"")
@@ -78,7 +88,9 @@ class _Change:
 class Merge:
     """Everything that one child changed, on its way into the workspace."""
 
-    def __init__(self, receiver: Receiver, agent: str, context: ToolContext, token: CancelToken) -> None:
+    def __init__(
+        self, receiver: Receiver, agent: str, context: ToolContext, token: CancelToken
+    ) -> None:
         """`context` is that of the call that started the child; `token` ends the questions."""
         self._to = receiver
         self._agent = agent
@@ -96,7 +108,8 @@ class Merge:
     async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
         """Take what is allowed; return the child's result, with what became of its changes.
 
-        Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the questions are stopped.
+        Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the
+        questions are stopped.
         """
         try:
             await self._read(worktree)
@@ -105,17 +118,23 @@ class Merge:
             said, error = await self._outcome(result)
         except RunCancelled:
             content = self._ended(result, f"{_NOTHING_TAKEN}.", "cancelled").content
-            raise Cancelled("nothing of what the agent changed was taken", content=content) from None
+            raise Cancelled(
+                "nothing of what the agent changed was taken", content=content
+            ) from None
         except (CheckpointError, WorkspaceError, OSError) as fault:
             said, error = f"{_NOTHING_TAKEN}: {fault}", "failed"
         return await asyncio.to_thread(self._ended, result, said, error)
 
     async def _outcome(self, result: ToolResult) -> tuple[str, ErrorKind | None]:
-        """Ask and apply; return what became of the changes, and the kind of error if it is one. Raises RunCancelled."""
+        """Ask and apply; return what became of the changes, and the kind of error if it is one.
+        Raises RunCancelled."""
         if result.error is not None:
             return f"{_NOTHING_TAKEN}, as it did not finish.", None
         if self._conflicts:
-            return f"{_NOTHING_TAKEN}: changed here in the meantime: {named(self._conflicts)}.", "failed"
+            return (
+                f"{_NOTHING_TAKEN}: changed here in the meantime: {named(self._conflicts)}.",
+                "failed",
+            )
         if not self._changes and not self._left:
             return "The workspace already has all that it changed.", None
         await self._ask_about_all()
@@ -128,7 +147,8 @@ class Merge:
         return f"Taken into the workspace: {', '.join(map(_line, self._taken))}.", None
 
     async def _read(self, worktree: Worktree) -> None:
-        """Read all changes: keep the whole diff, and sort what can be offered. Raises CheckpointError."""
+        """Read all changes: keep the whole diff, and sort what can be offered. Raises
+        CheckpointError."""
         paths = await worktree.changed()
         self._left += [on_one_line(phrase) for phrase in worktree.left_out]
         if not paths:
@@ -138,9 +158,13 @@ class Merge:
         try:
             for path in paths:
                 file = await worktree.file(path)
-                size += sum(len(node.data) for node in (file.before, file.after) if node is not None)
+                size += sum(
+                    len(node.data) for node in (file.before, file.after) if node is not None
+                )
                 # The model may read the diff unasked, which it could not do with every file.
-                hidden = secret_reason(path) is not None or self._to.permissions.withheld((_READ,), (), path)
+                hidden = secret_reason(path) is not None or self._to.permissions.withheld(
+                    (_READ,), (), path
+                )
                 sink.write(await asyncio.to_thread(_diff, file, hidden))
                 if len(paths) <= _MOST_FILES and size <= _MOST_BYTES:
                     await asyncio.to_thread(self._take_in, file)
@@ -151,14 +175,19 @@ class Merge:
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
 
     def _take_in(self, file: CopiedFile) -> None:
-        """Sort a file into what can be offered, conflicts, and what cannot be taken; blocks on a large file."""
+        """Sort a file into what can be offered, conflicts, and what cannot be taken; blocks on a
+        large file."""
         before, after = _bytes(file.before), _bytes(file.after)
         if any(node is not None and node.kind == "link" for node in (file.before, file.after)):
             self._left.append(f"{spelled(file.path)} (a link)")
             return
-        could, can = (node is not None and node.kind == "executable" for node in (file.before, file.after))
+        could, can = (
+            node is not None and node.kind == "executable" for node in (file.before, file.after)
+        )
         if could != can and after is not None:
-            self._left.append(f"{spelled(file.path)} (that it can {'' if can else 'no longer '}be run)")
+            self._left.append(
+                f"{spelled(file.path)} (that it can {'' if can else 'no longer '}be run)"
+            )
         if before == after:
             return
         try:
@@ -191,17 +220,30 @@ class Merge:
                 case "deny":
                     self._left.append(f"{spelled(path)} ({verdict.reason})")
                 case "prompt" if not may_follow:
-                    place = f" ({number} of {all_of}; a yes for the session takes the rest)" if number < all_of else ""
+                    place = (
+                        f" ({number} of {all_of}; a yes for the session takes the rest)"
+                        if number < all_of
+                        else ""
+                    )
                     about = f"changed by {self._agent} in its worktree{place}"
-                    rest = await self._ask(change, f"{about}: {key.sensitive}" if key.sensitive else about) or rest
+                    rest = (
+                        await self._ask(
+                            change, f"{about}: {key.sensitive}" if key.sensitive else about
+                        )
+                        or rest
+                    )
                 case _:
-                    self._unasked[spelled(path)] = verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
+                    self._unasked[spelled(path)] = (
+                        verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
+                    )
                     self._taken.append(change.step)
 
     async def _objection(self, change: _Change) -> str:
-        """Return why a hook keeps the file from being taken, as a phrase; empty if none does. Raises RunCancelled.
+        """Return why a hook keeps the file from being taken, as a phrase; empty if none does.
+        Raises RunCancelled.
 
-        The hooks also judged the child's calls, but those may have named the file by its path in the worktree.
+        The hooks also judged the child's calls, but those may have named the file by its path in
+        the worktree.
         """
         if not self._to.hooks.may_modify(_WRITE):
             return ""
@@ -218,7 +260,8 @@ class Merge:
                 return ""
 
     async def _ask(self, change: _Change, reason: str) -> bool:
-        """Ask about one file; return whether the rest is to be taken as well. Raises RunCancelled."""
+        """Ask about one file; return whether the rest is to be taken as well. Raises
+        RunCancelled."""
         preview, path = change.preview, change.step.path
         why = reason
         while True:
@@ -270,7 +313,8 @@ class Merge:
             self._to.inspection.wrote({"path": spelled(step.path), "sha256": written})
 
     def _do(self, changes: ChangeSet) -> None:
-        """Apply the changes unless the files differ from what was allowed. Raises Failed; blocks."""
+        """Apply the changes unless the files differ from what was allowed. Raises Failed;
+        blocks."""
         for step in changes.steps:
             _, verdict = self._judged(step.path)
             if verdict.permission == "deny":
@@ -282,12 +326,18 @@ class Merge:
     def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
         """Return the result with what was taken and what was not; blocks on a large diff."""
         if self._left:
-            more = f" and {len(self._left) - _MOST_DIFFS} more" if len(self._left) > _MOST_DIFFS else ""
+            more = (
+                f" and {len(self._left) - _MOST_DIFFS} more"
+                if len(self._left) > _MOST_DIFFS
+                else ""
+            )
             text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
         if self._handle and (self._left or error is not None or result.error is not None):
             text += f' All that it changed: output_read(id="{self._handle}").'
         shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
-        shown_steps = shown_steps or tuple(change.diff for change in self._changes if change.diff is not None)
+        shown_steps = shown_steps or tuple(
+            change.diff for change in self._changes if change.diff is not None
+        )
         details: dict[str, JsonValue] = {
             "taken": [spelled(step.path) for step in self._taken] if error is None else [],
             "unasked": self._unasked if error is None else {},
@@ -298,11 +348,18 @@ class Merge:
 
 
 def _told(
-    result: ToolResult, text: str, error: ErrorKind | None = None, blocks: Sequence[DisplayBlock] = ()
+    result: ToolResult,
+    text: str,
+    error: ErrorKind | None = None,
+    blocks: Sequence[DisplayBlock] = (),
 ) -> ToolResult:
     """Return the result with one more paragraph; `error` is set if that makes it an error."""
     whole = f"{text_of(result.content)}\n\n{text}"
-    info = result.error if error is None or result.error is not None else ErrorInfo(kind=error, message=text)
+    info = (
+        result.error
+        if error is None or result.error is not None
+        else ErrorInfo(kind=error, message=text)
+    )
     content = ToolResult.from_text(whole).content
     shown_blocks = (TextBlock(text=whole), *blocks) if blocks else result.blocks
     return replace(result, content=content, error=info, blocks=shown_blocks)
@@ -341,10 +398,14 @@ def _change(file: CopiedFile) -> _Change:
         diff = None if before is None else diff_block(path, before, "")
         step = Removal(path, old or b"", before or "")
         said = TextBlock(text=f"{spelled(path)} is removed")
-        return _Change(step, Preview(spelled(path), (said,) if diff is None else (said, diff)), diff)
+        return _Change(
+            step, Preview(spelled(path), (said,) if diff is None else (said, diff)), diff
+        )
     if before is None or after is None or (before == after and old is not None):
         edited = Edited(path, old, _NO_TEXT, "", new, NOTHING, (), (), 1)
-        what = "which is not text" if before is None or after is None else "whose text stays the same"
+        what = (
+            "which is not text" if before is None or after is None else "whose text stays the same"
+        )
         said = TextBlock(text=f"{spelled(path)}, {what}, becomes {count(len(new), 'byte')}")
         return _Change(edited, Preview(spelled(path), (said,), base=edited.binding), None)
     edited = Edited(path, old, read_text(old or b""), after, new, NOTHING, (), (), 1)
@@ -366,7 +427,8 @@ def _text(node: Node | None) -> str | None:
 def _present(workspace: Workspace, path: str) -> bytes | None:
     """Return what the workspace has at the path itself; None if there is nothing.
 
-    Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises OSError.
+    Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises
+    OSError.
     """
     if workspace.resolve(path) != path:
         raise NotAFile(f"{path} leads through a link")

@@ -1,4 +1,5 @@
-"""One request to the model: its stream as events, what is kept if it breaks off, and what follows if it is unusable."""
+"""One request to the model: its stream as events, what is kept if it breaks off, and what follows
+if it is unusable."""
 
 import asyncio
 import base64
@@ -51,7 +52,8 @@ if TYPE_CHECKING:  # most answers are too short
 _OFFLINE = ("code_execution", "image_generation")
 """The provider's tools that do not bring in text of others."""
 _CUT_CALLS = 3
-"""How many answers in a row may break off within their calls; the results of the calls tell the model."""
+"""How many answers in a row may break off within their calls; the results of the calls tell the
+model."""
 _READ_AT = 512
 """Characters of an answer that are searched for repetition together."""
 _ELSEWHERE = "the provider's search"
@@ -89,7 +91,9 @@ class AnswerSoFar:
         """Estimate what the answer used, if it is stopped here."""
         if self._begun is None:
             return Usage()
-        return await asyncio.to_thread(self._begun.count, AssistantMessage(text="".join(self._came)))
+        return await asyncio.to_thread(
+            self._begun.count, AssistantMessage(text="".join(self._came))
+        )
 
     def _void(self) -> None:
         self._begun = None
@@ -132,10 +136,11 @@ class StreamedAnswer:
         most_repeated: int,
         attended: bool,
     ) -> None:
-        """`known_ids`: the ids of every call so far; those of calls that are dropped here are added.
+        """`known_ids`: the ids of every call so far; those of calls that are dropped here are
+        added.
 
-        `early` is offered each call whose block closes. `most_repeated`: see AnswerSoFar; `attended`: a user is there,
-        who can stop the answer.
+        `early` is offered each call whose block closes. `most_repeated`: see AnswerSoFar;
+        `attended`: a user is there, who can stop the answer.
         """
         self._so_far, self._attended = AnswerSoFar(most_repeated), attended
         self._early = early
@@ -145,16 +150,19 @@ class StreamedAnswer:
         self._known_ids = known_ids
         self._text: list[str] = []
         self._void = False
-        """The text is that of an attempt that failed; the first piece of the next one replaces it."""
+        """The text is that of an attempt that failed; the first piece of the next one replaces
+        it."""
         self._shown: _Piece | None = None
-        """The piece that was emitted in this turn of the event loop; what continues it is in `_merged`."""
+        """The piece that was emitted in this turn of the event loop; what continues it is in
+        `_merged`."""
         self._merged: list[str] = []
         self._announced: dict[str, ToolCall] = {}
         self.usage = Usage()
         """Of the whole answer; an estimate if it was stopped."""
 
     async def receive(self, model: Model, request: ModelRequest) -> AssistantMessage:
-        """Send the request; return the answer, its call ids unique in the session. Raises ModelError."""
+        """Send the request; return the answer, its call ids unique in the session. Raises
+        ModelError."""
         answer: AssistantMessage | None = None
         events = model.stream(request)
         try:
@@ -166,10 +174,14 @@ class StreamedAnswer:
                     case ReasoningPiece(text):
                         self._show(ReasoningDelta(text=text))
                     case CallGrowing(call_id, name, text):
-                        self._show(ToolCallDelta(call_id=self._unused(call_id), name=name, text=text))
+                        self._show(
+                            ToolCallDelta(call_id=self._unused(call_id), name=name, text=text)
+                        )
                     case ProviderUse():
                         self._emit_merged()
-                        await take_use(event, self._emitter, self._executor.outputs, self._permissions)
+                        await take_use(
+                            event, self._emitter, self._executor.outputs, self._permissions
+                        )
                     case ModelAnswer(message, usage):
                         answer, self.usage = message, usage
                     case Retrying() | FellBack():
@@ -193,7 +205,8 @@ class StreamedAnswer:
         return replace(answer, calls=calls)
 
     async def partial(self) -> AssistantMessage | None:
-        """Return what to keep of an answer that broke off: the text that came last, without its calls."""
+        """Return what to keep of an answer that broke off: the text that came last, without its
+        calls."""
         await self._drop_announced()
         text = "".join(self._text)
         return AssistantMessage(text=text, stop="cut") if text.strip() else None
@@ -203,12 +216,15 @@ class StreamedAnswer:
         self._emit_merged()
         if not self._attended:
             advice = "ask again, choose another model, or raise limits.max_repeated_tokens"
-            raise ModelError(f"{repeats}; it was stopped, and what came of it is kept: {advice}", kind="cut")
+            raise ModelError(
+                f"{repeats}; it was stopped, and what came of it is kept: {advice}", kind="cut"
+            )
         text = f"{repeats}; stop it if it is of no use"
         self._emitter.emit(Notice(level="warning", code="model.repeats", text=text))
 
     def _show(self, piece: _Piece) -> None:
-        """Emit a piece; those that continue it in the same turn of the event loop become one event."""
+        """Emit a piece; those that continue it in the same turn of the event loop become one
+        event."""
         if self._shown is not None and replace(self._shown, text=piece.text) == piece:
             self._merged.append(piece.text)
             return
@@ -246,7 +262,9 @@ class StreamedAnswer:
         unique = replace(call, id=self._unused(call.id))
         if unique.id not in self._announced:
             self._announced[unique.id] = unique
-            self._emitter.emit(ToolCallAdded(call_id=unique.id, name=unique.name, arguments=unique.arguments))
+            self._emitter.emit(
+                ToolCallAdded(call_id=unique.id, name=unique.name, arguments=unique.arguments)
+            )
         return unique
 
     def _unused(self, call_id: str) -> str:
@@ -265,7 +283,8 @@ class StreamedAnswer:
         self._text.append(text)
 
     async def _begin_again(self, event: Retrying | FellBack) -> None:
-        """Drop what was announced, because the answer begins again; its text is kept until the new one comes.
+        """Drop what was announced, because the answer begins again; its text is kept until the new
+        one comes.
 
         The text of a model that was given up is not kept.
         """
@@ -297,7 +316,11 @@ async def close_stream(events: AsyncIterator[ModelEvent]) -> None:
 
 def retried(retry: Retrying) -> ModelRetried:
     """Return the notice that a request is repeated."""
-    often = f"attempt {retry.attempt} of {retry.attempts}" if retry.attempts else f"attempt {retry.attempt}"
+    often = (
+        f"attempt {retry.attempt} of {retry.attempts}"
+        if retry.attempts
+        else f"attempt {retry.attempt}"
+    )
     return ModelRetried(
         text=f"{retry.reason}; {often} in {retry.delay:.1f} s",
         reason=retry.reason,
@@ -320,7 +343,9 @@ def tools_left_out(event: ToolsLeftOut) -> Notice:
     return Notice(level="warning", code="tools.not_at_provider", text=text, data=data)
 
 
-async def take_use(use: ProviderUse, emitter: Emitter, outputs: OutputStore, permissions: Permissions) -> None:
+async def take_use(
+    use: ProviderUse, emitter: Emitter, outputs: OutputStore, permissions: Permissions
+) -> None:
     """Log what the provider's own tool did, and note that the model has read text of others.
 
     Even a call in this very answer may be due to that text.
@@ -332,7 +357,8 @@ async def take_use(use: ProviderUse, emitter: Emitter, outputs: OutputStore, per
 
 
 def _kept(use: ProviderUse, outputs: OutputStore) -> ProviderToolUsed:
-    """Return the use as it is logged, with its images saved; an image that cannot be saved is reported."""
+    """Return the use as it is logged, with its images saved; an image that cannot be saved is
+    reported."""
     paths, problem = list[str](), use.error
     for image in use.images:
         suffix = f".{image.media_type.removeprefix('image/')}"
@@ -416,7 +442,9 @@ class Nudges:
     def _explain(self, answer: AssistantMessage, flaw: _Flaw) -> None:
         said = f"the answer {flaw.what}"
         if answer.calls or not answer.text.strip():
-            raise ModelError(f"{said}, several times over; the session is kept: {flaw.advice}", kind=flaw.kind)
+            raise ModelError(
+                f"{said}, several times over; the session is kept: {flaw.advice}", kind=flaw.kind
+            )
         self._in_a_row = 0
         self._warn("model.incomplete", f"{said} again, and is not complete: {flaw.advice}")
 

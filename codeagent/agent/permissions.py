@@ -1,4 +1,5 @@
-"""Permissions: the rules and the mode in force, what the model has read since they were made, and what was allowed."""
+"""Permissions: the rules and the mode in force, what the model has read since they were made, and
+what was allowed."""
 
 import asyncio
 import hashlib
@@ -13,13 +14,24 @@ from codeagent.core.acts import SetMode, SetNetwork
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
-from codeagent.core.policy import ApprovalKey, Effect, Mode, NetworkLevel, Policy, Rule, Verdict, narrower, tighter
+from codeagent.core.policy import (
+    ApprovalKey,
+    Effect,
+    Mode,
+    NetworkLevel,
+    Policy,
+    Rule,
+    Verdict,
+    narrower,
+    tighter,
+)
 from codeagent.core.tool import Tool
 from codeagent.tools.changes import FileTool
 
 
 def fingerprint(tool: str, arguments: dict[str, Any], *more: str) -> str:
-    """SHA-256 (hex) over the tool, its arguments in canonical form, and anything else bound to it."""
+    """SHA-256 (hex) over the tool, its arguments in canonical form, and anything else bound to
+    it."""
     canonical = json.dumps([tool, arguments, *more], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -36,7 +48,8 @@ class WritingPrograms(Protocol):
 
 
 class Permissions:
-    """The policy in force. The rules of a session end with it: nothing in a log allows anything (SECURITY.md T39)."""
+    """The policy in force. The rules of a session end with it: nothing in a log allows anything
+    (SECURITY.md T39)."""
 
     def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
         self._policy = environment.policy
@@ -66,13 +79,15 @@ class Permissions:
         return len(self.policy.heard)
 
     def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any, known: int) -> str:
-        """Fingerprint a call with the inputs of the step that is running and, if others answer it, what was read."""
+        """Fingerprint a call with the inputs of the step that is running and, if others answer it,
+        what was read."""
         inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
         heard = (str(known),) if tool.approval_key(args).answered_by else ()
         return fingerprint(tool.name, arguments, *inputs, *heard)
 
     def hear(self, place: str) -> None:
-        """Note who answered a call. From the next request on, rules from earlier answers of the user are suspended."""
+        """Note who answered a call. From the next request on, rules from earlier answers of the
+        user are suspended."""
         if place and place not in self._unread and place not in self.policy.heard:
             self._unread[place] = None
             self._emitter.emit(TextRead(text=f"the model reads text from {place}", place=place))
@@ -94,7 +109,9 @@ class Permissions:
         `network` can only tighten.
         """
         self._own = self.mode, self.policy.network
-        self._policy = replace(self._policy, mode=mode, network=tighter(self._own[1], network or "open"))
+        self._policy = replace(
+            self._policy, mode=mode, network=tighter(self._own[1], network or "open")
+        )
 
     def end_step(self) -> None:
         """Return to the session's mode and network, or to what the user has chosen since."""
@@ -107,7 +124,8 @@ class Permissions:
         return self.policy.rules
 
     def set(self, act: SetMode | SetNetwork) -> Awaitable[None] | None:
-        """Carry out the act, and return what is left of it. Raises ConfigError if nothing confines commands.
+        """Carry out the act, and return what is left of it. Raises ConfigError if nothing confines
+        commands.
 
         Calls are judged by plan mode at once; it is announced when no program can write any longer.
         """
@@ -147,9 +165,12 @@ class Permissions:
         self._emitter.emit(ModeChanged(text=f"the mode is {mode} from now on", mode=mode))
 
     def set_network(self, level: NetworkLevel) -> None:
-        """Change what commands may reach, also those that are running. Raises ConfigError if nothing confines them."""
+        """Change what commands may reach, also those that are running. Raises ConfigError if
+        nothing confines them."""
         if self._unconfined:
-            raise ConfigError("without a sandbox every command has this machine's network; nothing was changed")
+            raise ConfigError(
+                "without a sandbox every command has this machine's network; nothing was changed"
+            )
         self._own = None if self._own is None else (self._own[0], level)
         self._policy = replace(self._policy, network=level)
         text = f"network {level} from now on: {NETWORK_MEANS[level]}"
@@ -162,7 +183,8 @@ class Permissions:
         return judge(tool.name, tool.approval_key(args), tool.permission, effect)
 
     def hosts_asked_with(self, tool: Tool[Any], args: Any) -> tuple[str, ...]:
-        """Return the hosts that the question about a call names: those it needs and would ask about by themselves."""
+        """Return the hosts that the question about a call names: those it needs and would ask about
+        by themselves."""
         if self._unconfined:
             return ()
         needs = tool.approval_key(args).needs
@@ -175,14 +197,24 @@ class Permissions:
 
     def denies(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool."""
-        return any(rule.permission == "deny" and rule.pattern is None and rule.covers(tool) for rule in self.rules)
+        return any(
+            rule.permission == "deny" and rule.pattern is None and rule.covers(tool)
+            for rule in self.rules
+        )
 
     def withheld(self, tools: Sequence[str], asked: Sequence[str], path: str) -> bool:
-        """Whether a rule keeps the file from one of the tools, although the call for the paths `asked` was allowed."""
+        """Whether a rule keeps the file from one of the tools, although the call for the paths
+        `asked` was allowed."""
         for rule in self.rules:
-            if rule.permission == "auto" or rule.pattern is None or not any(map(rule.covers, tools)):
+            if (
+                rule.permission == "auto"
+                or rule.pattern is None
+                or not any(map(rule.covers, tools))
+            ):
                 continue
-            agreed = rule.permission == "prompt" and any(rule.matches(part, "path") for part in asked)
+            agreed = rule.permission == "prompt" and any(
+                rule.matches(part, "path") for part in asked
+            )
             if rule.matches(path, "path") and not agreed:
                 return True
         return False
@@ -190,7 +222,10 @@ class Permissions:
     def denies_path(self, tools: Sequence[str], path: str) -> bool:
         """Whether a rule keeps the file from one of the tools, whoever is asked."""
         return any(
-            rule.permission == "deny" and rule.pattern and any(map(rule.covers, tools)) and rule.matches(path, "path")
+            rule.permission == "deny"
+            and rule.pattern
+            and any(map(rule.covers, tools))
+            and rule.matches(path, "path")
             for rule in self.rules
         )
 
@@ -199,16 +234,23 @@ class Permissions:
         return self.policy.check(tool, replace(key, sensitive=None), "prompt", "files")
 
     def judge_file(self, tool: str, key: ApprovalKey, reason: str) -> Verdict:
-        """Judge a change that has already happened by the rules of `tool`; `reason` says why it matters."""
-        return self.policy.check(tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files")
+        """Judge a change that has already happened by the rules of `tool`; `reason` says why it
+        matters."""
+        return self.policy.check(
+            tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files"
+        )
 
     def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
         """Whether the call would run without a question if the rule were in force."""
         with_it = replace(self.policy.adding(rule), mode="ask")
-        return with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission == "auto"
+        return (
+            with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission
+            == "auto"
+        )
 
     def parse(self, text: str, *, keep: bool) -> Rule:
-        """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too broad."""
+        """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too
+        broad."""
         rule = Rule.parse(text, "auto", "saved" if keep else "session")
         if rule.pattern is None:
             raise ConfigError(f"{rule} would allow every call of the tool; write {rule}(pattern)")
@@ -217,7 +259,8 @@ class Permissions:
         return rule
 
     async def add(self, rule: Rule, known: int | None = None) -> None:
-        """Put the rule in force, see `Policy.adding`. Raises ConfigError if it cannot be saved: then it is not used."""
+        """Put the rule in force, see `Policy.adding`. Raises ConfigError if it cannot be saved:
+        then it is not used."""
         known = self.known if known is None else known
         if rule in self.rules:
             self._policy = self._policy.adding(rule, known)
@@ -226,26 +269,43 @@ class Permissions:
         if rule.origin == "saved":
             if self._book is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
-            where = await asyncio.to_thread(self._book.keep, str(rule), denies=rule.permission == "deny")
+            where = await asyncio.to_thread(
+                self._book.keep, str(rule), denies=rule.permission == "deny"
+            )
         self._policy = self._policy.adding(rule, known)
         does = "allowed" if rule.permission == "auto" else "denied"
-        self._emitter.notice("rule.added", f"{does} from now on: {rule} ({where})", rule=str(rule), origin=rule.origin)
+        self._emitter.notice(
+            "rule.added",
+            f"{does} from now on: {rule} ({where})",
+            rule=str(rule),
+            origin=rule.origin,
+        )
 
     async def revoke(self, rule: Rule) -> None:
-        """Remove the rule. Raises ConfigError if it is not in force, or comes from a file or the command line."""
+        """Remove the rule. Raises ConfigError if it is not in force, or comes from a file or the
+        command line."""
         if rule not in self.rules:
             raise ConfigError(f"{rule} is not in force")
         if rule.origin not in ("session", "saved"):
-            where = {"flag": "the command line", "user": "your configuration", "project": "the project's configuration"}
+            where = {
+                "flag": "the command line",
+                "user": "your configuration",
+                "project": "the project's configuration",
+            }
             raise ConfigError(f"{rule} comes from {where[rule.origin]}; remove it there")
         if rule.origin == "saved" and self._book is not None:
             await asyncio.to_thread(self._book.forget, str(rule))
-        self._policy = replace(self._policy, rules=tuple(other for other in self.rules if other != rule))
-        self._emitter.notice("rule.revoked", f"asked about again: {rule}", rule=str(rule), origin=rule.origin)
+        self._policy = replace(
+            self._policy, rules=tuple(other for other in self.rules if other != rule)
+        )
+        self._emitter.notice(
+            "rule.revoked", f"asked about again: {rule}", rule=str(rule), origin=rule.origin
+        )
 
 
 class NarrowedPermissions(Permissions):
-    """A child's permissions: its parent's rules and the answers to its own questions, in a mode that is never wider."""
+    """A child's permissions: its parent's rules and the answers to its own questions, in a mode
+    that is never wider."""
 
     def __init__(
         self,
@@ -270,10 +330,15 @@ class NarrowedPermissions(Permissions):
     @property
     def policy(self) -> Policy:
         above = self._above.policy
-        return replace(above, mode=narrower(above.mode, self._mode), network=tighter(above.network, self._network))
+        return replace(
+            above,
+            mode=narrower(above.mode, self._mode),
+            network=tighter(above.network, self._network),
+        )
 
     def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
-        # Only built-in tools, which keep to the child's workspace: a package's tool changes files wherever it likes.
+        # Only built-in tools, which keep to the child's workspace: a package's tool changes files
+        # wherever it likes.
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
         return super().judge(tool, args, confined=confined)

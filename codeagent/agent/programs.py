@@ -1,7 +1,9 @@
-"""Programs that run beside the calls, such as MCP servers in the sandbox: which of them may write, and how long.
+"""Programs that run beside the calls, such as MCP servers in the sandbox: which of them may write,
+and how long.
 
-A program writes in the workspace only if its user said so, and in no moment of plan mode. What one that may write
-leaves there is inspected as what commands leave: when it has started, with each call, and while it lives.
+A program writes in the workspace only if its user said so, and in no moment of plan mode. What one
+that may write leaves there is inspected as what commands leave: when it has started, with each
+call, and while it lives.
 """
 
 import asyncio
@@ -46,7 +48,8 @@ class SandboxPrograms:
         return bool(self._writing)
 
     async def start(self, sandbox: Sandbox, program: StdioProgram) -> RunningProgram:
-        """Start a program, without the right to write if the mode is plan by then. Raises SandboxUnavailable."""
+        """Start a program, without the right to write if the mode is plan by then. Raises
+        SandboxUnavailable."""
         while program.writes and self.may_write() and self._inspection is not None:
             await self._inspection.before()
             writing = _WritingProgram(self, self._inspection, sandbox, program)
@@ -59,7 +62,8 @@ class SandboxPrograms:
         return _ReadingProgram(running, self) if program.writes else running
 
     async def confine(self) -> None:
-        """If the mode is plan, end every program that may write; return once none of them is left."""
+        """If the mode is plan, end every program that may write; return once none of them is
+        left."""
         while self._writing and not self.may_write():
             writing = tuple(self._writing)
             for program in writing:
@@ -67,7 +71,8 @@ class SandboxPrograms:
             await asyncio.gather(*(program.ended() for program in writing))
 
     def close(self) -> None:
-        """Let no further program write: the conversation ends, and what runs ends with the sandbox."""
+        """Let no further program write: the conversation ends, and what runs ends with the
+        sandbox."""
         self._permissions = None
 
     def forget(self, program: "_WritingProgram") -> None:
@@ -103,10 +108,15 @@ class _ReadingProgram(RunningProgram):
 
 
 class _WritingProgram(RunningProgram):
-    """A program that may write, from before its start; what it does until `begun` is inspected then or at its end."""
+    """A program that may write, from before its start; what it does until `begun` is inspected then
+    or at its end."""
 
     def __init__(
-        self, programs: SandboxPrograms, inspection: Inspection, sandbox: Sandbox, program: StdioProgram
+        self,
+        programs: SandboxPrograms,
+        inspection: Inspection,
+        sandbox: Sandbox,
+        program: StdioProgram,
     ) -> None:
         """Begins the start; the inspection was told `before`."""
         self._programs = programs

@@ -1,4 +1,5 @@
-"""Builds the system prompt, the tool definitions and the notes on the mode; they change only at boundaries."""
+"""Builds the system prompt, the tool definitions and the notes on the mode; they change only at
+boundaries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -22,7 +23,9 @@ from codeagent.core.sanitize import on_one_line, one_line, visible
 from codeagent.core.tool import Tool, ToolDefinition, ToolError
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 
-_NO_SANDBOX = "There is no sandbox, so you cannot run commands; say so when a command would be needed."
+_NO_SANDBOX = (
+    "There is no sandbox, so you cannot run commands; say so when a command would be needed."
+)
 _COMMANDS = {
     "docker": (
         "bash runs in a container that sees only this workspace: no network unless a call asks for it; .git and "
@@ -47,13 +50,15 @@ SMALL_WINDOW = 6_000
 """Tokens; a model with fewer gets a short prompt and few tools."""
 _SMALL_TOOLS = ("read", "edit", "write", "bash")
 _FOR_OUTPUTS = "output_read"
-"""Offered as well once there is an output to read: the notes about what was cut or left out name this tool."""
+"""Offered as well once there is an output to read: the notes about what was cut or left out name
+this tool."""
 _SMALL_INSTRUCTIONS = 800
 """Characters of the workspace's instructions in a short prompt."""
 
 
 class MakePrompt(Protocol):
-    """Makes the system prompt for these tools: the same text for the same tools; `small` for a small window."""
+    """Makes the system prompt for these tools: the same text for the same tools; `small` for a
+    small window."""
 
     def __call__(self, tools: Sequence[Tool[Any]], *, small: bool = False) -> str: ...
 
@@ -84,10 +89,11 @@ def system_prompt(
     *,
     small: bool = False,
 ) -> str:
-    """Join the base text, tools, their hints, skills, the workspace's instructions and the environment (FEATURES F27).
+    """Join the base text, tools, their hints, skills, the workspace's instructions and the
+    environment (FEATURES F27).
 
-    A pure function; adding a tool or skill changes no text before it. `small` leaves out what a small window has no
-    room for: hints and skills, and all but the beginning of the instructions.
+    A pure function; adding a tool or skill changes no text before it. `small` leaves out what a
+    small window has no room for: hints and skills, and all but the beginning of the instructions.
     """
     base = (_PROMPTS / f"{'small' if small else 'base'}.md").read_text("utf-8").strip()
     said = instructions.strip()
@@ -95,13 +101,24 @@ def system_prompt(
         said = f"{said[:_SMALL_INSTRUCTIONS]}\n[… cut here, for the window is small: read AGENTS.md for the rest …]"
     own = said and f"# Instructions of this workspace (AGENTS.md)\n{_framed(said)}"
     if small:
-        return "\n\n".join(section for section in (base, own, environment.describe()) if section) + "\n"
-    sections = [base, _tools(tools), _hints(tools), _skills(skills), own, f"# Environment\n{environment.describe()}"]
+        return (
+            "\n\n".join(section for section in (base, own, environment.describe()) if section)
+            + "\n"
+        )
+    sections = [
+        base,
+        _tools(tools),
+        _hints(tools),
+        _skills(skills),
+        own,
+        f"# Environment\n{environment.describe()}",
+    ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def _framed(text: str) -> str:
-    """Return text of a repository between marks that do not occur in it: its headings are not those of the prompt."""
+    """Return text of a repository between marks that do not occur in it: its headings are not those
+    of the prompt."""
     name, folded = "agents-md", text.casefold()
     while name in folded:
         name += "-"
@@ -109,7 +126,8 @@ def _framed(text: str) -> str:
 
 
 def _tools(tools: Sequence[Tool[Any]]) -> str:
-    """Describe the tools that the user added; a built-in one is fully described by its definition."""
+    """Describe the tools that the user added; a built-in one is fully described by its
+    definition."""
     added = [tool for tool in tools if tool.source != "builtin"]
     if not added:
         return ""
@@ -122,7 +140,11 @@ def _tools(tools: Sequence[Tool[Any]]) -> str:
 
 def _hints(tools: Sequence[Tool[Any]]) -> str:
     hints = dict.fromkeys(tool.hint for tool in tools if tool.hint)
-    return "\n".join(["# Hints", *(f"- {' '.join(visible(hint).split())}" for hint in hints)]) if hints else ""
+    return (
+        "\n".join(["# Hints", *(f"- {' '.join(visible(hint).split())}" for hint in hints)])
+        if hints
+        else ""
+    )
 
 
 def _skills(skills: Sequence[Skill]) -> str:
@@ -137,7 +159,9 @@ def _skills(skills: Sequence[Skill]) -> str:
     if not lines:
         return ""
     if rest := skills[len(lines) :]:
-        lines.append(f"- and {len(rest)} more: {one_line(', '.join(skill.name for skill in rest), _NAMES_WIDTH)}")
+        lines.append(
+            f"- and {len(rest)} more: {one_line(', '.join(skill.name for skill in rest), _NAMES_WIDTH)}"
+        )
     return "\n".join(["# Skills (read the one that fits with info before you start)", *lines])
 
 
@@ -160,7 +184,8 @@ def role(agent: AgentDefinition) -> str:
 
 
 class PromptBuilder:
-    """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file changed."""
+    """Keeps the system prompt and the tools byte-identical from one boundary to the next if no file
+    changed."""
 
     def __init__(
         self,
@@ -170,7 +195,8 @@ class PromptBuilder:
         rules: Sequence[Rule] = (),
         outputs: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """`rules` are those of files and the command line; one for an unknown tool is reported once that is certain.
+        """`rules` are those of files and the command line; one for an unknown tool is reported once
+        that is certain.
 
         `outputs` returns the handles of everything that was cut or left out so far.
         """
@@ -186,7 +212,8 @@ class PromptBuilder:
         self._rebuild()
 
     async def first_ready(self, token: CancelToken) -> None:
-        """Wait once, and not for long, for the toolsets that were turned on before the first request.
+        """Wait once, and not for long, for the toolsets that were turned on before the first
+        request.
 
         Raises RunCancelled.
         """
@@ -194,7 +221,8 @@ class PromptBuilder:
             await token.guard(self.catalog.toolsets.first_ready())
 
     async def at_boundary(self, emitter: Emitter) -> None:
-        """Reload tool files that changed, take in what sources changed and what was turned on, and report it."""
+        """Reload tool files that changed, take in what sources changed and what was turned on, and
+        report it."""
         async with self._looking:
             others = self._look_again is not None and await self._look_again()
             change = await self.catalog.refresh()
@@ -207,13 +235,18 @@ class PromptBuilder:
             self._tell_unknown(emitter)
 
     def next_request(self) -> ModelRequest:
-        """Return what the next request begins with, all but the messages; assumes that no file has changed."""
+        """Return what the next request begins with, all but the messages; assumes that no file has
+        changed."""
         return ModelRequest(self.system_prompt, (), self._fitting(self.catalog.coming()))
 
-    async def trust(self, trusted: bool, emitter: Emitter, *, running: bool, seen: str | None = None) -> None:
-        """Load the project's tool files as they were `seen`, or none; during a run this takes effect at a boundary.
+    async def trust(
+        self, trusted: bool, emitter: Emitter, *, running: bool, seen: str | None = None
+    ) -> None:
+        """Load the project's tool files as they were `seen`, or none; during a run this takes
+        effect at a boundary.
 
-        Raises ConfigError, also if they have changed since; while nothing runs, they are first listed again.
+        Raises ConfigError, also if they have changed since; while nothing runs, they are first
+        listed again.
         """
         try:
             await (self.catalog.trust(seen) if trusted else self.catalog.distrust())
@@ -221,8 +254,11 @@ class PromptBuilder:
             if not running:
                 await self.at_boundary(emitter)
 
-    async def choose(self, act: SetToolset, emitter: Emitter, *, running: Callable[[], bool]) -> None:
-        """Turn a toolset on or off for the user, at once if nothing is running, and log it. Raises CodeagentError."""
+    async def choose(
+        self, act: SetToolset, emitter: Emitter, *, running: Callable[[], bool]
+    ) -> None:
+        """Turn a toolset on or off for the user, at once if nothing is running, and log it. Raises
+        CodeagentError."""
         toolsets = self.catalog.toolsets
         try:
             if act.on:
@@ -246,7 +282,8 @@ class PromptBuilder:
                 emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
 
     def fit(self, window: int | None) -> None:
-        """Make prompt and tools for the window of the model, in tokens, from the next boundary on."""
+        """Make prompt and tools for the window of the model, in tokens, from the next boundary
+        on."""
         self.catalog.toolsets.fit(window)
         if self._small != is_small(window):
             self._small = not self._small
@@ -268,7 +305,8 @@ def is_small(window: int | None) -> bool:
 
 
 def told_small(model: str, window: int | None) -> tuple[tuple[str, str], ...]:
-    """Return code and text of the notice about a short prompt; none for a window that is not small."""
+    """Return code and text of the notice about a short prompt; none for a window that is not
+    small."""
     if not is_small(window):
         return ()
     tools = ", ".join(_SMALL_TOOLS)
@@ -280,12 +318,19 @@ def told_small(model: str, window: int | None) -> tuple[tuple[str, str], ...]:
 
 
 def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
-    """Report what was found in the tool files: `tools.changed`, `tools.problem`, `tools.untrusted`."""
+    """Report what was found in the tool files: `tools.changed`, `tools.problem`,
+    `tools.untrusted`."""
     if words := _in_words(change):
-        names = {"added": list(change.added), "changed": list(change.changed), "removed": list(change.removed)}
+        names = {
+            "added": list(change.added),
+            "changed": list(change.changed),
+            "removed": list(change.removed),
+        }
         emitter.notice("tools.changed", f"tools: {words}", **names)
     for problem in change.problems:
-        if problem.level == "error":  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
+        if (
+            problem.level == "error"
+        ):  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
             where: dict[str, JsonValue] = {"where": problem.where}
             unused = "the agent is" if ".md:" in problem.where else "its tools are"
             text = str(problem) if problem.partial else f"{problem}; {unused} not in use"

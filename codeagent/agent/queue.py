@@ -1,4 +1,5 @@
-"""The message queue: what the user typed during a run, and notes for the model, delivered at boundaries."""
+"""The message queue: what the user typed during a run, and notes for the model, delivered at
+boundaries."""
 
 import asyncio
 from dataclasses import replace
@@ -24,9 +25,11 @@ class Delivery:
 
 
 class MessageQueue:
-    """Steering, interrupts and follow-ups in the order they were typed, and the notes for the model.
+    """Steering, interrupts and follow-ups in the order they were typed, and the notes for the
+    model.
 
-    Text is logged before anybody is told that it is queued, and the hooks are asked before it is sent (FEATURES F11).
+    Text is logged before anybody is told that it is queued, and the hooks are asked before it is
+    sent (FEATURES F11).
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class MessageQueue:
     @property
     def interrupts(self) -> tuple[Queued, ...]:
         """The interrupts that may be sent: they skip the calls that have not started."""
-        return tuple(item for item in self._waiting if item.kind == "interrupt" and self._may_go(item))
+        return tuple(
+            item for item in self._waiting if item.kind == "interrupt" and self._may_go(item)
+        )
 
     def add(self, kind: QueueKind, text: str) -> str:
         item = Queued(f"q{self._emitter.next_seq}", kind, text)
@@ -94,7 +99,8 @@ class MessageQueue:
         return bool(self._waking)
 
     def rest(self) -> None:
-        """Make the notes wait for the user's next text; called after a run that did not reach its end."""
+        """Make the notes wait for the user's next text; called after a run that did not reach its
+        end."""
         self._waking.clear()
 
     def take_back(self, queued_id: str) -> str | None:
@@ -138,18 +144,22 @@ class MessageQueue:
         steering = [item for item in self._waiting if item.kind != "follow_up"]
         return any(self._may_go(item) for item in steering or self._waiting[:1])
 
-    async def check(self, text: str, source: PromptSource, token: CancelToken) -> Deny | tuple[UserMessage, ...]:
-        """Ask the hooks about text; return their denial, or the notes to send with it. Raises RunCancelled."""
+    async def check(
+        self, text: str, source: PromptSource, token: CancelToken
+    ) -> Deny | tuple[UserMessage, ...]:
+        """Ask the hooks about text; return their denial, or the notes to send with it. Raises
+        RunCancelled."""
         answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
         return tuple(framed(ADDED, added) for added in answer)
 
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
-        """Ask the hooks about the text that is due, and give back what they deny; call it before delivering.
+        """Ask the hooks about the text that is due, and give back what they deny; call it before
+        delivering.
 
-        `follow_up`: if nothing else is queued, follow-ups are due. True if an interrupt was denied: it
-        still interrupts. Raises RunCancelled.
+        `follow_up`: if nothing else is queued, follow-ups are due. True if an interrupt was denied:
+        it still interrupts. Raises RunCancelled.
         """
         interrupted = False
         while (item := self._unasked(follow_up)) is not None:
@@ -161,7 +171,9 @@ class MessageQueue:
                 self._remove(item, taken_back=True)
                 said = f"what you typed was not sent: {answer.why}"
                 data = {"source": item.kind}
-                self._emitter.emit(Notice(level="warning", code="prompt.denied", text=said, data=data))
+                self._emitter.emit(
+                    Notice(level="warning", code="prompt.denied", text=said, data=data)
+                )
             else:
                 self._admitted[item] = answer
         return interrupted
@@ -189,7 +201,8 @@ class MessageQueue:
         return [message for item in due if self._may_go(item) for message in self._deliver(item)]
 
     def _due(self) -> list[Queued]:
-        """Return the texts to deliver at this boundary; an interrupt does not wait behind others, which go with it."""
+        """Return the texts to deliver at this boundary; an interrupt does not wait behind others,
+        which go with it."""
         due = [item for item in self._waiting if item.kind != "follow_up" and self._may_go(item)]
         if self._delivery.steer == "all":
             return due
@@ -219,7 +232,10 @@ class MessageQueue:
         return next((at for at, item in enumerate(self._waiting) if item.id == queued_id), None)
 
     def _deliver(self, item: Queued) -> list[UserMessage]:
-        messages = [UserMessage.from_text(item.text, source=item.kind), *self._admitted.get(item, ())]
+        messages = [
+            UserMessage.from_text(item.text, source=item.kind),
+            *self._admitted.get(item, ()),
+        ]
         self._remove(item, taken_back=False)
         for message in messages:
             self._emitter.emit(MessageAdded(message=message))

@@ -1,4 +1,5 @@
-"""Decides what a command may reach while it runs: by the network level, by rules, or by asking the user."""
+"""Decides what a command may reach while it runs: by the network level, by rules, or by asking the
+user."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +31,8 @@ from codeagent.core.tool import Preview
 ANSWER_SECONDS = 60.0
 """Seconds that a connection is held open for the user's answer."""
 _GATHER_SECONDS = 0.2
-"""Seconds for which hosts are collected before a card shows them: a program often needs several at once."""
+"""Seconds for which hosts are collected before a card shows them: a program often needs several at
+once."""
 _MOST_ON_CARD = 16
 _MOST_ASKED = 64
 """The most hosts that the user is asked about for one command."""
@@ -47,15 +49,21 @@ _NOT_ASKED = "nobody was asked about this command"
 class CallReach:
     """Decides for one command (the Reach of `core.hosts`); closed when the command ends.
 
-    At most one card is open at a time; it lists all hosts asked for before it was shown. Hosts asked for while
-    it is open are listed on the next one.
+    At most one card is open at a time; it lists all hosts asked for before it was shown. Hosts
+    asked for while it is open are listed on the next one.
     """
 
     def __init__(
-        self, call_id: str, command: str, approvals: Approvals, token: CancelToken, permit: Permit | None = None
+        self,
+        call_id: str,
+        command: str,
+        approvals: Approvals,
+        token: CancelToken,
+        permit: Permit | None = None,
     ) -> None:
-        """`permit`: what the user has allowed with the call. With `later`, every host is asked about until one is
-        allowed, also those that rules allow: its first card is the question about the command.
+        """`permit`: what the user has allowed with the call. With `later`, every host is asked
+        about until one is allowed, also those that rules allow: its first card is the question
+        about the command.
         """
         self._call_id = call_id
         self._command = command
@@ -65,7 +73,8 @@ class CallReach:
         self._permissions = approvals.permissions
         self._token = token.child()
         self._wanted: dict[str, asyncio.Future[str | None]] = {}
-        """Hosts that wait for an answer, each with a future: why it is refused, or None if it is allowed."""
+        """Hosts that wait for an answer, each with a future: why it is refused, or None if it is
+        allowed."""
         self._answered: dict[str, str | None] = {}
         """Hosts that a card was answered about: why each is refused, or None if it is allowed."""
         self._verdicts: dict[str, Verdict] = {}
@@ -90,7 +99,9 @@ class CallReach:
         return _OFF if self.is_off else why  # the level may have changed while the question waited
 
     def note(self, host: str, refused: str | None) -> None:
-        if host not in self._answered or refused != self._answered[host]:  # otherwise the answer to the card reports it
+        if (
+            host not in self._answered or refused != self._answered[host]
+        ):  # otherwise the answer to the card reports it
             _record(self._approvals, self._call_id, host, self._verdicts.get(host), refused)
 
     def close(self) -> None:
@@ -99,7 +110,8 @@ class CallReach:
         self._token.close()
 
     def _judge(self, host: str, at: str, *, named: bool = False) -> Verdict:
-        """Judge by the level, the rules and what the user has allowed with the call; `at` is the host with its port."""
+        """Judge by the level, the rules and what the user has allowed with the call; `at` is the
+        host with its port."""
         verdict = self._permissions.policy.reach(at, named=named)
         if self._later and verdict.permission == "auto":
             return Verdict("prompt", "auto", _NOT_ASKED)
@@ -108,7 +120,8 @@ class CallReach:
         return verdict
 
     async def _answer(self, host: str) -> str | None:
-        """Wait for the user's answer about a host; return why it is refused, None if it is allowed."""
+        """Wait for the user's answer about a host; return why it is refused, None if it is
+        allowed."""
         if (answer := self._wanted.get(host)) is None:
             if self._token.cancelled:
                 return _ENDED
@@ -161,8 +174,17 @@ class CallReach:
             if verdict.permission != "prompt":
                 self._verdicts[host] = verdict
                 self._settle((host,), None if verdict.permission == "auto" else verdict.reason)
-        groups = (group for group in PACKAGE_REGISTRIES.values() if not self._wanted.keys().isdisjoint(group))
-        beside = (host for group in groups for host in group if self._judge(host, host).permission == "prompt")
+        groups = (
+            group
+            for group in PACKAGE_REGISTRIES.values()
+            if not self._wanted.keys().isdisjoint(group)
+        )
+        beside = (
+            host
+            for group in groups
+            for host in group
+            if self._judge(host, host).permission == "prompt"
+        )
         return tuple(dict.fromkeys((*self._wanted, *beside))) if self._wanted else ()
 
     async def _card(self, hosts: tuple[str, ...], problem: str) -> Decision:
@@ -182,22 +204,29 @@ class CallReach:
     async def _learn(self, hosts: tuple[str, ...], decision: Decision) -> str | None:
         """Put the answer in force; return why the hosts are refused, None if they are allowed.
 
-        Raises ConfigError if the rule cannot be added or does not allow all of them: then nothing is answered.
+        Raises ConfigError if the rule cannot be added or does not allow all of them: then nothing
+        is answered.
         """
         match decision.answer:
             case "once":
                 return None
             case "session":
-                await self._permissions.add(Rule.parse(f"{HOSTS}({', '.join(hosts)})", "auto", "session"))
+                await self._permissions.add(
+                    Rule.parse(f"{HOSTS}({', '.join(hosts)})", "auto", "session")
+                )
                 return None
             case "rule":
                 rule = self._permissions.parse(decision.rule, keep=decision.keep)
                 if left := [host for host in hosts if not rule.reaches(host)]:
-                    raise ConfigError(f"{rule} does not allow {', '.join(left)}; answer it once, or write another rule")
+                    raise ConfigError(
+                        f"{rule} does not allow {', '.join(left)}; answer it once, or write another rule"
+                    )
                 await self._permissions.add(rule)
                 return None
             case "deny" if decision.rule:
-                await self._permissions.add(Rule.parse(decision.rule, "deny", "saved" if decision.keep else "session"))
+                await self._permissions.add(
+                    Rule.parse(decision.rule, "deny", "saved" if decision.keep else "session")
+                )
                 return f"{SAID_NO}, never"
             case _:
                 return decision.reason or SAID_NO
@@ -223,29 +252,39 @@ class ReachingSandbox:
             return await self.sandbox.run(command, on_output)
         reach = self.make(command.text)
         try:
-            return await self.sandbox.run(replace(command, reach=reach, alone=self.alone), on_output)
+            return await self.sandbox.run(
+                replace(command, reach=reach, alone=self.alone), on_output
+            )
         finally:
             reach.close()
 
 
 def reaching(
-    sandbox: Sandbox | None, call_id: str, approvals: Approvals, token: CancelToken, permit: Permit | None
+    sandbox: Sandbox | None,
+    call_id: str,
+    approvals: Approvals,
+    token: CancelToken,
+    permit: Permit | None,
 ) -> RunsCommands | None:
     """Wrap the sandbox for the commands of a call; None if there is none."""
     if sandbox is None:
         return None
     alone = permit is not None and bool(permit.later)
-    return ReachingSandbox(sandbox, lambda command: CallReach(call_id, command, approvals, token, permit), alone)
+    return ReachingSandbox(
+        sandbox, lambda command: CallReach(call_id, command, approvals, token, permit), alone
+    )
 
 
 class ServerReach:
     """Decides for MCP servers in the sandbox (the Reach of `core.hosts`).
 
-    They reach what their configuration names, as far as the network level and rules allow; nobody is asked.
+    They reach what their configuration names, as far as the network level and rules allow; nobody
+    is asked.
     """
 
     def __init__(self, questions: UserQuestions) -> None:
-        """`questions` are connected when the conversation begins; until then nothing can be reached."""
+        """`questions` are connected when the conversation begins; until then nothing can be
+        reached."""
         self._questions = questions
         self._verdicts: dict[str, Verdict] = {}
 
@@ -259,7 +298,11 @@ class ServerReach:
 
     @property
     def _policy(self) -> Policy | None:
-        return None if self._questions.approvals is None else self._questions.approvals.permissions.policy
+        return (
+            None
+            if self._questions.approvals is None
+            else self._questions.approvals.permissions.policy
+        )
 
     async def admit(self, name: str, port: int, *, named: bool) -> str | None:
         if (policy := self._policy) is None:
@@ -272,8 +315,11 @@ class ServerReach:
             _record(self._questions.approvals, "", host, self._verdicts.get(host), refused)
 
 
-def program_starter(sandbox: Sandbox, questions: UserQuestions, programs: SandboxPrograms) -> StartProgram:
-    """Start programs in the sandbox that reach what `ServerReach` allows, and write when `programs` lets them."""
+def program_starter(
+    sandbox: Sandbox, questions: UserQuestions, programs: SandboxPrograms
+) -> StartProgram:
+    """Start programs in the sandbox that reach what `ServerReach` allows, and write when `programs`
+    lets them."""
     reach = ServerReach(questions)
 
     async def start(program: StdioProgram) -> RunningProgram:
@@ -282,8 +328,11 @@ def program_starter(sandbox: Sandbox, questions: UserQuestions, programs: Sandbo
     return start
 
 
-def _record(approvals: Approvals, call_id: str, host: str, judged: Verdict | None, refused: str | None) -> None:
-    """Log what became of requests to a host: the verdict, unless they were refused for another reason later."""
+def _record(
+    approvals: Approvals, call_id: str, host: str, judged: Verdict | None, refused: str | None
+) -> None:
+    """Log what became of requests to a host: the verdict, unless they were refused for another
+    reason later."""
     if judged is None or refused not in (None, judged.reason):
         judged = Verdict("deny", "auto", refused or "")
     approvals.emitter.emit(

@@ -29,15 +29,22 @@ class RecipeProgress:
     """How far a recipe has progressed."""
 
     def __init__(self, act: RunRecipe, done: Iterable[DoneStep] = ()) -> None:
-        """`done`: the steps found in the log, used if the act continues them. Raises ConfigError if it may not run."""
+        """`done`: the steps found in the log, used if the act continues them. Raises ConfigError if
+        it may not run."""
         require_trust(act.recipe)
         self.act = act
         self.recipe = act.recipe
         self.digest = act.recipe.digest(act.values)
         self._texts: dict[str, str] = {}
-        known = {one.step: one.text for one in done if one.digest == self.digest} if act.proceed else {}
-        if any(step.id not in known for step in self.recipe.steps):  # otherwise it was finished: start over
-            self._texts = {step.id: known[step.id] for step in self.recipe.steps if step.id in known}
+        known = (
+            {one.step: one.text for one in done if one.digest == self.digest} if act.proceed else {}
+        )
+        if any(
+            step.id not in known for step in self.recipe.steps
+        ):  # otherwise it was finished: start over
+            self._texts = {
+                step.id: known[step.id] for step in self.recipe.steps if step.id in known
+            }
 
     @property
     def upcoming(self) -> RecipeStep | None:
@@ -90,7 +97,9 @@ class RecipeProgress:
             how = f"codeagent run --recipe {name} with the same inputs and --continue resumes at {step.id}"
             text = f"the recipe {name} stopped at step {step.id}; {names}; {how}"
         said = text if error is None else f"{error}; {text}"
-        return RecipeStopped(text=said, recipe=name, step=step.id, done=done, left=left, error=error)
+        return RecipeStopped(
+            text=said, recipe=name, step=step.id, done=done, left=left, error=error
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,9 @@ class AllowedTools:
 class StepScope:
     """Applies to one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
 
-    def __init__(self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel) -> None:
+    def __init__(
+        self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel
+    ) -> None:
         self._context = context
         self._tools, self._inputs = environment.tools, environment.inputs
         self._unread = environment.unread
@@ -131,40 +142,54 @@ class StepScope:
         self._opens = opens
         self._model: Model | None = None
 
-    async def open(self, conversation: Conversation, step: RecipeStep, recipe: Recipe) -> Conversation:
-        """Return the conversation with the step's model, if every step can have its tools. Raises CodeagentError."""
+    async def open(
+        self, conversation: Conversation, step: RecipeStep, recipe: Recipe
+    ) -> Conversation:
+        """Return the conversation with the step's model, if every step can have its tools. Raises
+        CodeagentError."""
         for one in recipe.steps:
             try:
                 await self._tools.check_names(one.tools or (), of_project=recipe.place == "project")
             except ConfigError as error:
                 raise CodeagentError(f"{recipe.where}: tools of step {one.id}: {error}") from error
         if (budget := step.limits.budget) is not None:
-            await asyncio.to_thread(self._check_budget, step.model or conversation.model.name, budget)
+            await asyncio.to_thread(
+                self._check_budget, step.model or conversation.model.name, budget
+            )
         if step.model is None or step.model == conversation.model.name:
             return conversation
         try:
             self._model, in_use = await self._opens(step.model)
         except CodeagentError as error:
-            raise CodeagentError(f"step {step.id} cannot have the model {step.model}: {error}") from error
+            raise CodeagentError(
+                f"step {step.id} cannot have the model {step.model}: {error}"
+            ) from error
         return replace(conversation, model=self._model, server=in_use.server)
 
-    def enter(self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress) -> Conversation:
+    def enter(
+        self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress
+    ) -> Conversation:
         """Put it in force; return the conversation for the step's run."""
         permissions = self._context.permissions
-        permissions.begin_step(_mode(permissions.mode, step.mode, loosens=progress.loosens), step.network)
+        permissions.begin_step(
+            _mode(permissions.mode, step.mode, loosens=progress.loosens), step.network
+        )
         self._inputs.update(progress.act.values)
         limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
         self._context.executor.limit_calls(limits.timeout_per_call)
         if step.tools is None:
             return replace(conversation, limits=limits)
         allow = AllowList().narrowed(step.tools)
-        if any(map(self._unread, AllowedTools(self._tools, allow))):  # the model must be able to read about them
+        if any(
+            map(self._unread, AllowedTools(self._tools, allow))
+        ):  # the model must be able to read about them
             allow = AllowList().narrowed((*step.tools, "info"))
         self._context.executor.use_tools(AllowedTools(self._tools, allow))
         return replace(conversation, limits=limits, allow=allow)
 
     def leave(self) -> None:
-        """Undo it at the end of the step's run, before anybody is told and another run can begin."""
+        """Undo it at the end of the step's run, before anybody is told and another run can
+        begin."""
         self._context.permissions.end_step()
         self._context.executor.use_tools(None)
         self._context.executor.limit_calls(None)
@@ -184,7 +209,8 @@ def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
 
 
 def _limits(present: Limits, wanted: StepLimits, *, loosens: bool) -> Limits:
-    """Combine the present limits with a step's; if it may not loosen them, the lower one of each."""
+    """Combine the present limits with a step's; if it may not loosen them, the lower one of
+    each."""
     changes: dict[str, Any] = {}
     given: Mapping[str, float | None] = {
         "max_turns": wanted.max_turns,

@@ -14,9 +14,11 @@ _LEAST_REPEATS = 3
 """A long paragraph that is there two or three times is not a loop."""
 _RUN = re.compile(r"([\x00-\x7f])\1{7,}")
 _OF_A_RUN = 16
-"""Characters of one token in a run of the same one, such as a separator or base64 of zeros, and in blanks."""
+"""Characters of one token in a run of the same one, such as a separator or base64 of zeros, and in
+blanks."""
 _IN_ARGUMENTS = 8
-"""How many times as long the arguments of a call may repeat: a file may well hold a table of zeros."""
+"""How many times as long the arguments of a call may repeat: a file may well hold a table of
+zeros."""
 _SHOWN = 40
 
 Part = Literal["text", "thinking", "arguments"]
@@ -32,8 +34,13 @@ class Repetition:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens repeat the same span at the end of the text; 0 if there is none, or it came twice."""
-        return round(self._tokens) if self._period and self._repeated >= _LEAST_REPEATS * self._period else 0
+        """About how many tokens repeat the same span at the end of the text; 0 if there is none, or
+        it came twice."""
+        return (
+            round(self._tokens)
+            if self._period and self._repeated >= _LEAST_REPEATS * self._period
+            else 0
+        )
 
     @property
     def span(self) -> str:
@@ -52,7 +59,8 @@ class Repetition:
         return False
 
     def _look(self, chunk: str) -> None:
-        """Compare the chunk with what is one period before it; without a period, find the nearest that fits."""
+        """Compare the chunk with what is one period before it; without a period, find the nearest
+        that fits."""
         known = self._before + chunk
         if not self._period or known[-_CHUNK - self._period : -self._period] != chunk:
             at = known.rfind(chunk, 0, len(known) - 1)
@@ -65,7 +73,8 @@ class Repetition:
 
 
 def _tokens_of(chunk: str) -> float:
-    """Estimate the tokens of a chunk; tokenizers make one of many blanks, or of many times the same character."""
+    """Estimate the tokens of a chunk; tokenizers make one of many blanks, or of many times the same
+    character."""
     others = _RUN.sub("", chunk)
     return max(tokens(others) + (len(chunk) - len(others)) / _OF_A_RUN, len(chunk) / _OF_A_RUN)
 

@@ -1,4 +1,5 @@
-"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job or a trigger may begin another.
+"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job or a trigger may
+begin another.
 
 Also keeps their model, which is changed only between runs, or for a step.
 """
@@ -21,7 +22,14 @@ from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetMode
 from codeagent.core.budget import said_effort
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import KnownEvent, MessageAdded, Notice, RunFinished, RunReason, RunStarted
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    RunReason,
+    RunStarted,
+)
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on, same_provider
 from codeagent.core.notices import ModelChanged, ModelFellBack, RunNotBegun, SessionNotSaved
@@ -45,7 +53,8 @@ class Run:
         self._notes: tuple[UserMessage, ...] = ()
 
     async def submit(self, prompt: str | None) -> str | None:
-        """Ask the hooks about the prompt; return why the run must not begin, in one line. Raises RunCancelled."""
+        """Ask the hooks about the prompt; return why the run must not begin, in one line. Raises
+        RunCancelled."""
         context = self._context
         if prompt is None:
             await context.queue.admit(self.token, follow_up=True)
@@ -103,7 +112,9 @@ class Run:
         loop = (self.conversation.begin_work or Loop)(self.conversation, context)
         self.meter = loop.meter
         attended = self.conversation.attended
-        deadline = Deadline(None if attended else self.conversation.limits.max_seconds, self.token, context.emitter)
+        deadline = Deadline(
+            None if attended else self.conversation.limits.max_seconds, self.token, context.emitter
+        )
         watch = WorkspaceWatch(context.workspace, self.token, context.emitter, attended=attended)
         reason: RunReason = "failed"
         error: str | None = None
@@ -126,7 +137,10 @@ class Run:
         try:
             await context.inspection.at_rest(self.token)
         except Exception as failure:
-            reason, error = "failed", error or f"internal error: {type(failure).__name__}: {failure}"
+            reason, error = (
+                "failed",
+                error or f"internal error: {type(failure).__name__}: {failure}",
+            )
         context.spending.rest()
         if not attended:
             await context.checkpoints.end()
@@ -150,7 +164,9 @@ def _first_queued(queue: MessageQueue) -> str:
 class Runs:
     """The runs of one conversation, one at a time."""
 
-    def __init__(self, conversation: Conversation, context: RunContext, hooks: Hooks, lock: WorkspaceLock) -> None:
+    def __init__(
+        self, conversation: Conversation, context: RunContext, hooks: Hooks, lock: WorkspaceLock
+    ) -> None:
         self.conversation = conversation
         """The model, prompt and limits of the next run."""
         self.server = conversation.server
@@ -169,7 +185,8 @@ class Runs:
 
     @property
     def going_on(self) -> bool:
-        """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied the prompt.
+        """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied
+        the prompt.
 
         Also between two steps of a recipe.
         """
@@ -185,7 +202,8 @@ class Runs:
         return None if self._current is None else self._current.meter
 
     def start(self, prompt: str | None, within: Conversation | None = None) -> asyncio.Task[None]:
-        """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can begin.
+        """Begin a run, None with what is queued; return its task. Raises CodeagentError if none can
+        begin.
 
         `within` takes the place of the conversation for this run.
         """
@@ -195,13 +213,15 @@ class Runs:
         return self._hold(self._and_rouse(self._made(within or self.conversation, prompt)))
 
     def follow(self, recipe: "RecipeProgress", scope: "StepScope") -> asyncio.Task[None]:
-        """Begin a run for each step of a recipe, one after the other. Raises CodeagentError if none can begin."""
+        """Begin a run for each step of a recipe, one after the other. Raises CodeagentError if none
+        can begin."""
         self._refuse_second()
         self._recipe = recipe
         return self._hold(self._follow(recipe, scope))
 
     def act_on_context(self, act: ContextAct) -> Refused | None:
-        """Carry out an act on the context; without a run, a compaction begins at once, and runs wait for its end."""
+        """Carry out an act on the context; without a run, a compaction begins at once, and runs
+        wait for its end."""
         if not isinstance(act, Compact) or self.going_on:
             return self._context.compaction.do(act)
         run = self._current = Run(self.conversation, self._context, self._token.child())
@@ -220,13 +240,15 @@ class Runs:
         return self.going_on or not self.conversation.attended
 
     def rouse(self) -> None:
-        """Begin one run for all jobs that ended and triggers that fired, if a user is present and the agent is idle."""
+        """Begin one run for all jobs that ended and triggers that fired, if a user is present and
+        the agent is idle."""
         self._context.triggers.look()
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
 
     def goes_to(self, server: str) -> str:
-        """Take note of where text goes from now on; return how to say so, empty if that is where it went before."""
+        """Take note of where text goes from now on; return how to say so, empty if that is where it
+        went before."""
         where = from_now_on(server, self.server)
         self.server = server or self.server
         return where
@@ -259,7 +281,9 @@ class Runs:
             self.start(None)
         self.rouse()
 
-    def _made(self, conversation: Conversation, prompt: str | None) -> Coroutine[Any, Any, RunFinished | None]:
+    def _made(
+        self, conversation: Conversation, prompt: str | None
+    ) -> Coroutine[Any, Any, RunFinished | None]:
         """Make a run the current one, and return its work."""
         run = self._current = Run(conversation, self._context, self._token.child())
         if self._hooks.judges_prompts:
@@ -287,11 +311,17 @@ class Runs:
             failure = str(error)
         if self._recipe is recipe:
             self._recipe = None
-        if last is not None and not recipe.is_done and (stopped := recipe.stopped(last, failure)) is not None:
+        if (
+            last is not None
+            and not recipe.is_done
+            and (stopped := recipe.stopped(last, failure)) is not None
+        ):
             self._context.emitter.emit(stopped)
         self.rouse()
 
-    async def _take_step(self, recipe: "RecipeProgress", step: "RecipeStep", scope: "StepScope") -> None:
+    async def _take_step(
+        self, recipe: "RecipeProgress", step: "RecipeStep", scope: "StepScope"
+    ) -> None:
         """Raises CodeagentError if it cannot begin."""
         conversation = await scope.open(self.conversation, step, recipe.recipe)
         try:
@@ -314,7 +344,11 @@ class Runs:
 
     def _follow_fallback(self, event: KnownEvent) -> None:
         """The model that takes over is asked at its own server, in later runs as well."""
-        if not isinstance(event, ModelFellBack) or event.agent != self._context.emitter.agent or not event.server:
+        if (
+            not isinstance(event, ModelFellBack)
+            or event.agent != self._context.emitter.agent
+            or not event.server
+        ):
             return
         self.server, run = event.server, self._current
         if run is None or run.conversation.model is self.conversation.model:
@@ -329,13 +363,15 @@ class Runs:
             raise
 
     def _tell_server(self, conversation: Conversation) -> None:
-        """Report that the text of the conversation goes to another host than before, as for a step of a recipe."""
+        """Report that the text of the conversation goes to another host than before, as for a step
+        of a recipe."""
         if where := self.goes_to(conversation.server):
             text = f"the model is {conversation.model.name}{where}"
             self._context.emitter.emit(Notice(level="warning", code="model.server", text=text))
 
     async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
-        """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and nothing is lost."""
+        """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and
+        nothing is lost."""
         try:
             why = await run.submit(prompt)
         except (RunCancelled, asyncio.CancelledError):
@@ -353,7 +389,9 @@ class Runs:
         emitter = self._context.emitter
         finished = await run.work()
         if self._recipe is not None and not self._recipe.continues(finished):
-            self._recipe = None  # before anybody is told of the end, because then another run may begin
+            self._recipe = (
+                None  # before anybody is told of the end, because then another run may begin
+            )
         if finished.reason not in ("done", "denied"):
             self._context.queue.rest()
         self._leave(run)
@@ -382,8 +420,11 @@ class Runs:
 class SessionModel:
     """Opens models and closes those that are replaced."""
 
-    def __init__(self, in_use: ModelInUse | None, opener: ModelOpener | None, runs: Runs, emitter: Emitter) -> None:
-        """If `in_use` is None, only the model's own name is known. If `opener` is None, the model cannot be changed."""
+    def __init__(
+        self, in_use: ModelInUse | None, opener: ModelOpener | None, runs: Runs, emitter: Emitter
+    ) -> None:
+        """If `in_use` is None, only the model's own name is known. If `opener` is None, the model
+        cannot be changed."""
         model = runs.conversation.model
         self.in_use = in_use or ModelInUse(model.name, context_window=model.context_window)
         self._opener = opener
@@ -395,7 +436,8 @@ class SessionModel:
             runs.conversation = replace(runs.conversation, follow=self.follow)
 
     def change(self, act: SetModel | SetEffort) -> Coroutine[Any, Any, None]:
-        """Use another model, or the same with another effort, from the next run on; the change is reported then.
+        """Use another model, or the same with another effort, from the next run on; the change is
+        reported then.
 
         If that fails, the present model is kept. Raises CodeagentError.
         """
@@ -404,8 +446,12 @@ class SessionModel:
         self._refuse()
         now = self.in_use
         if isinstance(act, SetModel):
-            return self._use(self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}")
-        return self._use(self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}")
+            return self._use(
+                self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}"
+            )
+        return self._use(
+            self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}"
+        )
 
     def follow(self) -> None:
         """Use the window of the model's server if that was restarted with another one."""
@@ -424,12 +470,15 @@ class SessionModel:
         now = self.in_use
         if (builder := self._runs.conversation.prompt_builder) is not None:
             builder.fit(now.context_window)
-        self._emitter.emit(ModelChanged(text=said, model=now.name, api_base=now.api_base, effort=now.effort))
+        self._emitter.emit(
+            ModelChanged(text=said, model=now.name, api_base=now.api_base, effort=now.effort)
+        )
         for code, text in told_small(now.name, now.context_window):
             self._emitter.notice(code, text)
 
     async def open_for_step(self, name: str) -> tuple[Model, ModelInUse]:
-        """Open another model for one step, at the server of the present one if the provider is the same.
+        """Open another model for one step, at the server of the present one if the provider is the
+        same.
 
         Raises CodeagentError.
         """
@@ -441,7 +490,9 @@ class SessionModel:
 
     def _refuse(self) -> None:
         if self._runs.going_on or self._runs.closed:
-            raise CodeagentError("the model is changed between runs: wait for the end of this one, or stop it")
+            raise CodeagentError(
+                "the model is changed between runs: wait for the end of this one, or stop it"
+            )
 
     async def _use(self, opening: Coroutine[Any, Any, tuple[Model, ModelInUse]], said: str) -> None:
         model, in_use = await opening
@@ -451,7 +502,9 @@ class SessionModel:
             await model.close()
             raise
         before = self._runs.conversation.model
-        self._runs.conversation = replace(self._runs.conversation, model=model, server=in_use.server)
+        self._runs.conversation = replace(
+            self._runs.conversation, model=model, server=in_use.server
+        )
         said += self._runs.goes_to(in_use.server)
         self.in_use = in_use
         self._window = model.context_window

@@ -1,4 +1,5 @@
-"""Runs the user's own commands in the sandbox; they show as tool events that the model reads only if shared."""
+"""Runs the user's own commands in the sandbox; they show as tool events that the model reads only
+if shared."""
 
 import asyncio
 import time
@@ -10,7 +11,13 @@ from codeagent.agent.jobs.work import OutputThrottle
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.events import (
+    ToolFinished,
+    ToolProgress,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+)
 from codeagent.core.messages import OutputStream
 from codeagent.core.notes import SHELL, shell_note
 from codeagent.core.ports import Command, Sandbox
@@ -19,13 +26,18 @@ from codeagent.tools.shell.run import run_command
 
 
 class Shell:
-    """Runs a command at once while the agent is idle, otherwise once no call that may change something is running.
+    """Runs a command at once while the agent is idle, otherwise once no call that may change
+    something is running.
 
     Such calls wait for the command in turn; the model keeps answering.
     """
 
     def __init__(
-        self, environment: ToolEnvironment, emitter: Emitter, lock: WorkspaceLock, queue: MessageQueue
+        self,
+        environment: ToolEnvironment,
+        emitter: Emitter,
+        lock: WorkspaceLock,
+        queue: MessageQueue,
     ) -> None:
         """`queue` gets the notes for the model."""
         self._environment = environment
@@ -36,9 +48,12 @@ class Shell:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: str, *, shared: bool) -> asyncio.Task[None]:
-        """Begin it; the task ends with the command. Raises CodeagentError if it cannot even be tried."""
+        """Begin it; the task ends with the command. Raises CodeagentError if it cannot even be
+        tried."""
         if self._environment.sandbox is None:
-            raise CodeagentError("there is no sandbox, so commands cannot run; /status says what is missing")
+            raise CodeagentError(
+                "there is no sandbox, so commands cannot run; /status says what is missing"
+            )
         if not command.strip():
             raise CodeagentError("the command is empty")
         if "\0" in command:
@@ -46,10 +61,15 @@ class Shell:
         call_id = f"shell-{self._emitter.next_seq}"
         token = self._running[call_id] = CancelToken()
         started = ToolStarted(
-            call_id=call_id, name=SHELL, target=command, arguments={"command": command, "shared": shared}
+            call_id=call_id,
+            name=SHELL,
+            target=command,
+            arguments={"command": command, "shared": shared},
         )
         self._emitter.emit(started)
-        task = asyncio.create_task(self._work(self._environment.sandbox, call_id, command, shared, token))
+        task = asyncio.create_task(
+            self._work(self._environment.sandbox, call_id, command, shared, token)
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -74,12 +94,18 @@ class Shell:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def _work(self, sandbox: Sandbox, call_id: str, command: str, shared: bool, token: CancelToken) -> None:
+    async def _work(
+        self, sandbox: Sandbox, call_id: str, command: str, shared: bool, token: CancelToken
+    ) -> None:
         started_at, started = time.time(), time.monotonic()
         result = await self._result(sandbox, Command(command, call_id), token)
         del self._running[call_id]
         duration_ms = round((time.monotonic() - started) * 1000)
-        self._emitter.emit(ToolFinished(call_id=call_id, name=SHELL, is_error=result.is_error, duration_ms=duration_ms))
+        self._emitter.emit(
+            ToolFinished(
+                call_id=call_id, name=SHELL, is_error=result.is_error, duration_ms=duration_ms
+            )
+        )
         added = ToolResultAdded(
             call_id=call_id,
             name=SHELL,
@@ -111,11 +137,15 @@ class Shell:
 
         async def update(text: str, stream: OutputStream = "output") -> None:
             if shown := throttle.take(text):
-                self._emitter.emit(ToolUpdated(call_id=command.call_id, name=SHELL, text=shown, stream=stream))
+                self._emitter.emit(
+                    ToolUpdated(call_id=command.call_id, name=SHELL, text=shown, stream=stream)
+                )
 
         try:
             await self._emitter.sync()
-            run = await token.guard(run_command(sandbox, command, self._environment.outputs, update, timeout=None))
+            run = await token.guard(
+                run_command(sandbox, command, self._environment.outputs, update, timeout=None)
+            )
             return run.answer({})
         except Exception as error:
             return result_of_error(error, executed=True, cancelled_because=token.reason)

@@ -1,4 +1,5 @@
-"""The agent's to-do list: each change is logged, and going back in the conversation takes the list along."""
+"""The agent's to-do list: each change is logged, and going back in the conversation takes the list
+along."""
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import KnownEvent
@@ -7,7 +8,8 @@ from codeagent.core.todo import TodoChanged, TodoItem
 
 
 class Todo:
-    """The to-do list of one agent (the TodoList of `core.todo`). Made before its tool, and empty until connected."""
+    """The to-do list of one agent (the TodoList of `core.todo`). Made before its tool, and empty
+    until connected."""
 
     def __init__(self) -> None:
         self._timeline = TodoTimeline()

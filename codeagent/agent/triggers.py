@@ -1,4 +1,5 @@
-"""The triggers of one session (the TriggerBook of `core.triggers`), which fire only between turns."""
+"""The triggers of one session (the TriggerBook of `core.triggers`), which fire only between
+turns."""
 
 import asyncio
 import time
@@ -29,7 +30,8 @@ SHORTEST = 10.0
 _POLL = 5.0
 """Seconds between two looks at watched files."""
 _LONGEST_WAIT = 30.0
-"""Seconds after which the clock is read again: it may have been set, or the machine may have slept."""
+"""Seconds after which the clock is read again: it may have been set, or the machine may have
+slept."""
 _SET = 5.0
 """Seconds by which the clock must have been set before the times of triggers are moved along."""
 _LATE = 60.0
@@ -43,7 +45,8 @@ class Clock:
         return time.time()
 
     def steady(self) -> float:
-        """Seconds that count on while the machine sleeps, and that setting the clock does not change."""
+        """Seconds that count on while the machine sleeps, and that setting the clock does not
+        change."""
         return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
@@ -54,14 +57,18 @@ class Clock:
 
 
 class Triggers:
-    """The triggers of one session. Made before the tools that set them, and empty until it is connected.
+    """The triggers of one session. Made before the tools that set them, and empty until it is
+    connected.
 
-    A trigger fires when the agent would stop or is idle, and then begins a run if there is a user. A note tells
-    the model. A trigger whose note has not been delivered yet does not fire again.
+    A trigger fires when the agent would stop or is idle, and then begins a run if there is a user.
+    A note tells the model. A trigger whose note has not been delivered yet does not fire again.
     """
 
-    def __init__(self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None) -> None:
-        """`awaited`: a run without a user ends only once no trigger is left. `inbox` is the inbox of their agent."""
+    def __init__(
+        self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None
+    ) -> None:
+        """`awaited`: a run without a user ends only once no trigger is left. `inbox` is the inbox
+        of their agent."""
         self.inbox = inbox
         self._clock = clock or Clock()
         self._awaited = awaited
@@ -84,7 +91,8 @@ class Triggers:
         wake: Callable[[], None],
         busy: Callable[[], bool],
     ) -> None:
-        """`past` are those of an earlier process. `wake` begins a run; it is not called while `busy`."""
+        """`past` are those of an earlier process. `wake` begins a run; it is not called while
+        `busy`."""
         self._emitter = emitter
         self._queue = queue
         self._workspace = workspace
@@ -161,7 +169,8 @@ class Triggers:
         self._changed.set()
 
     async def at_rest(self, token: CancelToken) -> None:
-        """Fire what is due when the agent would stop, or wait for the next awaited trigger. Raises RunCancelled."""
+        """Fire what is due when the agent would stop, or wait for the next awaited trigger. Raises
+        RunCancelled."""
         await token.guard(self._fire_due())
         while self._awaited and self._active and not self._queue.wakes:
             self._changed.clear()
@@ -190,13 +199,17 @@ class Triggers:
         self._follow_clock()
         now = self.now()
         times = [
-            max(now + _POLL if trigger.due is None else trigger.due, self._quiet.get(trigger.id, now))
+            max(
+                now + _POLL if trigger.due is None else trigger.due,
+                self._quiet.get(trigger.id, now),
+            )
             for trigger in self._active.values()
         ]
         return max(0.0, min(times, default=now + _LONGEST_WAIT) - now)
 
     def _follow_clock(self) -> None:
-        """If the clock was set, keep the intervals of timers, and have schedules mean the new time."""
+        """If the clock was set, keep the intervals of timers, and have schedules mean the new
+        time."""
         now = self.now()
         moved = now - self._clock.steady() - self._ahead
         if abs(moved) < _SET:
@@ -236,9 +249,15 @@ class Triggers:
         return late, ""
 
     def _fire(self, trigger: Trigger, what: str, mark: str) -> bool:
-        """Fire it, unless the model has not read its last note yet; its next time is set either way."""
+        """Fire it, unless the model has not read its last note yet; its next time is set either
+        way."""
         untold = trigger.id in self._told and self._queue.waits(self._told[trigger.id])
-        after = replace(trigger, fired=trigger.fired + (not untold), due=self._next(trigger), mark=mark or trigger.mark)
+        after = replace(
+            trigger,
+            fired=trigger.fired + (not untold),
+            due=self._next(trigger),
+            mark=mark or trigger.mark,
+        )
         self._active[trigger.id] = after
         self._quiet[trigger.id] = self.now() + SHORTEST
         if untold:
@@ -268,9 +287,13 @@ def next_time(words: str, after: float) -> float:
     from cronsim import CronSim, CronSimError  # only if a schedule is set
 
     if len(words.split()) != 5:
-        raise Failed(f"{words!r} is not a schedule: give minute, hour, day, month and weekday, as in '0 9 * * 1-5'")
+        raise Failed(
+            f"{words!r} is not a schedule: give minute, hour, day, month and weekday, as in '0 9 * * 1-5'"
+        )
     try:
-        return float(next(CronSim(words, datetime.fromtimestamp(after))).timestamp())  # local time, as for cron
+        return float(
+            next(CronSim(words, datetime.fromtimestamp(after))).timestamp()
+        )  # local time, as for cron
     except CronSimError as error:
         raise Failed(f"{words!r} is not a schedule: {error}; nothing was set") from None
     except StopIteration:

@@ -21,7 +21,8 @@ Seen = dict[str, tuple[int, int]]
 
 
 class FileWatch:
-    """Looks at files of the workspace except ignored ones; every method blocks, and may run in a thread."""
+    """Looks at files of the workspace except ignored ones; every method blocks, and may run in a
+    thread."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -29,14 +30,16 @@ class FileWatch:
         """Files by pattern and mark, the latest last."""
 
     def begin(self, pattern: str) -> str:
-        """Return the mark of the files as they are now. Raises Failed if there are too many, WorkspaceError."""
+        """Return the mark of the files as they are now. Raises Failed if there are too many,
+        WorkspaceError."""
         found = self._look(pattern)
         if len(found) >= _MOST_FILES:
             raise Failed(f"{pattern} matches {_MOST_FILES} files or more; watch fewer")
         return self._kept(pattern, found)
 
     def changed(self, pattern: str, mark: str) -> tuple[str, str] | None:
-        """Return what changed since the mark, as a phrase, and the new mark; None if nothing did or can be read."""
+        """Return what changed since the mark, as a phrase, and the new mark; None if nothing did or
+        can be read."""
         try:
             found = self._look(pattern)
         except WorkspaceError:
@@ -45,11 +48,15 @@ class FileWatch:
         if new == mark:
             return None
         before = self._seen.get((pattern, mark))
-        return "changed while the session was closed" if before is None else _said(before, found), new
+        return "changed while the session was closed" if before is None else _said(
+            before, found
+        ), new
 
     def _kept(self, pattern: str, found: Seen) -> str:
         """Keep what was found for later looks, and return its mark."""
-        mark = hashlib.sha256(repr(sorted(found.items())).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        mark = hashlib.sha256(
+            repr(sorted(found.items())).encode("utf-8", "surrogateescape")
+        ).hexdigest()[:16]
         self._seen[pattern, mark] = found
         if len(self._seen) > _MOST_LOOKS:
             self._seen.popitem(last=False)
@@ -60,7 +67,12 @@ class FileWatch:
         if glob is None:
             raise Failed(f"{pattern!r} is not a pattern; write one such as *.py or src/**")
         walk = TreeWalk(
-            self._workspace, self._workspace.ignores(), CancelToken(), DEEPEST, (glob,), most_lines=_MOST_FILES
+            self._workspace,
+            self._workspace.ignores(),
+            CancelToken(),
+            DEEPEST,
+            (glob,),
+            most_lines=_MOST_FILES,
         )
         walk.list(".")
         found: Seen = {}

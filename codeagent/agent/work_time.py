@@ -1,4 +1,5 @@
-"""Work time: how long the machine worked on a run, a batch or a call, without what it waited for the user."""
+"""Work time: how long the machine worked on a run, a batch or a call, without what it waited for
+the user."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,13 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _within: ContextVar["WorkTime | None"] = ContextVar("work_time", default=None)
-"""What the code that runs now is a part of; tasks inherit it: a child's run is a part of the call that started it."""
+"""What the code that runs now is a part of; tasks inherit it: a child's run is a part of the call
+that started it."""
 
 
 class WorkTime:
-    """Counts seconds from now on; it stops while something in it waits for the user and nothing in it works."""
+    """Counts seconds from now on; it stops while something in it waits for the user and nothing in
+    it works."""
 
-    def __init__(self, above: "WorkTime | None" = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, above: "WorkTime | None" = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`above` is what this is a part of; `clock` gives seconds that never go back."""
         self._above = above
         self._clock = clock

@@ -1,4 +1,5 @@
-"""Opens the agents that calls start: each in a session of its own, with the tools and limits that its file gives it."""
+"""Opens the agents that calls start: each in a session of its own, with the tools and limits that
+its file gives it."""
 
 import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -55,11 +56,13 @@ class ChildOpener:
     around: ToolEnvironment
     open_model: ModelOpener
     catalog: ToolCatalog
-    """Of the conversation: an agent that names its tools has them even if a recipe's step holds its parent to others,
-    and those of a set, whether it is on or not."""
+    """Of the conversation: an agent that names its tools has them even if a recipe's step holds its
+    parent to others, and those of a set, whether it is on or not."""
     snapshots: GitCheckpoints
 
-    async def __call__(self, definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
+    async def __call__(
+        self, definition: AgentDefinition, parent: Parent, seat: Seat | None
+    ) -> OpenedChild:
         place = self.dependencies.place
         async with AsyncExitStack() as stack:
             wanted = _model(definition, parent.model)
@@ -69,7 +72,8 @@ class ChildOpener:
             model, in_use = await self.open_model(*wanted)
             stack.push_async_callback(model.close)
             store = SessionStore(place.state_dir, place.redactor)
-            # Two small files: in a thread, a call that is cancelled in between would leave them open.
+            # Two small files: in a thread, a call that is cancelled in between would leave them
+            # open.
             log = store.create_child(parent.session_id)
             stack.callback(store.discard_if_empty, log.session_id)
             stack.callback(log.close)
@@ -90,11 +94,19 @@ class ChildOpener:
             above = tuple(parent.tools if definition.tools is None else self.catalog)
             if seat is not None:
                 allow = self.catalog.toolsets.allow
-                seat = replace(seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name)))
-            lent = await self.catalog.toolsets.lend(definition.tools or (), {tool.name for tool in above})
+                seat = replace(
+                    seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name))
+                )
+            lent = await self.catalog.toolsets.lend(
+                definition.tools or (), {tool.name for tool in above}
+            )
             above = (*above, *lent)
-            tools, prompt = await asyncio.to_thread(_equip, definition, above, own, seat, self._must_read)
-            if said := self.catalog.misnamed_in(definition.tools or (), {tool.name for tool in tools}):
+            tools, prompt = await asyncio.to_thread(
+                _equip, definition, above, own, seat, self._must_read
+            )
+            if said := self.catalog.misnamed_in(
+                definition.tools or (), {tool.name for tool in tools}
+            ):
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
@@ -105,15 +117,33 @@ class ChildOpener:
             strategy = Strategy.parse(self.settings.strategy)
             early_reads = self.settings.early_reads
             conversation = Conversation(
-                model, prompt, tools.definitions(), strategy, limits, server=in_use.server, early_reads=early_reads
+                model,
+                prompt,
+                tools.definitions(),
+                strategy,
+                limits,
+                server=in_use.server,
+                early_reads=early_reads,
             )
-            name = f"{definition.name}.{log.session_id.rpartition('.')[2]}" if seat is None else seat.inbox.name
+            name = (
+                f"{definition.name}.{log.session_id.rpartition('.')[2]}"
+                if seat is None
+                else seat.inbox.name
+            )
             inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
-            origin = Origin(parent, name, definition.mode, definition.network, apart=definition.worktree)
+            origin = Origin(
+                parent, name, definition.mode, definition.network, apart=definition.worktree
+            )
             agent = Agent(
-                conversation, around, log, questions=own.questions, jobs=own.jobs, model=in_use, origin=origin,
+                conversation,
+                around,
+                log,
+                questions=own.questions,
+                jobs=own.jobs,
+                model=in_use,
+                origin=origin,
                 triggers=Triggers(inbox=inbox),
-            )  # fmt: skip
+            )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
             opened = OpenedChild(agent, closing.pop_all().aclose, worktree)
@@ -129,14 +159,17 @@ class ChildOpener:
         from codeagent.workspace.worktrees import make_worktree  # only for agents that ask for one
 
         place, root = self.dependencies.place, self.dependencies.workspace.root
-        worktree = await make_worktree(place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed)
+        worktree = await make_worktree(
+            place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
+        )
         stack.push_async_callback(worktree.remove)
         return worktree
 
     async def _moved(
         self, worktree: "AgentWorktree", session_id: str, stack: AsyncExitStack
     ) -> tuple[ToolDependencies, ToolEnvironment]:
-        """What the child's tools work with, bound to its worktree; the stack closes it. Raises SandboxUnavailable."""
+        """What the child's tools work with, bound to its worktree; the stack closes it. Raises
+        SandboxUnavailable."""
         place = self.dependencies.place
         copy_of = place.copy_of or place.workspace
         agreed = frozenset({worktree.git})
@@ -148,7 +181,9 @@ class ChildOpener:
         there = replace(self.dependencies, place=place, workspace=workspace, project=project)
         if self.dependencies.kind is None:
             return there, around
-        started = await start_sandbox(self.settings, place, workspace, session_id, _say_nothing, stack, ready=False)
+        started = await start_sandbox(
+            self.settings, place, workspace, session_id, _say_nothing, stack, ready=False
+        )
         if started.trouble is not None:
             raise started.trouble
         return replace(there, sandbox=started.sandbox), replace(around, sandbox=started.sandbox)
@@ -172,15 +207,21 @@ def _equip(
     seat: Seat | None,
     must_read: Callable[[Tool[Any]], bool],
 ) -> tuple[ToolRegistry, str]:
-    """Return the tools that a child may have of those `above`, and its system prompt. Blocks on small files.
+    """Return the tools that a child may have of those `above`, and its system prompt. Blocks on
+    small files.
 
-    `info` is added if the child `must_read` about one of them, so that a list without it cannot get around that.
+    `info` is added if the child `must_read` about one of them, so that a list without it cannot get
+    around that.
     """
     allowed = AllowList().narrowed(definition.tools)
     if any(allowed.allows(tool.name) and must_read(tool) for tool in above):
         allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
     info = Info(lambda: tools, own.skills, own.read_about)
-    files = own.file_tools() if any({tool.name, tool.narrows} & set(FILE_TOOLS) for tool in above) else ()
+    files = (
+        own.file_tools()
+        if any({tool.name, tool.narrows} & set(FILE_TOOLS) for tool in above)
+        else ()
+    )
     remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     inherits = definition.worktree and definition.tools is None
@@ -199,11 +240,14 @@ def _equip(
 
 
 def _stays(tool: Tool[Any]) -> bool:
-    """Whether the tool works in the workspace of the conversation, whoever calls it: a server's, or a user's function.
+    """Whether the tool works in the workspace of the conversation, whoever calls it: a server's, or
+    a user's function.
 
     Only an agent that names such a tool has it in a worktree.
     """
-    return tool.source == "mcp" or (tool.source == "python" and tool.effect != "nothing" and not tool.sandboxed)
+    return tool.source == "mcp" or (
+        tool.source == "python" and tool.effect != "nothing" and not tool.sandboxed
+    )
 
 
 def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
@@ -227,7 +271,8 @@ def _tell_server(parent: Parent, name: str, in_use: ModelInUse) -> None:
 
 
 def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
-    """Return name, address and thinking level; another provider's model is not at the address of the parent's."""
+    """Return name, address and thinking level; another provider's model is not at the address of
+    the parent's."""
     effort = definition.thinking or parent.effort
     if definition.model is None:
         return parent.name, parent.api_base, effort

@@ -1,4 +1,5 @@
-"""Opens a page in the user's browser, which is never looked up in the workspace as `webbrowser` would do.
+"""Opens a page in the user's browser, which is never looked up in the workspace as `webbrowser`
+would do.
 
 It is a module of its own because it starts a program, as its row in `core.host_programs` says.
 """
@@ -16,7 +17,8 @@ from codeagent.core.programs import find_program
 
 
 def open_in_browser(url: str, environment: Mapping[str, str], workspace: Path) -> bool:
-    """Start the first browser that is found, and do not wait for it; False if there is none. Raises OSError."""
+    """Start the first browser that is found, and do not wait for it; False if there is none. Raises
+    OSError."""
     for words in _candidates(environment):
         name, *arguments = words
         if "/" in name and not name.startswith("/"):
@@ -40,7 +42,8 @@ def open_in_browser(url: str, environment: Mapping[str, str], workspace: Path) -
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[list[str]]:
-    """Yield program and arguments: those of `$BROWSER`, where `%s` is the address, then the system's way."""
+    """Yield program and arguments: those of `$BROWSER`, where `%s` is the address, then the
+    system's way."""
     for command in environment.get("BROWSER", "").split(os.pathsep):
         with suppress(ValueError):
             if words := shlex.split(command.removesuffix("&")):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes
 
 
 def describe_tools(place: Place, settings: Settings | None = None) -> ToolCatalog:
-    """Load the tools that a conversation with a container would have; no source is started. Raises CodeagentError."""
+    """Load the tools that a conversation with a container would have; no source is started. Raises
+    CodeagentError."""
     return _looked_at(_dependencies(place, "docker"), settings)
 
 
@@ -42,4 +43,6 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
 def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None)
+    return ToolDependencies(
+        place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None
+    )

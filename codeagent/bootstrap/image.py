@@ -1,4 +1,5 @@
-"""The image that a repository describes: whether the user trusts it, and which image a sandbox gets."""
+"""The image that a repository describes: whether the user trusts it, and which image a sandbox
+gets."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -38,7 +39,8 @@ class ImageTrust:
 
 
 def image_trust(workspace: Path, config_dir: Path | None) -> ImageTrust | None:
-    """Return what the repository describes, None if it is nothing or no answer can be kept; blocks on small files.
+    """Return what the repository describes, None if it is nothing or no answer can be kept; blocks
+    on small files.
 
     Raises ConfigError, also if what it describes cannot be built here.
     """
@@ -62,7 +64,8 @@ class ImagePlan:
 
 
 def accepted_image(workspace: Path, config_dir: Path | None) -> str:
-    """Return the digest of what the repository describes now, for a run that accepts it; empty if there is none."""
+    """Return the digest of what the repository describes now, for a run that accepts it; empty if
+    there is none."""
     try:
         found = image_trust(workspace, config_dir)
     except ConfigError:
@@ -70,10 +73,14 @@ def accepted_image(workspace: Path, config_dir: Path | None) -> str:
     return "" if found is None else found.image.digest
 
 
-def plan_image(configured: str | None, workspace: Path, config_dir: Path | None, *, accepted: str = "") -> ImagePlan:
-    """Choose between the configured image, the repository's own and the usual ones; blocks on small files.
+def plan_image(
+    configured: str | None, workspace: Path, config_dir: Path | None, *, accepted: str = ""
+) -> ImagePlan:
+    """Choose between the configured image, the repository's own and the usual ones; blocks on small
+    files.
 
-    `accepted`: the digest with which the repository's own is used whatever the user said before. Raises ConfigError.
+    `accepted`: the digest with which the repository's own is used whatever the user said before.
+    Raises ConfigError.
     """
     if configured not in (None, REPOSITORY):
         return ImagePlan(configured)
@@ -86,22 +93,33 @@ def plan_image(configured: str | None, workspace: Path, config_dir: Path | None,
         return ImagePlan(note=f"the repository's own image is not used: {error}")
     if found is None:
         gone = required or _used_before(workspace, config_dir)
-        return ImagePlan(withheld=f"this repository describes no image; use the usual one: {_REFUSE}" if gone else "")
+        return ImagePlan(
+            withheld=f"this repository describes no image; use the usual one: {_REFUSE}"
+            if gone
+            else ""
+        )
     file, answer = found.image.file, found.answer
     if answer == "trusted" or accepted == found.image.digest:
         return ImagePlan(repository=found.image)
     if accepted:
-        return ImagePlan(withheld=f"{file} has changed since this run began, which accepted its image; {_LOOK}")
+        return ImagePlan(
+            withheld=f"{file} has changed since this run began, which accepted its image; {_LOOK}"
+        )
     if answer == "changed":
-        return ImagePlan(withheld=f"{file} has changed since you trusted the image it describes; {_LOOK}")
+        return ImagePlan(
+            withheld=f"{file} has changed since you trusted the image it describes; {_LOOK}"
+        )
     if required:
         return ImagePlan(withheld=f"the image of {file} is not trusted; {_LOOK}")
     told = answer == "unasked" and not found.image.is_plain
-    return ImagePlan(note=f"this repository describes an image of its own, {file}: {_LOOK}" if told else "")
+    return ImagePlan(
+        note=f"this repository describes an image of its own, {file}: {_LOOK}" if told else ""
+    )
 
 
 def _used_before(workspace: Path, config_dir: Path | None) -> bool:
-    """Whether the user trusted an image of this folder, and did not refuse it since. Raises ConfigError."""
+    """Whether the user trusted an image of this folder, and did not refuse it since. Raises
+    ConfigError."""
     if config_dir is None:
         return False
     book = _book(workspace, config_dir)

@@ -31,10 +31,14 @@ class OpenModels:
     known: dict[tuple[str, str | None], Learned] = field(default_factory=dict)
     """By model and address."""
 
-    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def __call__(
+        self, name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         options = replace(self.options, thinking=effort)
         model = await open_model(name, api_base, self.place, options, self.known)
-        window = self.window or model.context_window or await asyncio.to_thread(context_window, name)
+        window = (
+            self.window or model.context_window or await asyncio.to_thread(context_window, name)
+        )
         server = server_of(name, api_base, self.place.environment)
         return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
 
@@ -49,7 +53,8 @@ async def open_model(
     options: ModelOptions,
     known: dict[tuple[str, str | None], Learned] | None = None,
 ) -> RetryingModel | FallbackModel:
-    """Open the model and what takes over from it, ask its server what it can do, and begin to load its library.
+    """Open the model and what takes over from it, ask its server what it can do, and begin to load
+    its library.
 
     Raises CodeagentError.
     """
@@ -65,7 +70,11 @@ async def open_model(
 
 
 async def _open_one(
-    name: str, api_base: str | None, place: Place, options: ModelOptions, known: dict[tuple[str, str | None], Learned]
+    name: str,
+    api_base: str | None,
+    place: Place,
+    options: ModelOptions,
+    known: dict[tuple[str, str | None], Learned],
 ) -> RetryingModel:
     """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
     key = await asyncio.to_thread(_kept_key, name, api_base, place)
@@ -73,7 +82,9 @@ async def _open_one(
         place.redactor.learn(*key)
     learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], place)
     known[name, api_base] = learned
-    model = resolve_model(name, api_base=api_base, api_key=key and key[1], options=options, learned=learned)
+    model = resolve_model(
+        name, api_base=api_base, api_key=key and key[1], options=options, learned=learned
+    )
     await model.prepare()
     await learned.look()
     return model
@@ -94,12 +105,15 @@ def _learned(name: str, api_base: str | None, key: str | None, place: Place) -> 
 
 
 def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:
-    """Return code and text of a notice about a budget in dollars that would limit nothing, as a price is unknown.
+    """Return code and text of a notice about a budget in dollars that would limit nothing, as a
+    price is unknown.
 
     Raises ConfigError if nobody would read it.
     """
     names = (name for name in (settings.model, settings.fallback_model) if name is not None)
-    unpriced = next((name for name in names if name not in settings.prices and not has_price(name)), None)
+    unpriced = next(
+        (name for name in names if name not in settings.prices and not has_price(name)), None
+    )
     if settings.limits.budget is None or unpriced is None:
         return ()
     why = (
@@ -112,7 +126,8 @@ def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[
 
 
 def check_budget(settings: Settings, model: str, dollars: float) -> None:
-    """Raise ConfigError if a budget of a recipe, an agent or a group would limit nothing. May read a table."""
+    """Raise ConfigError if a budget of a recipe, an agent or a group would limit nothing. May read
+    a table."""
     limits = replace(settings.limits, budget=dollars)
     check_counted(replace(settings, model=model, limits=limits))
 
@@ -136,7 +151,8 @@ def model_options(settings: Settings) -> ModelOptions:
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
     """Return variable and value; None if the environment has a key, or no key is kept.
 
-    A key that was kept for the user's own server wins over the environment, whose key is for the whole provider.
+    A key that was kept for the user's own server wins over the environment, whose key is for the
+    whole provider.
     """
     own = own_server(name, api_base, place.environment)
     if own is not None:

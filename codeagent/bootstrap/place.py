@@ -1,4 +1,5 @@
-"""Where a conversation happens: its folders, and the sandbox its commands run in, never weaker than asked for."""
+"""Where a conversation happens: its folders, and the sandbox its commands run in, never weaker than
+asked for."""
 
 import asyncio
 import time
@@ -36,19 +37,23 @@ class Place:
     state_dir: Path
     environment: Mapping[str, str]
     find_key: Callable[[str], str | None] = field(default=lambda variable: None)
-    """Returns the key kept for a variable that the environment lacks; may block. Raises ConfigError."""
+    """Returns the key kept for a variable that the environment lacks; may block. Raises
+    ConfigError."""
     config_dir: Path | None = None
-    """Where rules and trust are kept beyond a session, and where the user's own tools, skills and hooks are."""
+    """Where rules and trust are kept beyond a session, and where the user's own tools, skills and
+    hooks are."""
     trust_project: bool = False
     """The project's tool files are loaded as they are now, for this conversation."""
     accepted_image: str = ""
-    """The digest of the image that the repository described when this program began, which accepts it; else empty."""
+    """The digest of the image that the repository described when this program began, which accepts
+    it; else empty."""
     has_servers: bool = True
     """Configured MCP servers are part of it."""
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories that commands may read, besides those that the user agreed to."""
     copy_of: Path | None = None
-    """The workspace that this one is a copy of, and whose image and package cache it uses; None if it is not a copy."""
+    """The workspace that this one is a copy of, and whose image and package cache it uses; None if
+    it is not a copy."""
 
     @cached_property
     def own_folder(self) -> Path | None:
@@ -93,15 +98,19 @@ class GitElsewhere:
 
 
 def git_elsewhere(workspace: Path, config_dir: Path | None) -> GitElsewhere | None:
-    """Find a git directory outside the workspace, or None; blocks on small files. Raises ConfigError."""
+    """Find a git directory outside the workspace, or None; blocks on small files. Raises
+    ConfigError."""
     repository = repository_of(workspace.resolve())
     if config_dir is None or repository is None or repository.outside is None:
         return None
-    return GitElsewhere(repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl"))
+    return GitElsewhere(
+        repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl")
+    )
 
 
 def agrees_to(git: OutsideGit, workspace: Path, config_dir: Path | None) -> bool:
-    """Tell whether the user agreed to this very directory; blocks on a small file. Raises ConfigError."""
+    """Tell whether the user agreed to this very directory; blocks on a small file. Raises
+    ConfigError."""
     elsewhere = git_elsewhere(workspace, config_dir)
     return elsewhere is not None and elsewhere.git.digest == git.digest and elsewhere.answer is True
 
@@ -116,7 +125,8 @@ class StartedSandbox:
     """None while it is starting."""
     trouble: SandboxUnavailable | None = None
     starting: asyncio.Task[SandboxInfo] | None = None
-    """Done once it is ready; if it raises SandboxUnavailable, every command fails with that. None if it is ready."""
+    """Done once it is ready; if it raises SandboxUnavailable, every command fails with that. None
+    if it is ready."""
 
 
 async def start_sandbox(
@@ -131,7 +141,8 @@ async def start_sandbox(
 ) -> StartedSandbox:
     """Start the sandbox that was asked for, and never a weaker one.
 
-    `ready`: return once commands can run; else as soon as the engine answers: the first command waits for the rest.
+    `ready`: return once commands can run; else as soon as the engine answers: the first command
+    waits for the rest.
     """
     if settings.sandbox.kind == "off":
         from codeagent.sandbox.host import HostSandbox  # a run has either this or the container
@@ -166,9 +177,15 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
     from codeagent.sandbox.spec import SandboxSpec
 
     elsewhere = git_elsewhere(root, place.config_dir)
-    agreed = frozenset({elsewhere.git.digest}) if elsewhere is not None and elsewhere.answer else frozenset[str]()
+    agreed = (
+        frozenset({elsewhere.git.digest})
+        if elsewhere is not None and elsewhere.answer
+        else frozenset[str]()
+    )
     described = place.copy_of or root
-    plan = plan_image(settings.sandbox.image, described, place.config_dir, accepted=place.accepted_image)
+    plan = plan_image(
+        settings.sandbox.image, described, place.config_dir, accepted=place.accepted_image
+    )
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,
@@ -186,7 +203,9 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         packages_of=place.copy_of,
         build_network=settings.sandbox.network == "open",
         per_command=settings.sandbox.lifetime == "command",
-        packages=package_cache(place.state_dir, place.copy_of or root) if settings.sandbox.package_bytes else None,
+        packages=package_cache(place.state_dir, place.copy_of or root)
+        if settings.sandbox.package_bytes
+        else None,
         package_bytes=settings.sandbox.package_bytes,
         private_hosts=tuple(map(HostRule.parse, settings.network.private_hosts)),
         network_bytes=settings.limits.network_bytes,

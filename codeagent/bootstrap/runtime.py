@@ -26,7 +26,13 @@ from codeagent.agent.triggers import Triggers
 from codeagent.bootstrap.agents import WORKTREES, ChildOpener
 from codeagent.bootstrap.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.bootstrap.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.bootstrap.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
+from codeagent.bootstrap.sources import (
+    newly_given,
+    open_catalog,
+    open_inbox,
+    with_chosen,
+    with_messages,
+)
 from codeagent.bootstrap.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -57,7 +63,8 @@ from codeagent.workspace.files import LocalWorkspace
 Told = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
 _HEAD_START = 0.3
-"""Seconds that the first request, or what the user types, has before sources import what they need."""
+"""Seconds that the first request, or what the user types, has before sources import what they
+need."""
 _SHOWN = 3
 """Problems of a damaged log that are listed when it is opened."""
 
@@ -77,56 +84,98 @@ async def open_runtime(
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
 
-    `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there to ask when a limit
-    is reached. A sandbox that is needed is waited for; else a failure of its start is a notice later. `open_model`
-    opens the model, in place of what the settings say about it. `group`: the one that is to be run. `recalls`: see
-    ToolEnvironment. Raises CodeagentError, and then leaves nothing running.
+    `tell` gets lines about a slow start; `observer` gets every event. `attended`: a user is there
+    to ask when a limit is reached. A sandbox that is needed is waited for; else a failure of its
+    start is a notice later. `open_model` opens the model, in place of what the settings say about
+    it. `group`: the one that is to be run. `recalls`: see ToolEnvironment. Raises CodeagentError,
+    and then leaves nothing running.
     """
     settings = with_messages(settings, group)
     if settings.model is None:
         raise ConfigError("no model is set")
-    uncounted = await asyncio.to_thread(check_counted, settings, attended=attended) if settings.limits.budget else ()
-    book = None if place.config_dir is None else RuleBookFile(place.config_dir, place.workspace, too_broad)
+    uncounted = (
+        await asyncio.to_thread(check_counted, settings, attended=attended)
+        if settings.limits.budget
+        else ()
+    )
+    book = (
+        None
+        if place.config_dir is None
+        else RuleBookFile(place.config_dir, place.workspace, too_broad)
+    )
     async with AsyncExitStack() as stack:
         opener = open_model or OpenModels(place, model_options(settings), settings.context.window)
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
         workspace = stack.enter_context(closing(LocalWorkspace(place.workspace)))
-        session = await opened_session(SessionStore(place.state_dir, place.redactor), resume, workspace, stack)
+        session = await opened_session(
+            SessionStore(place.state_dir, place.redactor), resume, workspace, stack
+        )
         log, history = session.log, session.history
         settings = with_chosen(settings, history)
         policy = await asyncio.to_thread(_policy, settings, book, history, tell)
-        sandbox = await start_sandbox(settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox)
+        sandbox = await start_sandbox(
+            settings, place, workspace, log.session_id, tell, stack, ready=needs_sandbox
+        )
         dependencies = _dependencies(settings, place, workspace, sandbox, log, history, group)
-        files = await asyncio.to_thread(_read_files, settings, dependencies, history, policy.rules, tell)
+        files = await asyncio.to_thread(
+            _read_files, settings, dependencies, history, policy.rules, tell
+        )
         stack.push_async_callback(files.catalog.toolsets.close)
         around = _environment(settings, dependencies, files, sandbox, policy)
         around = replace(around, attended=attended, book=book, recalls=recalls)
         builder = _builder(files, dependencies, policy.rules, in_use.context_window)
         snapshots = _checkpoints(place, workspace, stack)
         conversation = _conversation(model, in_use.server, builder, settings, around)
-        dependencies.children.open_child = ChildOpener(settings, dependencies, around, opener, files.catalog, snapshots)
+        dependencies.children.open_child = ChildOpener(
+            settings, dependencies, around, opener, files.catalog, snapshots
+        )
         agent = Agent(
-            conversation, around, log, history, dependencies.questions, snapshots, dependencies.jobs, in_use, opener,
-            dependencies.children, triggers=dependencies.triggers, programs=dependencies.programs,
-        )  # fmt: skip
+            conversation,
+            around,
+            log,
+            history,
+            dependencies.questions,
+            snapshots,
+            dependencies.jobs,
+            in_use,
+            opener,
+            dependencies.children,
+            triggers=dependencies.triggers,
+            programs=dependencies.programs,
+        )
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         _begin(agent, policy.network, history, newly_given(settings, history), files.first_look)
-        told = (*_other_server(history.server, in_use.server), *told_small(in_use.name, in_use.context_window))
-        for code, text in (*session.troubles, *told, *files.troubles, *uncounted, *_troubles(dependencies, sandbox)):
+        told = (
+            *_other_server(history.server, in_use.server),
+            *told_small(in_use.name, in_use.context_window),
+        )
+        for code, text in (
+            *session.troubles,
+            *told,
+            *files.troubles,
+            *uncounted,
+            *_troubles(dependencies, sandbox),
+        ):
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
         await agent.begin_session(resumed=resume is not None)
         files.catalog.toolsets.begin(after=_HEAD_START)
-        return replace(_runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose)
+        return replace(
+            _runtime(agent, around, sandbox, builder, dependencies), close=stack.pop_all().aclose
+        )
 
 
 def _builder(
     files: "_Files", dependencies: ToolDependencies, rules: Sequence[Rule], window: int | None
 ) -> PromptBuilder:
     builder = PromptBuilder(
-        files.catalog, files.prompt, dependencies.skills.look, _written(rules), dependencies.outputs.handles
+        files.catalog,
+        files.prompt,
+        dependencies.skills.look,
+        _written(rules),
+        dependencies.outputs.handles,
     )
     builder.fit(window)
     return builder
@@ -141,14 +190,17 @@ def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack)
 
 
 def _prepare_first_call() -> Callable[[KnownEvent], None]:
-    """Return an observer that imports pydantic, which checks arguments, while the model works on its first answer."""
+    """Return an observer that imports pydantic, which checks arguments, while the model works on
+    its first answer."""
     waiting = True
 
     def observe(event: KnownEvent) -> None:
         nonlocal waiting
         if waiting and event.type == "turn.started":
             waiting = False
-            thread = Thread(target=import_module, args=("pydantic",), daemon=True)  # an exit does not wait for it
+            thread = Thread(
+                target=import_module, args=("pydantic",), daemon=True
+            )  # an exit does not wait for it
             asyncio.get_running_loop().call_later(_HEAD_START, thread.start)
 
     return observe
@@ -172,7 +224,8 @@ def _conversation(
 
 @dataclass(frozen=True)
 class _Files:
-    """What a conversation gets from the files of the user and the project, and from installed packages."""
+    """What a conversation gets from the files of the user and the project, and from installed
+    packages."""
 
     catalog: ToolCatalog
     first_look: CatalogChange | None
@@ -182,9 +235,14 @@ class _Files:
 
 
 def _read_files(
-    settings: Settings, dependencies: ToolDependencies, history: History, rules: Sequence[Rule], tell: Tell
+    settings: Settings,
+    dependencies: ToolDependencies,
+    history: History,
+    rules: Sequence[Rule],
+    tell: Tell,
 ) -> _Files:
-    """Load tools, hooks and instructions; all in one thread, as every change of threads costs. Raises ConfigError."""
+    """Load tools, hooks and instructions; all in one thread, as every change of threads costs.
+    Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
     misnamed = _misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
@@ -196,7 +254,11 @@ def _read_files(
 
 
 def _environment(
-    settings: Settings, dependencies: ToolDependencies, files: _Files, sandbox: StartedSandbox, policy: Policy
+    settings: Settings,
+    dependencies: ToolDependencies,
+    files: _Files,
+    sandbox: StartedSandbox,
+    policy: Policy,
 ) -> ToolEnvironment:
     """Make what the tools work with; nobody is there to ask, and no rule can be kept."""
     return ToolEnvironment(
@@ -224,7 +286,9 @@ def _environment(
 
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
     of_a_set = tool in catalog.toolsets.held
-    return tool.name not in dependencies.read_about and dependencies.must_read(tool, of_a_set=of_a_set)
+    return tool.name not in dependencies.read_about and dependencies.must_read(
+        tool, of_a_set=of_a_set
+    )
 
 
 def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -232,18 +296,33 @@ def _written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
 
 
-def _misnamed(catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies) -> tuple[Told, ...]:
-    """Return code and text of a notice for each name in rules and lists that may belong to a tool not loaded yet.
+def _misnamed(
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+) -> tuple[Told, ...]:
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool
+    not loaded yet.
 
     Raises ConfigError if nothing can bring it.
     """
     unknown = catalog.unknown(_written(rules))
-    wrong = (*(unknown if catalog.complete else ()), *catalog.unlisted(dependencies.to_read, certain=True))
+    wrong = (
+        *(unknown if catalog.complete else ()),
+        *catalog.unlisted(dependencies.to_read, certain=True),
+    )
     if wrong:
-        waiting = dependencies.servers.waiting if dependencies.servers is not None and "mcp__" in wrong[0] else ""
-        raise ConfigError(f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}")
+        waiting = (
+            dependencies.servers.waiting
+            if dependencies.servers is not None and "mcp__" in wrong[0]
+            else ""
+        )
+        raise ConfigError(
+            f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
+        )
     doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
-    return tuple(("rule.unknown", f"{text} It is checked again when all tools are known") for text in doubtful)
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
 
 
 def _sentence(text: str) -> str:
@@ -253,7 +332,10 @@ def _sentence(text: str) -> str:
 def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
     """Yield a notice for each problem of the instructions, the skills and the sandbox."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
-        yield "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden", visible(str(problem))
+        yield (
+            "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden",
+            visible(str(problem)),
+        )
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from _told_at_start(sandbox.info)
@@ -277,7 +359,9 @@ def _tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitSt
     """Have the agent report how the sandbox started, if the first request did not wait for that."""
     if sandbox.starting is not None:
         sandbox.starting.add_done_callback(partial(_tell_started, agent))
-        stack.callback(sandbox.starting.cancel)  # runs before the agent is closed, which could not report it
+        stack.callback(
+            sandbox.starting.cancel
+        )  # runs before the agent is closed, which could not report it
 
 
 def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
@@ -285,7 +369,9 @@ def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
         return
     if (trouble := starting.exception()) is not None:
         remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
-        agent.notify("sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}")
+        agent.notify(
+            "sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}"
+        )
         return
     for code, text in _told_at_start(starting.result()):
         agent.notify(code, text)
@@ -351,15 +437,22 @@ def _dependencies(
 def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
     network = settings.network_after(history.network)
     rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
-    return Policy(settings.mode, rules, settings.read_only_commands == "ask", network, history.heard)
+    return Policy(
+        settings.mode, rules, settings.read_only_commands == "ask", network, history.heard
+    )
 
 
 def _begin(
-    agent: Agent, level: NetworkLevel, history: History, sets: Sequence[str], first_look: CatalogChange | None
+    agent: Agent,
+    level: NetworkLevel,
+    history: History,
+    sets: Sequence[str],
+    first_look: CatalogChange | None,
 ) -> None:
     """Make the first checkpoint in the background and report the tool files.
 
-    The log is completed: with what commands may reach, and with the `sets` that the command line turned on.
+    The log is completed: with what commands may reach, and with the `sets` that the command line
+    turned on.
     """
     agent.observe(_prepare_first_call())
     agent.begin_checkpoints()
@@ -375,17 +468,26 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
-def _hooks(settings: Settings, place: Place, workspace: Workspace, tell: Tell) -> tuple[Hooks, tuple[Told, ...]]:
-    """Collect the programs in the order of the configuration, then the functions of the user's files, which it runs;
-    also return a notice for each file that could not be loaded.
+def _hooks(
+    settings: Settings, place: Place, workspace: Workspace, tell: Tell
+) -> tuple[Hooks, tuple[Told, ...]]:
+    """Collect the programs in the order of the configuration, then the functions of the user's
+    files, which it runs; also return a notice for each file that could not be loaded.
     """
     programs, functions, problems = tuple[Hook, ...](), tuple[Hook, ...](), tuple[Told, ...]()
     if settings.hooks:
-        from codeagent.agent.hooks.command import CommandHook, command_hooks  # a contract that only programs need
+        from codeagent.agent.hooks.command import (
+            CommandHook,
+            command_hooks,
+        )  # a contract that only programs need
 
-        programs = command_hooks([CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks])
+        programs = command_hooks(
+            [CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks]
+        )
     if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
-        from codeagent.agent.hooks.python import load_python_hooks  # only for a user who has such files
+        from codeagent.agent.hooks.python import (
+            load_python_hooks,
+        )  # only for a user who has such files
 
         functions, broken = load_python_hooks(folder, workspace.root)
         problems = tuple(("hook.broken", str(problem)) for problem in broken)
@@ -419,7 +521,8 @@ async def opened_session(
 
 
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
-    """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another workspace."""
+    """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another
+    workspace."""
     if may_exist(store.root.parent / WORKTREES):
         from codeagent.workspace.worktrees import sweep  # only after an agent had one
 
@@ -435,7 +538,9 @@ def _open_session(store: SessionStore, resume: str | None, workspace: Workspace)
             raise
 
 
-def _resumed(store: SessionStore, log: SessionLog, recording: Recording, workspace: Workspace) -> Opened:
+def _resumed(
+    store: SessionStore, log: SessionLog, recording: Recording, workspace: Workspace
+) -> Opened:
     """Close what the log and those of children leave open, and fold it.
 
     Raises ConfigError if it belongs to another workspace.
@@ -448,7 +553,9 @@ def _resumed(store: SessionStore, log: SessionLog, recording: Recording, workspa
             log.append(event)
         store.close_children(log.session_id, now)
         history = fold((*recording.events, *closing))
-    return Opened(log, history, _damage(check_recording(recording, history).problems, log.session_id))
+    return Opened(
+        log, history, _damage(check_recording(recording, history).problems, log.session_id)
+    )
 
 
 def _damage(problems: tuple[str, ...], session_id: str) -> tuple[Told, ...]:
@@ -465,7 +572,9 @@ def _damage(problems: tuple[str, ...], session_id: str) -> tuple[Told, ...]:
 def _refuse_other_workspace(
     events: tuple[KnownEvent | UnknownEvent, ...], workspace: Workspace, session_id: str
 ) -> None:
-    there = next((event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None)
+    there = next(
+        (event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None
+    )
     if there is not None and there != str(workspace.root) and may_exist(Path(there)):
         raise ConfigError(
             f"session {session_id} belongs to another folder; nothing was run: "

@@ -48,7 +48,11 @@ def server_files(place: Place) -> ServerFiles:
 
 
 def server_host(
-    place: Place, root: Path, in_sandbox: StartProgram | None, asker: Asker | None, auth: Callable[[ServerConfig], Any]
+    place: Place,
+    root: Path,
+    in_sandbox: StartProgram | None,
+    asker: Asker | None,
+    auth: Callable[[ServerConfig], Any],
 ) -> ServerHost:
     """Return what servers get from us. `in_sandbox` None: those for the sandbox do not start."""
     own = place.state_dir / "mcp"
@@ -62,7 +66,8 @@ def server_host(
 def sandbox_starter(
     sandbox: Sandbox | None, questions: UserQuestions, programs: SandboxPrograms
 ) -> StartProgram | None:
-    """Return what starts servers in the sandbox, with the conversation's network and mode; None without a sandbox."""
+    """Return what starts servers in the sandbox, with the conversation's network and mode; None
+    without a sandbox."""
     return None if sandbox is None else program_starter(sandbox, questions, programs)
 
 
@@ -93,7 +98,8 @@ def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
 
 
 def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, ...]:
-    """Agree to the programs of trusted servers in the workspace as they are now; return their files, a line each.
+    """Agree to the programs of trusted servers in the workspace as they are now; return their
+    files, a line each.
 
     Blocks. What cannot be agreed to waits, and is said when the server is started.
     """
@@ -101,7 +107,9 @@ def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, 
     for entry in entries:
         if (program := _program_of(place, entry)) is not None:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):
-                found += [line for change in program.accept()[:1] for line in change.now.said.splitlines()]
+                found += [
+                    line for change in program.accept()[:1] for line in change.now.said.splitlines()
+                ]
     return tuple(found)
 
 
@@ -111,11 +119,16 @@ def _program_of(place: Place, entry: ServerEntry) -> AgreedProgram | None:
         config = ready_config(place, entry)
     except ConfigError:
         return None
-    return None if config.url else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
+    return (
+        None
+        if config.url
+        else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
+    )
 
 
 def reading_hook(servers: "McpServers") -> Hook:
-    """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be had is not sent."""
+    """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be
+    had is not sent."""
 
     async def read(prompt: SubmittedPrompt) -> TextAnswer:
         try:
@@ -138,7 +151,8 @@ class McpServers:
         self._toolsets = Toolsets()
         self._sources: dict[str, McpSource] = {}
         self._untrusted: dict[str, tuple[Changed, ...]] = {}
-        """The programs of servers that are not trusted, as they were first listed since the files were read."""
+        """The programs of servers that are not trusted, as they were first listed since the files
+        were read."""
         self._wrong: dict[str, str] = {}
         self.hear: Callable[[str], None] = lambda name: None
         """See `tell_reads`."""
@@ -151,7 +165,10 @@ class McpServers:
     @property
     def problems(self) -> tuple[ToolProblem, ...]:
         """What is wrong with the files."""
-        return (*self._configured.problems, *(ToolProblem(name, why) for name, why in self._wrong.items()))
+        return (
+            *self._configured.problems,
+            *(ToolProblem(name, why) for name, why in self._wrong.items()),
+        )
 
     @property
     def waiting(self) -> str:
@@ -194,7 +211,9 @@ class McpServers:
         if not entry.trusted:
             raise ConfigError(f"{name} is {_UNTRUSTED}; trust it first")
         if self._facts(entry).said != seen:
-            raise ConfigError(f"{name} has changed since it was shown, so it was given nothing; look at it again")
+            raise ConfigError(
+                f"{name} has changed since it was shown, so it was given nothing; look at it again"
+            )
         give = tuple((name, variable) for variable in variables)
         await self._rewrite(partial(self._files.give, self._configured.digest, give))
         if (source := self._sources.get(name)) is not None:
@@ -202,7 +221,8 @@ class McpServers:
             await self._toolsets.restart(name)
 
     async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
-        """Change the files, read them again, and add the servers that can be started only now. Raises ConfigError.
+        """Change the files, read them again, and add the servers that can be started only now.
+        Raises ConfigError.
 
         `programs`: the texts of their programs as the user has seen them.
         """
@@ -227,7 +247,8 @@ class McpServers:
         await self._toolsets.restart(name)
 
     async def agree(self, name: str, seen: tuple[str, ...]) -> None:
-        """Raises ConfigError if nothing of the server that was `seen` waits, or it cannot be kept."""
+        """Raises ConfigError if nothing of the server that was `seen` waits, or it cannot be
+        kept."""
         source = self._sources.get(name)
         if source is None or not source.changed:
             raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
@@ -267,13 +288,25 @@ class McpServers:
     def _facts(self, entry: ServerEntry) -> ServerFacts:
         name = entry.config.name
         facts = ServerFacts(
-            name, entry.transport, entry.place, entry.shown, entry.details, "disabled", wants=entry.wants
+            name,
+            entry.transport,
+            entry.place,
+            entry.shown,
+            entry.details,
+            "disabled",
+            wants=entry.wants,
         )
         source = self._sources.get(name)
         if not entry.trusted:
-            return replace(facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry)))
+            return replace(
+                facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry))
+            )
         if source is None:
-            return replace(facts, state="failed", problems=(self._wrong[name],)) if name in self._wrong else facts
+            return (
+                replace(facts, state="failed", problems=(self._wrong[name],))
+                if name in self._wrong
+                else facts
+            )
         listing = source.list()
         return replace(
             facts,
@@ -296,16 +329,25 @@ class McpServers:
 
 
 @asynccontextmanager
-async def one_server(settings: Settings, place: Place, entry: ServerEntry) -> AsyncIterator[McpSource]:
-    """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises ConfigError."""
+async def one_server(
+    settings: Settings, place: Place, entry: ServerEntry
+) -> AsyncIterator[McpSource]:
+    """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises
+    ConfigError."""
     config = ready_config(place, entry)
     async with AsyncExitStack() as stack:
         in_sandbox = None
         if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
-            container = await asyncio.to_thread(docker_sandbox, settings, place, place.workspace, "mcp-test")
+            container = await asyncio.to_thread(
+                docker_sandbox, settings, place, place.workspace, "mcp-test"
+            )
             stack.push_async_callback(container.close)
-            in_sandbox = partial(SandboxPrograms().start, container)  # no conversation would inspect what it writes
-        host = server_host(place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place))
+            in_sandbox = partial(
+                SandboxPrograms().start, container
+            )  # no conversation would inspect what it writes
+        host = server_host(
+            place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place)
+        )
         source = McpSource(config, host)
         stack.push_async_callback(source.close)
         yield source
@@ -314,10 +356,11 @@ async def one_server(settings: Settings, place: Place, entry: ServerEntry) -> As
 async def log_in(
     place: Place, entry: ServerEntry, tell: Callable[[str], None], *, browser: bool
 ) -> tuple[str, Listing]:
-    """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if `browser`.
+    """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if
+    `browser`.
 
-    Returns where the login is kept, empty if the server wanted none, and what the server then listed. Raises
-    ConfigError.
+    Returns where the login is kept, empty if the server wanted none, and what the server then
+    listed. Raises ConfigError.
     """
     from codeagent.tools.mcp.login import Callback, begin_login  # only for a login
 
@@ -332,7 +375,9 @@ async def log_in(
                 open_in_browser(url, os.environ, place.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
-        login = await begin_login(config, KeyStore(place.config_dir), place.redactor.learn, show, callback)
+        login = await begin_login(
+            config, KeyStore(place.config_dir), place.redactor.learn, show, callback
+        )
         host = server_host(place, place.workspace.resolve(), None, None, lambda config: login.auth)
         source = McpSource(config, host)
         try:

@@ -1,15 +1,18 @@
-"""The sources of further tools that a conversation has: one line for each kind, imported only if it is configured.
+"""The sources of further tools that a conversation has: one line for each kind, imported only if it
+is configured.
 
-To add a kind of source, write a function `_KIND(settings, dependencies)` that returns sources, and name it in `_KINDS`.
-It is called in a thread before every conversation, and by `codeagent tools list`. It looks at settings and small files,
-and imports a module of its own, inside the function, only if these ask for it: a conversation without such
-configuration loads nothing. It starts nothing and waits for nothing: `ToolSource.start` does, beside the first request.
-What takes long to import or to make is wrapped in a `LateSource`. What is configured wrongly is a ConfigError; what
-cannot be reached is a problem in the listing of its source.
+To add a kind of source, write a function `_KIND(settings, dependencies)` that returns sources, and
+name it in `_KINDS`. It is called in a thread before every conversation, and by `codeagent tools
+list`. It looks at settings and small files, and imports a module of its own, inside the function,
+only if these ask for it: a conversation without such configuration loads nothing. It starts nothing
+and waits for nothing: `ToolSource.start` does, beside the first request. What takes long to import
+or to make is wrapped in a `LateSource`. What is configured wrongly is a ConfigError; what cannot be
+reached is a problem in the listing of its source.
 
-A set of built-in tools is one line of `_built_in_sets`: its name, one line about it for the model, the names of its
-tools, and a function that imports and makes them once they are asked for. It is there if the settings name it:
-`[toolsets] offer` lets the model turn it on, `use` turns it on from the start.
+A set of built-in tools is one line of `_built_in_sets`: its name, one line about it for the model,
+the names of its tools, and a function that imports and makes them once they are asked for. It is
+there if the settings name it: `[toolsets] offer` lets the model turn it on, `use` turns it on from
+the start.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +37,15 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ListedTool, Listing, ToolSource
+from codeagent.tools.source import (
+    SOURCE_PACKAGES,
+    BuiltInSet,
+    Choice,
+    LateSource,
+    ListedTool,
+    Listing,
+    ToolSource,
+)
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
@@ -57,13 +68,30 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
     web = _WEB if settings.web.search else _WEB[:2]
     return (
-        BuiltInSet("files", "several files at once, patches, JSON, wide listings", FILE_TOOLS, dependencies.file_tools),
-        BuiltInSet(_SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)),
-        BuiltInSet("triggers", "timers, schedules, watched files", _TRIGGERS, partial(_triggers, dependencies)),
         BuiltInSet(
-            "web", "requests to public hosts: APIs, pages, searches", web, partial(_web, settings, dependencies)
+            "files",
+            "several files at once, patches, JSON, wide listings",
+            FILE_TOOLS,
+            dependencies.file_tools,
         ),
-        BuiltInSet("provider", "tools that your provider runs itself", PROVIDER_TOOLS, _at_provider),
+        BuiltInSet(
+            _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
+        ),
+        BuiltInSet(
+            "triggers",
+            "timers, schedules, watched files",
+            _TRIGGERS,
+            partial(_triggers, dependencies),
+        ),
+        BuiltInSet(
+            "web",
+            "requests to public hosts: APIs, pages, searches",
+            web,
+            partial(_web, settings, dependencies),
+        ),
+        BuiltInSet(
+            "provider", "tools that your provider runs itself", PROVIDER_TOOLS, _at_provider
+        ),
         _agent_set(dependencies),
     )
 
@@ -75,11 +103,14 @@ def _at_provider() -> Sequence[Tool[Any]]:
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises ConfigError."""
+    """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
+    ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
     for name in settings.toolsets.offer:
         if name not in sets:
-            raise ConfigError(f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}")
+            raise ConfigError(
+                f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
+            )
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     allowed = _named_tools(settings)
     for name, one in sets.items():
@@ -90,7 +121,8 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
 
 
 def _named_tools(settings: Settings) -> set[str]:
-    """The names in the user's list of tools; the project's may only take away, and so brings in no set."""
+    """The names in the user's list of tools; the project's may only take away, and so brings in no
+    set."""
     return {name for names in settings.tools[:1] for name in names}
 
 
@@ -112,7 +144,8 @@ def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
 
 
 def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
-    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent can write to another.
+    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent
+    can write to another.
 
     Its hub carries the messages of the group.
     """
@@ -132,27 +165,37 @@ def with_messages(settings: Settings, group: Group | None) -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings
-    toolsets = replace(settings.toolsets, use=tuple(dict.fromkeys((*settings.toolsets.use, _SENDING))))
+    toolsets = replace(
+        settings.toolsets, use=tuple(dict.fromkeys((*settings.toolsets.use, _SENDING)))
+    )
     return replace(settings, toolsets=toolsets)
 
 
 def with_chosen(settings: Settings, history: History) -> Settings:
-    """Return the settings, offering also the built-in sets that the user turned on in the session."""
+    """Return the settings, offering also the built-in sets that the user turned on in the
+    session."""
     items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
-    chosen = [str(item.details.get("toolset")) for item in items if item.details.get("on") is not False]
-    offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS)))
+    chosen = [
+        str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
+    ]
+    offer = dict.fromkeys(
+        (*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS))
+    )
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
 
 def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
-    """Return the sets that the command line turns on and that are not already on, as a whole, in the session."""
+    """Return the sets that the command line turns on and that are not already on, as a whole, in
+    the session."""
     items = (item.details for item in history.details if item.name == TOOLSET_USE)
     latest = {details.get("toolset"): details for details in items}
 
     def is_on(details: JsonObject) -> bool:
         return not details.get("tools") and details.get("on") is not False
 
-    return tuple(name for name in settings.toolsets_given if name not in latest or not is_on(latest[name]))
+    return tuple(
+        name for name in settings.toolsets_given if name not in latest or not is_on(latest[name])
+    )
 
 
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -168,7 +211,14 @@ def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[An
     place, web = dependencies.place, settings.web
     client = WebClient(place.environment, web.private_hosts)
     find = partial(_secret, place)
-    return web_tools(client, find, place.redactor, bound=web.secrets, search=web.search, search_url=web.search_url)
+    return web_tools(
+        client,
+        find,
+        place.redactor,
+        bound=web.secrets,
+        search=web.search,
+        search_url=web.search_url,
+    )
 
 
 def _secret(place: Place, name: str) -> str | None:
@@ -192,10 +242,16 @@ def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[T
     for added in dependencies.documents:
         if added.trusted:
             problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
-            index = tuple(ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools)
+            index = tuple(
+                ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools
+            )
             state: SourceState = "failed" if problems else "waiting"
-            listing = Listing(index, problems, state, about=added.record.about, prefix=f"{added.name}__")
-            yield LateSource(added.name, partial(_document, added, settings, dependencies.place), listing=listing)
+            listing = Listing(
+                index, problems, state, about=added.record.about, prefix=f"{added.name}__"
+            )
+            yield LateSource(
+                added.name, partial(_document, added, settings, dependencies.place), listing=listing
+            )
 
 
 def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
@@ -207,10 +263,16 @@ def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolS
     from codeagent.tools.web.secrets import SecretBook  # as above
 
     record = added.record
-    options = DocumentOptions(added.name, record.hosts, record.base, record.server, record.only, record.secrets)
-    client = WebClient(place.environment, record.hosts if record.private else settings.web.private_hosts)
+    options = DocumentOptions(
+        added.name, record.hosts, record.base, record.server, record.only, record.secrets
+    )
+    client = WebClient(
+        place.environment, record.hosts if record.private else settings.web.private_hosts
+    )
     own = dict.fromkeys(record.secrets.values(), record.hosts)
-    bound = own if added.place == "user" else {name: settings.web.secrets.get(name, ()) for name in own}
+    bound = (
+        own if added.place == "user" else {name: settings.web.secrets.get(name, ()) for name in own}
+    )
     secrets = SecretBook(bound, partial(_secret, place), place.redactor)
     return OpenApiSource(options, lambda: ApiDocument.read(added.read()), client, secrets)
 
@@ -227,7 +289,8 @@ _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...]
 def open_catalog(
     settings: Settings, dependencies: ToolDependencies, history: History | None = None
 ) -> tuple[ToolCatalog, CatalogChange | None]:
-    """Make the catalog of a conversation's tools, and take the first look at files; no source is started.
+    """Make the catalog of a conversation's tools, and take the first look at files; no source is
+    started.
 
     Blocks on small files. Raises ConfigError.
     """
@@ -241,15 +304,26 @@ def open_catalog(
         if name not in known:
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
-            raise ConfigError(f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run")
+            raise ConfigError(
+                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+            )
     return catalog, change
 
 
-def _toolsets(settings: Settings, dependencies: ToolDependencies, history: History | None) -> Toolsets:
-    """Make the sets of a conversation, with those turned on that the settings name, or were on in the session."""
+def _toolsets(
+    settings: Settings, dependencies: ToolDependencies, history: History | None
+) -> Toolsets:
+    """Make the sets of a conversation, with those turned on that the settings name, or were on in
+    the session."""
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
-    if sources and dependencies.may_have_agents and all(source.name != AGENTS for source in sources):
-        sources.append(_agent_set(dependencies))  # else its tool would be in the first request beside those about sets
+    if (
+        sources
+        and dependencies.may_have_agents
+        and all(source.name != AGENTS for source in sources)
+    ):
+        sources.append(
+            _agent_set(dependencies)
+        )  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
     given = settings.toolsets_given
@@ -264,12 +338,15 @@ def _toolsets(settings: Settings, dependencies: ToolDependencies, history: Histo
 
 
 def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
-    """Make the sets that the settings define, and load those that models made, unless their name is taken."""
+    """Make the sets that the settings define, and load those that models made, unless their name is
+    taken."""
     if not settings.toolsets.groups and not may_exist(place.splits):
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
-    configured = [ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()]
+    configured = [
+        ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()
+    ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
 

@@ -1,4 +1,5 @@
-"""Has a model divide the tools of a large source into sets: a run of its own, logged and held to limits like any."""
+"""Has a model divide the tools of a large source into sets: a run of its own, logged and held to
+limits like any."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -20,7 +21,14 @@ from codeagent.core.policy import Policy
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.catalog import ToolRegistry
-from codeagent.tools.grouping import SPLITTING, NoPartition, ToolGroup, keep_split, read_split, split_prompt
+from codeagent.tools.grouping import (
+    SPLITTING,
+    NoPartition,
+    ToolGroup,
+    keep_split,
+    read_split,
+    split_prompt,
+)
 from codeagent.tools.source import Listing
 from codeagent.workspace.files import LocalWorkspace
 
@@ -42,7 +50,8 @@ class SplitFailed(CodeagentError):
 
 
 async def split(source: str, listing: Listing, settings: Settings, place: Place) -> Split:
-    """Have the model of the settings divide the source's tools, and keep how. Raises CodeagentError."""
+    """Have the model of the settings divide the source's tools, and keep how. Raises
+    CodeagentError."""
     finished = await _asked(split_prompt(source, listing.tools), settings, place)
     if finished.reason != "done":
         why = finished.error or "a limit was reached before the model had answered"
@@ -53,12 +62,15 @@ async def split(source: str, listing: Listing, settings: Settings, place: Place)
     except NoPartition as error:
         raise SplitFailed(source, error, finished.usage) from None
     except OSError as error:
-        raise SplitFailed(source, f"{error.filename} cannot be written ({error.strerror})", finished.usage) from None
+        raise SplitFailed(
+            source, f"{error.filename} cannot be written ({error.strerror})", finished.usage
+        ) from None
     return Split(groups, finished.usage)
 
 
 async def _asked(prompt: str, settings: Settings, place: Place) -> RunFinished:
-    """Run the prompt without tools, in a session of its own, and return how that ended. Raises CodeagentError."""
+    """Run the prompt without tools, in a session of its own, and return how that ended. Raises
+    CodeagentError."""
     if settings.model is None:
         raise ConfigError("no model is set: give --model NAME; nothing was asked")
     await asyncio.to_thread(check_counted, settings)
@@ -68,10 +80,14 @@ async def _asked(prompt: str, settings: Settings, place: Place) -> RunFinished:
         stack.push_async_callback(model.close)
         workspace = LocalWorkspace(place.workspace)
         stack.callback(workspace.close)
-        session = await opened_session(SessionStore(place.state_dir, place.redactor), None, workspace, stack)
+        session = await opened_session(
+            SessionStore(place.state_dir, place.redactor), None, workspace, stack
+        )
         outputs = FileOutputs(session.log.folder / "outputs", place.redactor)
         limits = limits_of(settings)
-        around = ToolEnvironment(ToolRegistry(()), workspace, None, None, outputs, Policy(), limits, Hooks())
+        around = ToolEnvironment(
+            ToolRegistry(()), workspace, None, None, outputs, Policy(), limits, Hooks()
+        )
         conversation = Conversation(model, SPLITTING, (), Strategy.parse(settings.strategy), limits)
         agent = Agent(conversation, around, session.log, session.history, model=in_use)
         stack.push_async_callback(agent.close)

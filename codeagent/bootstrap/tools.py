@@ -99,9 +99,11 @@ class FirstCommit:
 
 
 def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
-    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on small files.
+    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on
+    small files.
 
-    This is about ten times faster than asking `importlib`. A place that is not a folder may have anything.
+    This is about ten times faster than asking `importlib`. A place that is not a folder may have
+    anything.
     """
     heads = [f"[{group}]".encode() for group in groups]
     for place in filter(may_exist, map(Path, path)):
@@ -183,14 +185,22 @@ class ToolDependencies:
         own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
         if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
             return None
-        from codeagent.bootstrap.servers import McpServers, kept_login, sandbox_starter, server_host  # if there are any
+        from codeagent.bootstrap.servers import (
+            McpServers,
+            kept_login,
+            sandbox_starter,
+            server_host,
+        )  # if there are any
 
         start = sandbox_starter(self.sandbox, self.questions, self.programs)
-        return McpServers(place, server_host(place, root, start, self.questions, partial(kept_login, place)))
+        return McpServers(
+            place, server_host(place, root, start, self.questions, partial(kept_login, place))
+        )
 
     @cached_property
     def documents(self) -> tuple["AddedDocument", ...]:
-        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises ConfigError."""
+        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises
+        ConfigError."""
         place, root = self.place, self.workspace.root
         own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
         if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
@@ -207,10 +217,17 @@ class ToolDependencies:
 
     def recipes(self) -> "RecipeBook":
         """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
-        from codeagent.tools.recipes.book import RecipeFolders, recipe_folders  # only for whoever runs or lists them
+        from codeagent.tools.recipes.book import (
+            RecipeFolders,
+            recipe_folders,
+        )  # only for whoever runs or lists them
 
         place, root = self.place, self.workspace.root
-        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+        trust = (
+            None
+            if place.config_dir is None
+            else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+        )
         folders = recipe_folders(root, place.own_folder)
         return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
 
@@ -254,19 +271,26 @@ class ToolDependencies:
         )
 
     def catalog(
-        self, toolsets: Toolsets, of_sets: Iterable[str] = (), sets: Callable[[], Sequence[BuiltInSet]] = tuple
+        self,
+        toolsets: Toolsets,
+        of_sets: Iterable[str] = (),
+        sets: Callable[[], Sequence[BuiltInSet]] = tuple,
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets, offered or not, as files
-        may narrow their tools. Blocks on small files. Raises ConfigError.
+        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
+        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        loaders = self._loaders(lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()))
+        loaders = self._loaders(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+        )
         suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        folders += [ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS]
+        folders += [
+            ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
+        ]
         if (own := place.own_folder) is not None:
             folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
             folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
@@ -277,7 +301,9 @@ class ToolDependencies:
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = agents.tools(catalog)
-            useful = (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
+            useful = (
+                (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
+            )
             return (*(switches or useful), *starts)
 
         catalog = ToolCatalog(
@@ -286,7 +312,11 @@ class ToolDependencies:
             loaders,
             Loaded(
                 packages.tools,
-                (*self._exposed(), *packages.problems, *(() if self.servers is None else self.servers.problems)),
+                (
+                    *self._exposed(),
+                    *packages.problems,
+                    *(() if self.servers is None else self.servers.problems),
+                ),
             ),
             trust,
             accept=self.place.trust_project,
@@ -299,10 +329,14 @@ class ToolDependencies:
         return catalog
 
     def _absent(self) -> dict[str, str]:
-        """Return the tools that this conversation would have with a sandbox, and why it does not."""
+        """Return the tools that this conversation would have with a sandbox, and why it does
+        not."""
         if self.kind is not None:
             return {}
-        return {name: f"no sandbox is available, so {name} is disabled; nothing was run" for name in _IN_SANDBOX}
+        return {
+            name: f"no sandbox is available, so {name} is disabled; nothing was run"
+            for name in _IN_SANDBOX
+        }
 
     @property
     def may_have_agents(self) -> bool:
@@ -312,7 +346,8 @@ class ToolDependencies:
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
     def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if there are files.
+        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
+        there are files.
 
         That of agents comes last. `by_name` returns the tools that a file may narrow.
         """
@@ -327,7 +362,9 @@ class ToolDependencies:
 
             ask = _ON_HOST if self.kind == "host" else None
             root = str(self.workspace.root)
-            return YamlLoader(self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root)
+            return YamlLoader(
+                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
+            )
 
         def agents() -> ToolLoader:
             from codeagent.tools.agents import AgentLoader  # as above
@@ -350,7 +387,8 @@ class ToolDependencies:
         return entry_point_tools(self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
-        """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash cannot commit."""
+        """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
+        cannot commit."""
         files: list[Tool[Any]] = [
             Read(self.workspace, self.reads),
             Write(self.workspace, self.reads),
@@ -384,7 +422,8 @@ class ToolDependencies:
         return GitCommit(self.workspace, FirstCommit(committer), hooks=hooks)
 
     def _agreed(self, git: OutsideGit) -> bool:
-        """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer cannot be read."""
+        """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
+        cannot be read."""
         try:
             return agrees_to(git, self.workspace.root, self.place.config_dir)
         except ConfigError as error:
@@ -392,7 +431,11 @@ class ToolDependencies:
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Make the tools that read and write what outlives the conversation."""
-        state, root, redactor = self.place.state_dir, self.project or self.workspace.root, self.place.redactor
+        state, root, redactor = (
+            self.place.state_dir,
+            self.project or self.workspace.root,
+            self.place.redactor,
+        )
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
         store = SessionStore(state, redactor)
@@ -407,7 +450,8 @@ class ToolDependencies:
 
 
 class AgentCompanion:
-    """Gives the tool that starts agents if files describe some, unless the set of that name is there; else nothing."""
+    """Gives the tool that starts agents if files describe some, unless the set of that name is
+    there; else nothing."""
 
     def __init__(self, children: Children) -> None:
         self._children = children
@@ -419,7 +463,10 @@ class AgentCompanion:
         if catalog.agents is not self._known:
             self._known = catalog.agents
             names = {agent.name for agent in self._known}
-            self._children.definitions = (*self._known, *(() if GENERAL.name in names else (GENERAL,)))
+            self._children.definitions = (
+                *self._known,
+                *(() if GENERAL.name in names else (GENERAL,)),
+            )
             self._tools = (agent_tool(self._children, lambda: catalog),) if self._known else ()
         return () if AGENTS in catalog.toolsets.all() else self._tools
 
@@ -429,7 +476,10 @@ def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> 
     from codeagent.tools.builtin.agent import AgentTool  # only if there are agents
 
     def only_reads(agent: AgentDefinition) -> bool:
-        allowed, known = AllowList().narrowed(agent.tools), {tool.name: tool.effect for tool in tools()}
+        allowed, known = (
+            AllowList().narrowed(agent.tools),
+            {tool.name: tool.effect for tool in tools()},
+        )
         reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))
         return agent.mode == "plan" or (reads and not allowed.unknown(known))
 
@@ -455,7 +505,8 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
 
 
 def forget_reads(reads: ReadTracker, documentation: set[str], left: Sequence[ToolDetails]) -> None:
-    """Forget what the model read, of files and of the documentation of tools, but for what is left of the results."""
+    """Forget what the model read, of files and of the documentation of tools, but for what is left
+    of the results."""
     reads.keep_only(item.details for item in left)
     documentation &= tools_read_about(left)
 
@@ -463,7 +514,9 @@ def forget_reads(reads: ReadTracker, documentation: set[str], left: Sequence[Too
 def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
     """Return a function from the tools in use to the system prompt. Blocks on small files."""
     where = PromptEnvironment(
-        visible(str(dependencies.workspace.root)), f"{os.uname().sysname} {os.uname().machine}", dependencies.kind
+        visible(str(dependencies.workspace.root)),
+        f"{os.uname().sysname} {os.uname().machine}",
+        dependencies.kind,
     )
     instructions, skills = dependencies.instructions.text, dependencies.skills
 

@@ -1,4 +1,5 @@
-"""`codeagent replay --against`: the same prompts, another model, a copy of the files as the session found them."""
+"""`codeagent replay --against`: the same prompts, another model, a copy of the files as the session
+found them."""
 
 import argparse
 import asyncio
@@ -40,11 +41,15 @@ _LONGEST = 300
 _MOST_NAMED = 20
 """How many changed files are listed."""
 _GOES_ON = (0, 4)
-"""The exit codes of a prompt after which the next one is sent: it was done, or something was denied."""
+"""The exit codes of a prompt after which the next one is sent: it was done, or something was
+denied."""
 
 
-def compare(args: argparse.Namespace, store: SessionStore, session_id: str) -> Coroutine[Any, Any, int]:
-    """Return the work that runs the prompts of a session again, reports, and ends with the exit code.
+def compare(
+    args: argparse.Namespace, store: SessionStore, session_id: str
+) -> Coroutine[Any, Any, int]:
+    """Return the work that runs the prompts of a session again, reports, and ends with the exit
+    code.
 
     Raises SessionError, ConfigError, CodeagentError.
     """
@@ -52,11 +57,15 @@ def compare(args: argparse.Namespace, store: SessionStore, session_id: str) -> C
     if not recorded.exchanges:
         raise ConfigError(f"session {session_id} has no prompt; nothing was run")
     if not recorded.snapshot:
-        raise CodeagentError(f"the files that session {session_id} began with are not known; nothing was run")
+        raise CodeagentError(
+            f"the files that session {session_id} began with are not known; nothing was run"
+        )
     return _compare(args, store, session_id, recorded)
 
 
-async def _compare(args: argparse.Namespace, store: SessionStore, session_id: str, recorded: Outline) -> int:
+async def _compare(
+    args: argparse.Namespace, store: SessionStore, session_id: str, recorded: Outline
+) -> int:
     copy = await asyncio.to_thread(_empty_folder)
     changed: tuple[str, ...] = ()
     try:
@@ -68,7 +77,9 @@ async def _compare(args: argparse.Namespace, store: SessionStore, session_id: st
         finally:
             snapshots.close()
         new = outline(store.read(new_id).events)
-        found = divergence(recorded.exchanges, new.exchanges, partial(_moved, str(copy), recorded.workspace))
+        found = divergence(
+            recorded.exchanges, new.exchanges, partial(_moved, str(copy), recorded.workspace)
+        )
         comparison = Comparison(
             session=session_id,
             model=", ".join(recorded.models),
@@ -96,7 +107,9 @@ def _empty_folder() -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix="codeagent-replay-")).resolve()
     except OSError as error:
-        raise CodeagentError(f"no folder can be made for the copy ({error.strerror}); nothing was run") from error
+        raise CodeagentError(
+            f"no folder can be made for the copy ({error.strerror}); nothing was run"
+        ) from error
 
 
 def _moved(old: str, new: str, text: str) -> str:
@@ -105,7 +118,8 @@ def _moved(old: str, new: str, text: str) -> str:
 
 
 async def _copied(recorded: Outline, session_id: str, copy: Path) -> GitCheckpoints:
-    """Write out the files that the session began with, as a repository of their own; returns what watches them.
+    """Write out the files that the session began with, as a repository of their own; returns what
+    watches them.
 
     Raises CodeagentError if they are not known any longer.
     """
@@ -118,7 +132,9 @@ async def _copied(recorded: Outline, session_id: str, copy: Path) -> GitCheckpoi
         ) from error
     finally:
         kept.close()
-    await asyncio.to_thread(commit_all, copy, f"The files that session {session_id} began with", os.environ)
+    await asyncio.to_thread(
+        commit_all, copy, f"The files that session {session_id} began with", os.environ
+    )
     return GitCheckpoints(state_dir(), copy)
 
 
@@ -129,17 +145,28 @@ async def _run(args: argparse.Namespace, recorded: Outline, copy: Path) -> tuple
     """
     settings, here = _settings(args, copy), partial(_moved, recorded.workspace, str(copy))
     place = Place(copy, state_dir(), dict(os.environ), KeyStore(config_dir()).find, config_dir())
-    front = Headless(Streams(None, Streams.standard().err), place.redactor, output="text", approve=args.yes)
+    front = Headless(
+        Streams(None, Streams.standard().err), place.redactor, output="text", approve=args.yes
+    )
     try:
         runtime = await open_runtime(
-            settings, place, resume=None, tell=front.say, observer=front.show_outside, attended=False
+            settings,
+            place,
+            resume=None,
+            tell=front.say,
+            observer=front.show_outside,
+            attended=False,
         )
         try:
             steering = _Steering(runtime)
             sent, code = 0, 0
             for exchange in recorded.exchanges:
-                front.say(f"prompt {sent + 1} of {len(recorded.exchanges)}: {one_line(exchange.prompt, 80)}")
-                steering.due = [(batch, replace(act, text=here(act.text))) for batch, act in exchange.steering]
+                front.say(
+                    f"prompt {sent + 1} of {len(recorded.exchanges)}: {one_line(exchange.prompt, 80)}"
+                )
+                steering.due = [
+                    (batch, replace(act, text=here(act.text))) for batch, act in exchange.steering
+                ]
                 sent, code = sent + 1, await front.run(runtime, here(exchange.prompt))
                 if code not in _GOES_ON:
                     break
@@ -151,7 +178,8 @@ async def _run(args: argparse.Namespace, recorded: Outline, copy: Path) -> tuple
 
 
 def _settings(args: argparse.Namespace, copy: Path) -> Settings:
-    """Load the settings for the copy; without a sandbox every command is denied. Raises ConfigError."""
+    """Load the settings for the copy; without a sandbox every command is denied. Raises
+    ConfigError."""
     given = argparse.Namespace(model=args.against, api_base=args.api_base, sandbox=args.sandbox)
     settings = settings_of(given, copy)
     if settings.sandbox.kind != "off":
@@ -166,12 +194,18 @@ class _Steering:
 
     def __init__(self, runtime: Runtime) -> None:
         self.due: list[tuple[int, Steer | Interrupt]] = []
-        """Texts of the running prompt: the number of batches after which each is sent, and the act."""
+        """Texts of the running prompt: the number of batches after which each is sent, and the
+        act."""
         self._agent = runtime.agent
         runtime.agent.observe(self._observe)
 
     def _observe(self, event: KnownEvent) -> None:
-        while isinstance(event, BatchPlanned) and event.agent == MAIN and self.due and self.due[0][0] <= event.batch:
+        while (
+            isinstance(event, BatchPlanned)
+            and event.agent == MAIN
+            and self.due
+            and self.due[0][0] <= event.batch
+        ):
             self._agent.do(self.due.pop(0)[1])
 
 
@@ -210,7 +244,8 @@ def _report(comparison: Comparison, *, as_json: bool) -> None:
     redactor = Redactor(os.environ)
     if as_json:
         counted = {
-            name: _figures(stats) for name, stats in (("recorded", comparison.recorded), ("new", comparison.new))
+            name: _figures(stats)
+            for name, stats in (("recorded", comparison.recorded), ("new", comparison.new))
         }
         print_json(_cleaned(asdict(comparison) | counted, redactor))
     else:

@@ -24,7 +24,8 @@ _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "st
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
-    """Load the settings; values that were not given come from the environment and the files. Raises ConfigError."""
+    """Load the settings; values that were not given come from the environment and the files. Raises
+    ConfigError."""
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
     limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
@@ -39,7 +40,11 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     if held := {name: value for name, value in sandbox.items() if value is not None}:
         flags["sandbox"] = held
     return load_settings(
-        flags, environment=os.environ, user_file=user_config_file(), workspace=workspace, decides=decides
+        flags,
+        environment=os.environ,
+        user_file=user_config_file(),
+        workspace=workspace,
+        decides=decides,
     )
 
 
@@ -52,7 +57,8 @@ def amount(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """Return the seconds in an argument, a number or text such as `1h30m`. Raises ArgumentTypeError."""
+    """Return the seconds in an argument, a number or text such as `1h30m`. Raises
+    ArgumentTypeError."""
     with suppress(ValueError):
         return _above_zero(float(text))
     from codeagent.core.durations import as_seconds  # most durations are given as numbers
@@ -84,7 +90,9 @@ def named_inputs(words: Sequence[str]) -> dict[str, str]:
 
 def add_cwd(*parsers: argparse.ArgumentParser) -> None:
     for parser in parsers:
-        parser.add_argument("--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)")
+        parser.add_argument(
+            "--cwd", metavar="DIR", type=Path, default=Path(), help="the workspace (default: here)"
+        )
 
 
 def workspace_of(folder: Path) -> Path:

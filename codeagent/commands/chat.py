@@ -1,4 +1,5 @@
-"""`codeagent`: opens the chat screen for a folder. Imports nothing heavy, so that the first frame appears at once."""
+"""`codeagent`: opens the chat screen for a folder. Imports nothing heavy, so that the first frame
+appears at once."""
 
 import argparse
 import gc
@@ -32,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue a session in its own folder: the beginning of its ID is enough; without one, the last one here",
     )
     again.add_argument(
-        "--continue", dest="resume", action="store_const", const="last", help="continue the last session here"
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const="last",
+        help="continue the last session here",
     )
     add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
@@ -48,9 +53,22 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add("--fallback-model", metavar="M", help="takes over once the model is overloaded or refused after its retries")
-    add("--thinking", metavar="LEVEL", type=_effort, help="off, low, medium, high, or a budget in tokens")
-    add("--wire", choices=("auto", "litellm"), help="litellm sends every request through litellm (default: auto)")
+    add(
+        "--fallback-model",
+        metavar="M",
+        help="takes over once the model is overloaded or refused after its retries",
+    )
+    add(
+        "--thinking",
+        metavar="LEVEL",
+        type=_effort,
+        help="off, low, medium, high, or a budget in tokens",
+    )
+    add(
+        "--wire",
+        choices=("auto", "litellm"),
+        help="litellm sends every request through litellm (default: auto)",
+    )
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
     add(
         "--network",
@@ -63,12 +81,24 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
-    add("--tools", metavar="NAMES", type=_tools, help="the only tools that may be used: read,bash,mcp__github__*")
-    add("--toolset", metavar="NAME", action="append", help="turn a set of further tools on from the start; repeatable")
+    add(
+        "--tools",
+        metavar="NAMES",
+        type=_tools,
+        help="the only tools that may be used: read,bash,mcp__github__*",
+    )
+    add(
+        "--toolset",
+        metavar="NAME",
+        action="append",
+        help="turn a set of further tools on from the start; repeatable",
+    )
 
 
 def _effort(text: str) -> "Effort":
-    from codeagent.core.budget import parse_effort  # takes 7 ms, and --version and --help do not need it
+    from codeagent.core.budget import (
+        parse_effort,
+    )  # takes 7 ms, and --version and --help do not need it
 
     try:
         return parse_effort(text)
@@ -126,9 +156,12 @@ def require_terminal(instead: str) -> None:
 
 
 def open_screen(workspace: Path, **options: Any) -> int:
-    """Show the screen until the user leaves; `options` are fields of `tui.launcher.LaunchOptions`."""
+    """Show the screen until the user leaves; `options` are fields of
+    `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
-    sys.setswitchinterval(0.001)  # seconds that the threads which read keys and write frames wait for their turn
+    sys.setswitchinterval(
+        0.001
+    )  # seconds that the threads which read keys and write frames wait for their turn
     # Other commands and --help do not import the screen.
     import asyncio
 
@@ -137,7 +170,9 @@ def open_screen(workspace: Path, **options: Any) -> int:
     from codeagent.tui.launcher import AppFolders, LaunchOptions
 
     async def open_client(state: "UiState", options: LaunchOptions) -> "SessionClient":
-        if options.resume is not None and (end := await asyncio.to_thread(_recorded_end, workspace, options.resume)):
+        if options.resume is not None and (
+            end := await asyncio.to_thread(_recorded_end, workspace, options.resume)
+        ):
             state.document.show_end(end)
         return await asyncio.to_thread(_client, workspace, state, named=options.named)
 
@@ -146,7 +181,8 @@ def open_screen(workspace: Path, **options: Any) -> int:
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
-    """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open` will say why."""
+    """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
+    will say why."""
     from codeagent.config.paths import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
@@ -164,7 +200,8 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
 
 
 def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":
-    """Make the client; call it in a thread after the first frame, as these imports take most of the start."""
+    """Make the client; call it in a thread after the first frame, as these imports take most of the
+    start."""
     try:
         from codeagent.commands.launcher import LocalLauncher
         from codeagent.tui.session_client import SessionClient

@@ -15,8 +15,12 @@ from codeagent.core.sanitize import visible_json
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     showing = actions.add_parser("show", help="the settings in force here, as JSON")
-    paths = actions.add_parser("path", help="your configuration file; --all: every file and folder codeagent uses")
-    paths.add_argument("--all", action="store_true", help="include the files and folders next to it")
+    paths = actions.add_parser(
+        "path", help="your configuration file; --all: every file and folder codeagent uses"
+    )
+    paths.add_argument(
+        "--all", action="store_true", help="include the files and folders next to it"
+    )
     add_cwd(showing, paths)
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 

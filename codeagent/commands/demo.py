@@ -1,4 +1,5 @@
-"""`codeagent demo`: a scripted model fixes a bug in a throwaway repository, with the real loop, tools and sandbox."""
+"""`codeagent demo`: a scripted model fixes a bug in a throwaway repository, with the real loop,
+tools and sandbox."""
 
 import argparse
 import os
@@ -22,7 +23,9 @@ _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--headless", action="store_true", help="print the run, approving everything, instead of opening a screen"
+        "--headless",
+        action="store_true",
+        help="print the run, approving everything, instead of opening a screen",
     )
     parser.add_argument(
         "--output",
@@ -31,13 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --headless: text (default), json: one object at the end, jsonl: one event per line",
     )
     parser.add_argument(
-        "--sandbox", choices=("docker", "off"), help="off runs the demo's commands on this machine (default: docker)"
+        "--sandbox",
+        choices=("docker", "off"),
+        help="off runs the demo's commands on this machine (default: docker)",
     )
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError without a terminal."""
+    """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError without a
+    terminal."""
     if not args.headless:
         require_terminal("`codeagent demo --headless` works without a screen")
     try:
@@ -48,7 +54,13 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         ) from error
     if args.headless:
         return _headless(args, repository)
-    options = {"model": "demo", "mode": "ask", "sandbox": args.sandbox, "theme": args.theme, "prompt": DEMO_PROMPT}
+    options = {
+        "model": "demo",
+        "mode": "ask",
+        "sandbox": args.sandbox,
+        "theme": args.theme,
+        "prompt": DEMO_PROMPT,
+    }
     code = open_screen(repository, **options)
     _say_where(repository)
     return code
@@ -66,7 +78,9 @@ def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any,
     place = Place(repository, state_dir(), dict(os.environ))
 
     async def show() -> int:
-        code = await work(settings, place, DEMO_PROMPT, [], output=args.output, approve=True, needs_sandbox=True)
+        code = await work(
+            settings, place, DEMO_PROMPT, [], output=args.output, approve=True, needs_sandbox=True
+        )
         _say_where(repository)
         return code
 
@@ -75,11 +89,14 @@ def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any,
 
 def _say_where(repository: Path) -> None:
     if sys.stderr is not None:
-        print(f"the repository is kept: git -C {shlex.quote(str(repository))} diff", file=sys.stderr)
+        print(
+            f"the repository is kept: git -C {shlex.quote(str(repository))} diff", file=sys.stderr
+        )
 
 
 def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """Make the demo's project in `folder` and commit it, without the user's own git settings and hooks."""
+    """Make the demo's project in `folder` and commit it, without the user's own git settings and
+    hooks."""
     for name, text in demo_files().items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +105,8 @@ def make_repository(folder: Path, environment: Mapping[str, str]) -> Path:
 
 
 def commit_all(folder: Path, message: str, environment: Mapping[str, str]) -> Path:
-    """Make a repository of a folder with one commit of all its files, without the user's own git settings and hooks.
+    """Make a repository of a folder with one commit of all its files, without the user's own git
+    settings and hooks.
 
     Raises CodeagentError.
     """
@@ -107,10 +125,21 @@ def _git(folder: Path, arguments: tuple[str, ...], environment: Mapping[str, str
     program = find_program("git", Path.cwd())
     if program is None:
         why, remedy = why_not_found("git", Path.cwd())
-        raise CodeagentError(f"this needs git, but {why}: {remedy}, for example with apt-get install git")
-    argv = [program, "-c", f"core.hooksPath={os.devnull}", "-c", "init.defaultBranch=main", *arguments]
+        raise CodeagentError(
+            f"this needs git, but {why}: {remedy}, for example with apt-get install git"
+        )
+    argv = [
+        program,
+        "-c",
+        f"core.hooksPath={os.devnull}",
+        "-c",
+        "init.defaultBranch=main",
+        *arguments,
+    ]
     try:
-        done = run_program(NEW_REPOSITORY, argv, folder=folder, environment=environment, seconds=_SECONDS)
+        done = run_program(
+            NEW_REPOSITORY, argv, folder=folder, environment=environment, seconds=_SECONDS
+        )
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CodeagentError(f"git cannot be run ({reason}); look at {program}") from error

@@ -38,7 +38,16 @@ from codeagent.workspace.needs import Need, needs_of
 
 State = Literal["ok", "note", "problem"]
 _MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
-_GIT_FIXED = ((2, 43, 7), (2, 44, 4), (2, 45, 4), (2, 46, 4), (2, 47, 3), (2, 48, 2), (2, 49, 1), (2, 50, 1))
+_GIT_FIXED = (
+    (2, 43, 7),
+    (2, 44, 4),
+    (2, 45, 4),
+    (2, 46, 4),
+    (2, 47, 3),
+    (2, 48, 2),
+    (2, 49, 1),
+    (2, 50, 1),
+)
 """The first version of each release line of git with the fix for CVE-2025-48384."""
 
 
@@ -62,29 +71,45 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
 async def _doctor(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.cwd)
     place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
-    findings = [Finding("codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {this_system()}")]
+    findings = [
+        Finding(
+            "codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {this_system()}"
+        )
+    ]
     settings, found = _configuration(args, workspace)
     findings += found
     findings += _rules(settings, place)
     findings += _model(settings, place.environment)
     findings.append(_state(place))
     findings += _git(_program("git", find_program("git", workspace), "apt-get install git", "note"))
-    findings.append(_program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem"))
+    findings.append(
+        _program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem")
+    )
     findings += await asyncio.to_thread(_engine, place.environment)
     sandbox = await _sandbox(settings, place)
     installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
-    findings += [*([] if installed else python_packages(place)), *_own_image(place.workspace), *sandbox]
+    findings += [
+        *([] if installed else python_packages(place)),
+        *_own_image(place.workspace),
+        *sandbox,
+    ]
     broken = [finding for finding in findings if finding.state == "problem"]
     if args.json:
         print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
     else:
-        print("\n".join(f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}" for item in findings))
+        print(
+            "\n".join(
+                f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}"
+                for item in findings
+            )
+        )
     return 1 if broken else 0
 
 
 def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings, list[Finding]]:
     files = [
-        f"{path} ({'read' if path.exists() else 'none'})" for path in (user_config_file(), workspace / PROJECT_FILE)
+        f"{path} ({'read' if path.exists() else 'none'})"
+        for path in (user_config_file(), workspace / PROJECT_FILE)
     ]
     findings = [Finding("config", "ok", ", ".join(files))]
     variables = [name for name in ENVIRONMENT if os.environ.get(name)]
@@ -112,10 +137,16 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     model = (
         Finding("model", "ok", f"{settings.model}{where}{_lane(settings)}")
         if settings.model
-        else Finding("model", "note", "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file")
+        else Finding(
+            "model",
+            "note",
+            "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file",
+        )
     )
     keys = sorted(
-        name for name, value in environment.items() if value and is_secret_name(name) and "KEY" in name.upper()
+        name
+        for name, value in environment.items()
+        if value and is_secret_name(name) and "KEY" in name.upper()
     )
     found = [f"present: {', '.join(keys)}"] if keys else []
     if (kept := KeyStore(config_dir()).file).exists():
@@ -133,7 +164,11 @@ def _state(place: Place) -> Finding:
     store = SessionStore(place.state_dir, Redactor(place.environment))
     nearest = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding("sessions", "problem", f"{nearest} is not writable: set XDG_STATE_HOME to a folder that is")
+        return Finding(
+            "sessions",
+            "problem",
+            f"{nearest} is not writable: set XDG_STATE_HOME to a folder that is",
+        )
     try:
         return Finding("sessions", "ok", f"{len(store.summaries())} in {store.root}")
     except (OSError, SessionError) as error:
@@ -144,10 +179,20 @@ def _program(name: str, path: str | None, remedy: str, missing: State) -> Findin
     if path is None:
         return Finding(name, missing, f"not found: {remedy}")
     try:
-        done = run_program(VERSION, [path, "--version"], folder=NOWHERE, environment={"LC_ALL": "C.UTF-8"}, seconds=10)
+        done = run_program(
+            VERSION,
+            [path, "--version"],
+            folder=NOWHERE,
+            environment={"LC_ALL": "C.UTF-8"},
+            seconds=10,
+        )
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding(name, missing, f"{path} does not say its version ({type(error).__name__}): {remedy}")
-    return Finding(name, "ok", f"{done.stdout.decode(errors='replace').partition(chr(10))[0]} ({path})")
+        return Finding(
+            name, missing, f"{path} does not say its version ({type(error).__name__}): {remedy}"
+        )
+    return Finding(
+        name, "ok", f"{done.stdout.decode(errors='replace').partition(chr(10))[0]} ({path})"
+    )
 
 
 def _git(found: Finding) -> list[Finding]:
@@ -173,7 +218,9 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
             found = engine.versions()
     except SandboxError as error:
         return [_unusable("engine", error)]
-    text = f"{found.name} {found.engine}, API {found.api}, runc {found.runc} at {engine.socket_path}"
+    text = (
+        f"{found.name} {found.engine}, API {found.api}, runc {found.runc} at {engine.socket_path}"
+    )
     warning = runtime_warning(found.runc)
     return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
 
@@ -181,11 +228,21 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
 def python_packages(place: Place) -> list[Finding]:
     """Report how commands get the packages of a Python project."""
     workspace = place.workspace
-    names = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "requirements.txt", "pyproject.toml")
+    names = (
+        "uv.lock",
+        "poetry.lock",
+        "pdm.lock",
+        "Pipfile.lock",
+        "requirements.txt",
+        "pyproject.toml",
+    )
     needs = next((name for name in names if (workspace / name).is_file()), None)
     if (active := active_environment(workspace, place.environment)) is not None:
         return [Finding("python", "ok", f"commands use the activated environment {active}")]
-    found = next((name for name in (".venv", "venv", "env") if (workspace / name / "pyvenv.cfg").is_file()), None)
+    found = next(
+        (name for name in (".venv", "venv", "env") if (workspace / name / "pyvenv.cfg").is_file()),
+        None,
+    )
     if found is not None:
         how = f"activate it before you start codeagent (. {found}/bin/activate), so that commands use it"
         return [Finding("python", "note", f"{found} is not activated: {how}")]
@@ -222,7 +279,11 @@ async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
         Finding("image", "ok", f"{info.image} ({info.image_origin})"),
         *lacking,
         Finding("sandbox", "ok", f"user {info.user}, network {info.network}"),
-        Finding("self-test", "ok", f"{len(sandbox.tested.passed)} of {len(sandbox.tested.passed)} passed"),
+        Finding(
+            "self-test",
+            "ok",
+            f"{len(sandbox.tested.passed)} of {len(sandbox.tested.passed)} passed",
+        ),
     ]
     return findings + [Finding("sandbox", "note", warning) for warning in info.warnings]
 
@@ -240,7 +301,9 @@ async def _lacking(sandbox: Sandbox, workspace: Path, origin: str) -> list[Findi
     names = " ".join(shlex.quote(need.program) for need in needs)
     look = f'for name in {names}; do command -v "$name" > /dev/null && echo "$name $(python3 --version)"; done'
     await sandbox.run(Command(look, "doctor", apart=True), keep)
-    found = dict(line.partition(" ")[::2] for line in output.decode("utf-8", "replace").splitlines())
+    found = dict(
+        line.partition(" ")[::2] for line in output.decode("utf-8", "replace").splitlines()
+    )
     python = found.get("python3", "").removeprefix("Python ")
     return [
         Finding("needs", "note", _shortcoming(need, python, workspace, origin))
@@ -250,7 +313,8 @@ async def _lacking(sandbox: Sandbox, workspace: Path, origin: str) -> list[Findi
 
 
 def _shortcoming(need: Need, python: str, workspace: Path, origin: str) -> str:
-    """Say what the image lacks, and the next step; `python` is the version inside, empty if there is none."""
+    """Say what the image lacks, and the next step; `python` is the version inside, empty if there
+    is none."""
     has = python if need.version else ""
     what = f"{need.file} needs {need.program} {need.version}".rstrip()
     what += f", and the image has {has}" if has else ", which the image lacks"
@@ -258,10 +322,18 @@ def _shortcoming(need: Need, python: str, workspace: Path, origin: str) -> str:
     if not origin.startswith(HOST_TOOLCHAIN):
         return f"{what}: {other}"
     elsewhere = None if has else find_program(need.program, workspace)
-    beside = "" if elsewhere is None else f"; {elsewhere} is outside /usr, and the image shows nothing else"
+    beside = (
+        ""
+        if elsewhere is None
+        else f"; {elsewhere} is outside /usr, and the image shows nothing else"
+    )
     return f"{what}{beside}: install it below /usr (apt-get install), or {other}"
 
 
 def _unusable(name: str, error: SandboxError) -> Finding:
     remedy = getattr(error, "remedy", "")
-    return Finding(name, "problem", f"{error}; bash is disabled, the other tools work{': ' if remedy else ''}{remedy}")
+    return Finding(
+        name,
+        "problem",
+        f"{error}; bash is disabled, the other tools work{': ' if remedy else ''}{remedy}",
+    )

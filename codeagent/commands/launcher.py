@@ -37,7 +37,8 @@ from codeagent.workspace.files import LocalWorkspace
 
 _MOST_FILES = 200_000
 _MOST_ROWS, _WIDEST = 10, 60
-"""Of what an image is made of, in a question: what is more or longer is not asked about on the screen."""
+"""Of what an image is made of, in a question: what is more or longer is not asked about on the
+screen."""
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
 
@@ -47,8 +48,11 @@ Events = tuple[KnownEvent | UnknownEvent, ...]
 class LocalLauncher:
     """Implements the Launcher of `tui.launcher` for one workspace."""
 
-    def __init__(self, workspace: Path, keys: KeyStore | None = None, *, named: bool = False) -> None:
-        """`workspace` is absolute, `named` if the user named it; `keys` are those of the configuration unless given."""
+    def __init__(
+        self, workspace: Path, keys: KeyStore | None = None, *, named: bool = False
+    ) -> None:
+        """`workspace` is absolute, `named` if the user named it; `keys` are those of the
+        configuration unless given."""
         self._workspace, self._named = workspace, named
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
@@ -77,14 +81,22 @@ class LocalLauncher:
         )
         settings = settings_of(given, self._workspace)
         if options.chosen:
-            chosen = dict.fromkeys(settings.origins.keys() & {"model", "api_base"}, "your choice on the screen")
+            chosen = dict.fromkeys(
+                settings.origins.keys() & {"model", "api_base"}, "your choice on the screen"
+            )
             settings = replace(settings, origins=settings.origins | chosen)
-        return settings if options.resume is None else self._as_recorded(settings, options, self.find(options.resume))
+        return (
+            settings
+            if options.resume is None
+            else self._as_recorded(settings, options, self.find(options.resume))
+        )
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):
             return Missing("place", odd)
-        if settings.sandbox.kind == "docker" and (found := await asyncio.to_thread(self._git_question, options)):
+        if settings.sandbox.kind == "docker" and (
+            found := await asyncio.to_thread(self._git_question, options)
+        ):
             return found
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
@@ -93,9 +105,13 @@ class LocalLauncher:
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
         if not variables or await self._has_key(variables):
             return None
-        return Missing("key", f"{settings.model} needs a key: {variables[0]} is not set", variable=variables[0])
+        return Missing(
+            "key", f"{settings.model} needs a key: {variables[0]} is not set", variable=variables[0]
+        )
 
-    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+    async def open(
+        self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
+    ) -> Runtime:
         loop = asyncio.get_running_loop()
 
         def tell_here(text: str) -> None:
@@ -103,7 +119,12 @@ class LocalLauncher:
 
         place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
         return await open_runtime(
-            settings, place, resume=resume, tell=tell_here, observer=lambda event: None, attended=True
+            settings,
+            place,
+            resume=resume,
+            tell=tell_here,
+            observer=lambda event: None,
+            attended=True,
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -111,7 +132,11 @@ class LocalLauncher:
         return tuple(item for item in self._store.summaries() if item.workspace == here)
 
     def find(self, session: str) -> str:
-        return self._store.last(str(self._workspace.resolve())) if session == LAST else self._store.find(session)
+        return (
+            self._store.last(str(self._workspace.resolve()))
+            if session == LAST
+            else self._store.find(session)
+        )
 
     def enter(self, session: str) -> str:
         found = self.find(session)
@@ -141,7 +166,9 @@ class LocalLauncher:
         names = [] if settings.model in (None, _DEMO.name) else [settings.model]
         names += [name for name in OFFERED if name != settings.model]
         probing = asyncio.ensure_future(local_servers())
-        rows = await asyncio.gather(*(self._row(name, settings) for name in names if name is not None))
+        rows = await asyncio.gather(
+            *(self._row(name, settings) for name in names if name is not None)
+        )
         first = [row for row in rows if row.name == settings.model]
         return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
 
@@ -159,7 +186,9 @@ class LocalLauncher:
         """Do what `keep_key` does for the user's own server; the key goes to no other one."""
         server = await server_at(address, value)
         if isinstance(server, KeyWanted):
-            raise ConfigError(f"{server.name} refused the key, so it was not kept: paste another one")
+            raise ConfigError(
+                f"{server.name} refused the key, so it was not kept: paste another one"
+            )
         tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
         where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
         return f"the key of {address}: {tried}; kept in {where}"
@@ -168,14 +197,22 @@ class LocalLauncher:
         if is_scripted(str(choices.get("model", ""))):
             return ""
         keep_choices(user_config_file(), self._workspace, choices)
-        set_too = (name for name, path in ENVIRONMENT.items() if os.environ.get(name) and path[0] in choices)
-        return next((f"kept, but {name} in the environment wins over it" for name in set_too), "kept")
+        set_too = (
+            name
+            for name, path in ENVIRONMENT.items()
+            if os.environ.get(name) and path[0] in choices
+        )
+        return next(
+            (f"kept, but {name} in the environment wins over it" for name in set_too), "kept"
+        )
 
     async def files(self) -> tuple[str, ...]:
         """List at most 200,000 files and their folders. Raises CodeagentError."""
         program = await asyncio.to_thread(find_ripgrep, self._workspace)
         if program is None:
-            raise CodeagentError("ripgrep is missing, so files cannot be listed: install codeagent again")
+            raise CodeagentError(
+                "ripgrep is missing, so files cannot be listed: install codeagent again"
+            )
         try:
             root = open_folder(self._workspace, follow=True)
         except OSError as error:
@@ -192,7 +229,9 @@ class LocalLauncher:
     def recipes(self) -> RecipeBook:
         from codeagent.bootstrap.describe import read_recipes  # not during the start
 
-        return read_recipes(Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()))
+        return read_recipes(
+            Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+        )
 
     def git_status(self) -> tuple[str, int]:
         from codeagent.workspace.git_status import git_status  # not during the start
@@ -230,9 +269,11 @@ class LocalLauncher:
         return None
 
     def _image_question(self, settings: Settings, options: LaunchOptions) -> Missing | None:
-        """Ask about the image that the repository describes, as it is now; None if there is nothing to ask.
+        """Ask about the image that the repository describes, as it is now; None if there is nothing
+        to ask.
 
-        A yes is for what its question showed: if that has changed since, nothing is trusted, and it is asked again.
+        A yes is for what its question showed: if that has changed since, nothing is trusted, and it
+        is asked again.
         """
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, REPOSITORY):
             return None
@@ -242,7 +283,11 @@ class LocalLauncher:
             return None  # the sandbox says so when it starts
         if found is None or (answer := found.answer) in ("trusted", "refused"):
             return None
-        said = "has changed since you trusted its image" if answer == "changed" else "describes an image of its own"
+        said = (
+            "has changed since you trusted its image"
+            if answer == "changed"
+            else "describes an image of its own"
+        )
         match options.use_image:
             case None if found.image.is_plain and answer == "unasked":
                 return None
@@ -274,29 +319,42 @@ class LocalLauncher:
         wanted = tuple(variables)
         if any(os.environ.get(variable) for variable in wanted):
             return True
-        return any(await asyncio.gather(*(asyncio.to_thread(self._keys.find, variable) for variable in wanted)))
+        return any(
+            await asyncio.gather(
+                *(asyncio.to_thread(self._keys.find, variable) for variable in wanted)
+            )
+        )
 
     async def _no_model(self, settings: Settings) -> Missing:
-        """Say that no model is set, and list those of the given server, or else those of this machine and of the
-        providers whose keys are set."""
+        """Say that no model is set, and list those of the given server, or else those of this
+        machine and of the providers whose keys are set."""
         api_base = settings.api_base
         if api_base is None:
             probing = asyncio.ensure_future(local_servers())
             hosted = await asyncio.gather(*(self._row(name, settings) for name in OFFERED))
             ready = (replace(row, about="hosted, with your key") for row in hosted if row.ready)
-            return Missing("model", "No model configured yet", servers=(*_rows(await probing), *ready))
+            return Missing(
+                "model", "No model configured yet", servers=(*_rows(await probing), *ready)
+            )
         kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
         key = kept or os.environ.get("OPENAI_API_KEY")
         match await server_at(api_base, key):
             case None:
-                return Missing("model", f"{api_base} lists no models: check the address, or give --model as well")
+                return Missing(
+                    "model",
+                    f"{api_base} lists no models: check the address, or give --model as well",
+                )
             case KeyWanted(name):
                 wanted = "a key"
                 if key:
                     wanted = f"another key than {'the kept one' if kept else 'OPENAI_API_KEY'}"
-                return Missing("key", f"{name} wants {wanted}; it goes to this server only", variable=api_base)
+                return Missing(
+                    "key", f"{name} wants {wanted}; it goes to this server only", variable=api_base
+                )
             case LocalServer(name, base, models):
-                rows = tuple(ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models)
+                rows = tuple(
+                    ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models
+                )
                 return Missing("model", f"Choose a model of {name}", servers=rows)
 
     async def _row(self, name: str, settings: Settings) -> ModelRow:
@@ -313,15 +371,21 @@ class LocalLauncher:
 
 
 def _described(image: RepositoryImage, said: str) -> str:
-    """Say what would be built; empty if a small screen cannot show all of it, for which nobody could say yes then."""
-    shown = [(name, visible(text)) for name, text in described(image) if name not in ("file", "not applied")]
+    """Say what would be built; empty if a small screen cannot show all of it, for which nobody
+    could say yes then."""
+    shown = [
+        (name, visible(text))
+        for name, text in described(image)
+        if name not in ("file", "not applied")
+    ]
     if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
         return ""
     return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
-    """Yield rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an address."""
+    """Yield rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an
+    address."""
     return tuple(
         ModelRow(f"ollama/{model}", "Ollama on this machine", True)
         if server.name == _OLLAMA
@@ -332,7 +396,8 @@ def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
 
 
 def _rules_from_above(folder: Path) -> bool:
-    """Return whether ignore rules of folders above apply; called in a thread, which closes what it opened."""
+    """Return whether ignore rules of folders above apply; called in a thread, which closes what it
+    opened."""
     with closing(LocalWorkspace(folder)) as workspace:
         return workspace.ignores().from_above
 

@@ -1,4 +1,5 @@
-"""`codeagent mcp`: manages the configured MCP servers, in the user's own file and in the project's."""
+"""`codeagent mcp`: manages the configured MCP servers, in the user's own file and in the
+project's."""
 
 import argparse
 import os
@@ -25,12 +26,16 @@ _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every configured server, and what is wrong with the files")
+    listing = actions.add_parser(
+        "list", help="every configured server, and what is wrong with the files"
+    )
     listing.add_argument("--json", action="store_true", help="as one JSON object")
     adding = _adding(actions)
     removing = actions.add_parser("remove", help="remove a server from your own file")
     removing.add_argument("name", metavar="NAME")
-    trusting = actions.add_parser("trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now")
+    trusting = actions.add_parser(
+        "trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now"
+    )
     trusting.add_argument(
         "--give",
         metavar="SERVER=NAME",
@@ -39,26 +44,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
     )
     distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
-    testing = actions.add_parser("test", help="start a server and list its tools; exit code 1 if it cannot be used")
+    testing = actions.add_parser(
+        "test", help="start a server and list its tools; exit code 1 if it cannot be used"
+    )
     testing.add_argument("name", metavar="NAME")
-    testing.add_argument("--agree", action="store_true", help="use its program and tools as they are now")
-    entering = actions.add_parser("login", help="log in to a server over HTTP (OAuth), in your browser")
+    testing.add_argument(
+        "--agree", action="store_true", help="use its program and tools as they are now"
+    )
+    entering = actions.add_parser(
+        "login", help="log in to a server over HTTP (OAuth), in your browser"
+    )
     entering.add_argument("name", metavar="NAME")
-    entering.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    entering.add_argument(
+        "--no-browser", action="store_true", help="only print the address to open"
+    )
     serving = actions.add_parser(
-        "serve", help="offer bash, read, write, edit, list, search and agent to the program that starts this"
+        "serve",
+        help="offer bash, read, write, edit, list, search and agent to the program that starts this",
     )
     add_model_arguments(serving)
     serving.add_argument(
-        "--allow", metavar="RULE", action="append", default=[], help="never ask about these calls; repeatable"
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never ask about these calls; repeatable",
     )
-    serving.add_argument("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
-    serving.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
-    serving.add_argument("--trust-project", action="store_true", help="load the project's tool files for agent")
+    serving.add_argument(
+        "--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable"
+    )
+    serving.add_argument(
+        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
+    )
+    serving.add_argument(
+        "--trust-project", action="store_true", help="load the project's tool files for agent"
+    )
     add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
 
 
-def _adding(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+def _adding(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> argparse.ArgumentParser:
     adding = actions.add_parser(
         "add",
         help="add a server to your own file",
@@ -72,22 +98,47 @@ def _adding(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> a
         help="what to reach, or after -- what to start, in an empty folder; '${workspaceFolder}' is this one",
     )
     adding.add_argument(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the command; may be ${NAME}"
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable for the command; may be ${NAME}",
     )
     adding.add_argument(
-        "--header", metavar="NAME=VALUE", action="append", default=[], help='such as "Authorization=Bearer ${TOKEN}"'
+        "--header",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help='such as "Authorization=Bearer ${TOKEN}"',
     )
     adding.add_argument(
-        "--host", metavar="HOST", action="append", default=[], help="what it may reach from the sandbox"
+        "--host",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="what it may reach from the sandbox",
     )
-    adding.add_argument("--machine", action="store_true", help="run it on this machine rather than in the sandbox")
-    adding.add_argument("--write", action="store_true", help="let it write in the workspace from the sandbox")
-    adding.add_argument("--client-id", metavar="ID", help="log in as this OAuth client, which you registered")
-    adding.add_argument("--client-secret", metavar="${NAME}", help="the variable with that client's secret")
     adding.add_argument(
-        "--callback-port", metavar="PORT", type=int, help="of http://127.0.0.1:PORT/callback, as you registered it"
+        "--machine", action="store_true", help="run it on this machine rather than in the sandbox"
     )
-    adding.add_argument("--timeout", metavar="SECONDS", type=duration, help="how long one call may take")
+    adding.add_argument(
+        "--write", action="store_true", help="let it write in the workspace from the sandbox"
+    )
+    adding.add_argument(
+        "--client-id", metavar="ID", help="log in as this OAuth client, which you registered"
+    )
+    adding.add_argument(
+        "--client-secret", metavar="${NAME}", help="the variable with that client's secret"
+    )
+    adding.add_argument(
+        "--callback-port",
+        metavar="PORT",
+        type=int,
+        help="of http://127.0.0.1:PORT/callback, as you registered it",
+    )
+    adding.add_argument(
+        "--timeout", metavar="SECONDS", type=duration, help="how long one call may take"
+    )
     return adding
 
 
@@ -120,7 +171,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
     if as_json:
-        problems = [{"where": one.where, "level": one.level, "text": one.text} for one in servers.problems]
+        problems = [
+            {"where": one.where, "level": one.level, "text": one.text} for one in servers.problems
+        ]
         print_json({"servers": [_facts(entry) for entry in servers.entries], "problems": problems})
         return 0
     for problem in servers.problems:
@@ -150,14 +203,17 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
         "client": None if config.client is None else config.client.client_id,
         "hosts": list(config.hosts),
         "details": list(entry.details),
-        "wants": [{"name": one.name, "for": list(one.places), "given": one.given} for one in entry.wants],
+        "wants": [
+            {"name": one.name, "for": list(one.places), "given": one.given} for one in entry.wants
+        ],
         "write": config.write,
         "timeout": config.timeout,
     }
 
 
 def _lines(entries: Sequence[ServerEntry]) -> list[str]:
-    """Return name, transport, origin and state of each server, with its command or address on a line of its own.
+    """Return name, transport, origin and state of each server, with its command or address on a
+    line of its own.
 
     What a project's would be given and would reach is never cut: it is what trust is about.
     """
@@ -165,7 +221,9 @@ def _lines(entries: Sequence[ServerEntry]) -> list[str]:
     lines = []
     for entry in entries:
         state = _UNTRUSTED if not entry.trusted else _state(entry)
-        lines.append(f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}")
+        lines.append(
+            f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}"
+        )
         said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
         lines += [f"{'':<{widest}}{_whole_line(text)}" for text in said]
     return lines
@@ -195,7 +253,11 @@ def _add(args: argparse.Namespace, files: ServerFiles) -> int:
 
 def _remove(name: str, files: ServerFiles) -> None:
     """Remove a server and its login. Raises ConfigError."""
-    logins = [login_name(config) for config in files.read().usable(os.environ)[0] if config.name == name and config.url]
+    logins = [
+        login_name(config)
+        for config in files.read().usable(os.environ)[0]
+        if config.name == name and config.url
+    ]
     files.remove(name)
     for login in logins:
         KeyStore(config_dir()).forget(login)
@@ -208,14 +270,23 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
     wrong = ("--env", "--host", "--machine", "--write") if is_url else ("--header", "--client-id")
-    given = {"--env": args.env, "--host": args.host, "--machine": args.machine, "--header": args.header}
+    given = {
+        "--env": args.env,
+        "--host": args.host,
+        "--machine": args.machine,
+        "--header": args.header,
+    }
     given |= {"--write": args.write, "--client-id": args.client_id}
     if unfit := next((flag for flag in wrong if given[flag]), None):
         kind = "a command" if is_url else "a URL"
         raise ConfigError(f"{unfit} is for {kind}; nothing was added")
     if args.machine and args.write:
-        raise ConfigError("--write is for the sandbox, and with --machine it has your rights anyway; nothing was added")
-    entry: dict[str, Any] = {"type": "http", "url": first} if is_url else {"command": first, "args": rest}
+        raise ConfigError(
+            "--write is for the sandbox, and with --machine it has your rights anyway; nothing was added"
+        )
+    entry: dict[str, Any] = (
+        {"type": "http", "url": first} if is_url else {"command": first, "args": rest}
+    )
     optional = {
         "env": _pairs("--env", args.env),
         "headers": _pairs("--header", args.header),
@@ -230,12 +301,18 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
 
 def _client(args: argparse.Namespace) -> dict[str, Any]:
     """Raises ConfigError."""
-    given = {"clientId": args.client_id, "clientSecret": args.client_secret, "callbackPort": args.callback_port}
+    given = {
+        "clientId": args.client_id,
+        "clientSecret": args.client_secret,
+        "callbackPort": args.callback_port,
+    }
     client = {key: value for key, value in given.items() if value is not None}
     if client and not args.client_id:
         raise ConfigError("--client-secret and --callback-port need --client-id; nothing was added")
     if args.client_secret is not None and not _REFERENCE.fullmatch(args.client_secret):
-        raise ConfigError("--client-secret must name a variable, as in '${LINEAR_SECRET}'; nothing was added")
+        raise ConfigError(
+            "--client-secret must name a variable, as in '${LINEAR_SECRET}'; nothing was added"
+        )
     return client
 
 
@@ -244,7 +321,9 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
     for word in given:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise ConfigError(f"{flag} is NAME=VALUE, which {word.partition('=')[0][:80]!r} is not; nothing was added")
+            raise ConfigError(
+                f"{flag} is NAME=VALUE, which {word.partition('=')[0][:80]!r} is not; nothing was added"
+            )
         found[name] = value
     return found
 
@@ -252,8 +331,12 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
 def _given(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return each server with a variable for it. Raises ConfigError."""
     pairs = [(server, variable) for server, _, variable in (word.partition("=") for word in words)]
-    if wrong := next((word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None):
-        raise ConfigError(f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted")
+    if wrong := next(
+        (word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None
+    ):
+        raise ConfigError(
+            f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted"
+        )
     return pairs
 
 
@@ -262,7 +345,9 @@ def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
     problems = files.read().problems
     for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
-    broken = any(problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems)
+    broken = any(
+        problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems
+    )
     entries = files.trust(give=give)
     if not entries and broken:
         say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
@@ -273,12 +358,16 @@ def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
     for line in _lines(entries):
         print(line)
-    from codeagent.bootstrap.servers import accept_programs  # imports everything that a conversation needs
+    from codeagent.bootstrap.servers import (
+        accept_programs,
+    )  # imports everything that a conversation needs
     from codeagent.commands.mcp_reach import place_of
 
     files_of_theirs = accept_programs(place_of(args), entries)
     if files_of_theirs:
-        print("with these files of their programs; a change of one is shown to you before it is run:")
+        print(
+            "with these files of their programs; a change of one is shown to you before it is run:"
+        )
     for line in files_of_theirs[:_MOST_FILES]:
         print(f"  {line}")
     if (more := len(files_of_theirs) - _MOST_FILES) > 0:

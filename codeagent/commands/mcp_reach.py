@@ -22,7 +22,8 @@ _LAST_LINES = 20
 
 
 async def test(args: argparse.Namespace) -> int:
-    """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises ConfigError."""
+    """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises
+    ConfigError."""
     place, entry = place_of(args), _entry(args)
     settings = settings_of(args, place.workspace)
     async with one_server(settings, place, entry) as source:
@@ -39,7 +40,9 @@ async def test(args: argparse.Namespace) -> int:
         listing = source.list()
         _show(source, listing, place)
         if entry.config.write:
-            say(f"{source.name} may write in the workspace, but not in this test, where nobody would inspect it")
+            say(
+                f"{source.name} may write in the workspace, but not in this test, where nobody would inspect it"
+            )
         return 0 if listing.state == "ready" and not source.changed else 1
 
 
@@ -58,14 +61,18 @@ async def login(args: argparse.Namespace) -> int:
         say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
         return 1
     print(
-        f"logged in to {args.name}; the login is kept in {where}" if where else f"{args.name} does not require a login"
+        f"logged in to {args.name}; the login is kept in {where}"
+        if where
+        else f"{args.name} does not require a login"
     )
     return 0
 
 
 def place_of(args: argparse.Namespace) -> Place:
     environment = dict(os.environ)
-    return Place(workspace_of(args.cwd), state_dir(), environment, KeyStore(config_dir()).find, config_dir())
+    return Place(
+        workspace_of(args.cwd), state_dir(), environment, KeyStore(config_dir()).find, config_dir()
+    )
 
 
 def _entry(args: argparse.Namespace) -> ServerEntry:
@@ -92,7 +99,9 @@ def _show(source: McpSource, listing: Listing, place: Place) -> None:
     for line in source.record.lines[-_LAST_LINES:]:
         say(f"  {clean(line)}")
     if listing.state == "ready":
-        print(f"{source.name}, {source.where}: {len(listing.tools)} tool{'s' * (len(listing.tools) != 1)}")
+        print(
+            f"{source.name}, {source.where}: {len(listing.tools)} tool{'s' * (len(listing.tools) != 1)}"
+        )
     for tool in listing.tools:
         print(f"  {tool.name:<40} {clean(one_line(tool.summary, 100))}".rstrip())
 
@@ -105,7 +114,9 @@ async def _agree(source: McpSource) -> None:
     except (SandboxUnavailable, UnsafeFile, OSError) as error:
         raise ConfigError(f"what you agreed to could not be kept: {error}") from error
     if not agreed:
-        raise ConfigError(f"{source.name} changed while it was shown, so nothing was agreed to; look at it again")
+        raise ConfigError(
+            f"{source.name} changed while it was shown, so nothing was agreed to; look at it again"
+        )
 
 
 def _show_changes(source: McpSource) -> None:
@@ -116,4 +127,6 @@ def _show_changes(source: McpSource) -> None:
 
 def _lines(diff: DiffBlock) -> list[str]:
     before, after = f"{diff.path} as you agreed to it", f"{diff.path} as it is now"
-    return list(unified_diff(diff.before.splitlines(), diff.after.splitlines(), before, after, lineterm=""))
+    return list(
+        unified_diff(diff.before.splitlines(), diff.after.splitlines(), before, after, lineterm="")
+    )

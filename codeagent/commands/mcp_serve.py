@@ -1,4 +1,5 @@
-"""`codeagent mcp serve`: lets other programs call codeagent's tools over MCP, in this folder, with your approvals."""
+"""`codeagent mcp serve`: lets other programs call codeagent's tools over MCP, in this folder, with
+your approvals."""
 
 import argparse
 import asyncio
@@ -36,7 +37,15 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
         from codeagent.bootstrap.image import accepted_image  # few runs accept one
 
         image = accepted_image(workspace, config_dir())
-    place = Place(workspace, state_dir(), environment, KeyStore(config_dir()).find, config_dir(), trusted, image)
+    place = Place(
+        workspace,
+        state_dir(),
+        environment,
+        KeyStore(config_dir()).find,
+        config_dir(),
+        trusted,
+        image,
+    )
     return _serve(settings, place)
 
 
@@ -50,7 +59,9 @@ async def _serve(settings: Settings, place: Place) -> int:
     async def open_agent() -> Runtime:
         return await _opened(settings, place, None)
 
-    offer = server.Offer(runtime, model, None if settings.model is None else open_agent, place.redactor)
+    offer = server.Offer(
+        runtime, model, None if settings.model is None else open_agent, place.redactor
+    )
     try:
         serving = asyncio.ensure_future(server.serve(offer, lines.InputLines()))
         for number in _SIGNALS:
@@ -68,8 +79,9 @@ async def _serve(settings: Settings, place: Place) -> int:
 def _offered(settings: Settings, model: CallingModel) -> Settings:
     """Return the settings of the conversation for the calls: it has only the offered tools.
 
-    Nothing else is started for it, such as other servers, one of which may be this program itself. Its calls cost
-    nothing, so no budget in dollars can be counted; the agent's conversations have it.
+    Nothing else is started for it, such as other servers, one of which may be this program itself.
+    Its calls cost nothing, so no budget in dollars can be counted; the agent's conversations have
+    it.
     """
     from codeagent.mcp_server.server import OFFERED  # as above
 
@@ -96,7 +108,9 @@ async def _opened(settings: Settings, place: Place, model: CallingModel | None) 
     )
     if runtime.sandbox is None:
         await runtime.close()
-        raise CodeagentError("nothing is offered: it needs a sandbox, or --sandbox off; see codeagent doctor")
+        raise CodeagentError(
+            "nothing is offered: it needs a sandbox, or --sandbox off; see codeagent doctor"
+        )
     return runtime
 
 

@@ -1,4 +1,5 @@
-"""Makes pictures of a session for a README: an asciinema cast, an SVG or an animated GIF, without a terminal."""
+"""Makes pictures of a session for a README: an asciinema cast, an SVG or an animated GIF, without a
+terminal."""
 
 import argparse
 import asyncio
@@ -42,17 +43,33 @@ Open = Callable[[UiState, LaunchOptions], SessionClient]
 def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
     for name, about in FORMATS.items():
         parser.add_argument(
-            f"--{name}", metavar="FILE", nargs="?", const="", help=f"{about} (default: ID.{name} here; - prints it)"
+            f"--{name}",
+            metavar="FILE",
+            nargs="?",
+            const="",
+            help=f"{about} (default: ID.{name} here; - prints it)",
         )
-    parser.add_argument("--size", metavar="WxH", type=_size, help="columns and rows of a recording (default: 100x30)")
+    parser.add_argument(
+        "--size",
+        metavar="WxH",
+        type=_size,
+        help="columns and rows of a recording (default: 100x30)",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 
 
 def _size(text: str) -> tuple[int, int]:
     width, _, height = text.partition("x")
-    if width.isdecimal() and height.isdecimal() and 20 <= int(width) <= 400 and 5 <= int(height) <= 200:
+    if (
+        width.isdecimal()
+        and height.isdecimal()
+        and 20 <= int(width) <= 400
+        and 5 <= int(height) <= 200
+    ):
         return int(width), int(height)
-    raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a size from 20x5 to 400x200, such as 100x30")
+    raise argparse.ArgumentTypeError(
+        f"{text[:40]!r} is not a size from 20x5 to 400x200, such as 100x30"
+    )
 
 
 @dataclass(frozen=True)
@@ -76,16 +93,22 @@ class PictureRequest:
         files = {name: file or f"{session_id}.{name}" for name, file in given.items()}
         if list(files.values()).count(_STANDARD_OUTPUT) > 1:
             raise ConfigError("standard output takes one picture; nothing was written")
-        if "gif" in files and (missing := [name for module, name in _NEEDED.items() if find_spec(module) is None]):
+        if "gif" in files and (
+            missing := [name for module, name in _NEEDED.items() if find_spec(module) is None]
+        ):
             raise ConfigError(
                 f"a GIF needs packages that are not installed; nothing was written: install codeagent as '.[gif]', or "
                 f"run {sys.executable} -m pip install {' '.join(missing)}"
             )
         if files.get("gif") == _STANDARD_OUTPUT and sys.stdout.isatty():
-            raise ConfigError("a GIF cannot be shown on a terminal; nothing was written: name a file, or pipe it")
+            raise ConfigError(
+                "a GIF cannot be shown on a terminal; nothing was written: name a file, or pipe it"
+            )
         for file in files.values():
             if file != _STANDARD_OUTPUT and not args.overwrite and os.path.lexists(file):
-                raise ConfigError(f"{file} already exists; nothing was written: name another file, or give --overwrite")
+                raise ConfigError(
+                    f"{file} already exists; nothing was written: name another file, or give --overwrite"
+                )
         return cls(files, args.size or _SIZE, args.overwrite)
 
     @property
@@ -95,7 +118,10 @@ class PictureRequest:
 
 
 async def draw(
-    request: PictureRequest, player: SessionPlayer, client: Callable[[UiState], SessionClient], about: "Recorded"
+    request: PictureRequest,
+    player: SessionPlayer,
+    client: Callable[[UiState], SessionClient],
+    about: "Recorded",
 ) -> int:
     """Play the session on its own screen, and write the pictures. Raises CodeagentError."""
     if player.seconds > _LONG:
@@ -118,7 +144,9 @@ async def draw(
     with tempfile.TemporaryDirectory(prefix="codeagent-") as state:
         folders = AppFolders(state=Path(state), config=about.config, workspace=about.workspace)
         options = LaunchOptions(theme=about.theme)
-        cast = await record(open_client, options, folders, request.size, begun=lambda: player.begun, shown=shown)
+        cast = await record(
+            open_client, options, folders, request.size, begun=lambda: player.begun, shown=shown
+        )
     for name, file in request.files.items():
         _write(file, _content(name, cast, about), overwrite=request.overwrite)
     return 0
@@ -160,5 +188,7 @@ def _write(file: str, content: bytes, *, overwrite: bool) -> None:
         with os.fdopen(open_emptied(path) if overwrite else create_file(path), "wb") as target:
             target.write(content)
     except OSError as error:
-        raise ConfigError(f"{file} cannot be written ({error.strerror}); nothing was changed") from error
+        raise ConfigError(
+            f"{file} cannot be written ({error.strerror}); nothing was changed"
+        ) from error
     print(file)

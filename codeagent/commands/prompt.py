@@ -15,8 +15,16 @@ from codeagent.workspace.skills import load_instructions, open_skills
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hash", action="store_true", help="print only its SHA-256, which is the same from run to run")
-    parser.add_argument("--trust-project", action="store_true", help="include the project's tool files as they are now")
+    parser.add_argument(
+        "--hash",
+        action="store_true",
+        help="print only its SHA-256, which is the same from run to run",
+    )
+    parser.add_argument(
+        "--trust-project",
+        action="store_true",
+        help="include the project's tool files as they are now",
+    )
     add_cwd(parser)
     parser.add_argument(
         "--sandbox",
@@ -28,11 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     root, trusts = workspace_of(args.cwd), args.trust_project
-    place = Place(root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts)
+    place = Place(
+        root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts
+    )
     text = describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
     for problem in _problems(place):
         say(f"codeagent: {visible(str(problem))}")
-    print(hashlib.sha256(text.encode()).hexdigest() if args.hash else text, end="\n" if args.hash else "")
+    print(
+        hashlib.sha256(text.encode()).hexdigest() if args.hash else text,
+        end="\n" if args.hash else "",
+    )
     return 0
 
 

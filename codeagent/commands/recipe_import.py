@@ -1,4 +1,5 @@
-"""`codeagent recipes import`: converts a workflow of AWF into a recipe and a tool file, shows them and writes them."""
+"""`codeagent recipes import`: converts a workflow of AWF into a recipe and a tool file, shows them
+and writes them."""
 
 import argparse
 import os
@@ -24,20 +25,28 @@ _PROJECT = ".codeagent"
 
 
 def import_workflow(args: argparse.Namespace, place: Place) -> int:
-    """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises ConfigError."""
+    """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises
+    ConfigError."""
     shown = str(args.file)
     folder = posixpath.normpath(args.to or _PROJECT)
     if not leads_inside(folder):
-        raise ConfigError("--to names a folder of the workspace, relative to it; nothing was written")
+        raise ConfigError(
+            "--to names a folder of the workspace, relative to it; nothing was written"
+        )
     content = read_named(place.workspace / args.file, shown, LARGEST_FILE)
     catalog = describe_tools(place)
     builtin = [tool.name for tool in catalog if tool.source == "builtin"]
     try:
-        made = convert(ToolFile(place.workspace / args.file, shown, content, "project"), builtin, args.name)
+        made = convert(
+            ToolFile(place.workspace / args.file, shown, content, "project"), builtin, args.name
+        )
     except Unreadable as error:
         say(f"{shown}:{error.line}: {error}; nothing was written")
         return 2
-    texts = {f"{folder}/commands/{made.name}.yaml": made.recipe, f"{folder}/tools/{made.name}.yaml": made.tools}
+    texts = {
+        f"{folder}/commands/{made.name}.yaml": made.recipe,
+        f"{folder}/tools/{made.name}.yaml": made.tools,
+    }
     texts = {path: text for path, text in texts.items() if text}
     for path, text in texts.items():
         print(f"# {visible(path)}\n{visible(text)}")
@@ -47,16 +56,26 @@ def import_workflow(args: argparse.Namespace, place: Place) -> int:
         say(f"{shown} cannot be converted as it is; nothing was written")
         return 2
     if wrong := _refused(made, catalog, place, folder):
-        say("\n".join([*wrong, f"{shown}: the result could not be used as it is; nothing was written"]))
+        say(
+            "\n".join(
+                [*wrong, f"{shown}: the result could not be used as it is; nothing was written"]
+            )
+        )
         return 2
     if made.weighs("missing") and not args.partly:
-        say("the result would lack what has no counterpart; nothing was written: --partly writes it anyway")
+        say(
+            "the result would lack what has no counterpart; nothing was written: --partly writes it anyway"
+        )
         return 2
     if args.to is None:
         say(f"nothing was written: --to {_PROJECT} writes this into the project")
         return 0
     _write(place.workspace, texts)
-    trust = "codeagent tools trust and codeagent recipes trust" if made.tools else "codeagent recipes trust"
+    trust = (
+        "codeagent tools trust and codeagent recipes trust"
+        if made.tools
+        else "codeagent recipes trust"
+    )
     say(f"written; none of it runs before you trust it: read it, then run {trust}")
     return 0
 
@@ -84,7 +103,8 @@ def _file(place: Place, path: str, text: str) -> ToolFile:
 
 
 def _write(root: Path, texts: dict[str, str]) -> None:
-    """Write all files or none; never over an existing one, nor through a link. Raises ConfigError."""
+    """Write all files or none; never over an existing one, nor through a link. Raises
+    ConfigError."""
     made: list[tuple[int, str]] = []
     with ExitStack() as stack:
         try:
@@ -100,12 +120,19 @@ def _write(root: Path, texts: dict[str, str]) -> None:
             for folder, name in made:
                 os.unlink(name, dir_fd=folder)
             there = isinstance(error, FileExistsError)
-            why = "it is already there: remove it, or give another --name" if there else error.strerror
-            raise ConfigError(f"{visible(path)} cannot be written: {why}; nothing was written") from None
+            why = (
+                "it is already there: remove it, or give another --name"
+                if there
+                else error.strerror
+            )
+            raise ConfigError(
+                f"{visible(path)} cannot be written: {why}; nothing was written"
+            ) from None
 
 
 def _made_folder(root: Path, parts: Sequence[str]) -> int:
-    """Return the descriptor of a folder below the workspace, made if it is missing. Raises OSError."""
+    """Return the descriptor of a folder below the workspace, made if it is missing. Raises
+    OSError."""
     found = open_folder(root, follow=True)
     for part in parts:
         with suppress(FileExistsError):

@@ -1,4 +1,5 @@
-"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's; also reads `--recipe`."""
+"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's; also reads
+`--recipe`."""
 
 import argparse
 import os
@@ -7,12 +8,26 @@ from typing import Any
 
 from codeagent.bootstrap import Place
 from codeagent.bootstrap.describe import describe_tools, read_recipes
-from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    named_inputs,
+    print_json,
+    read_named,
+    say,
+    workspace_of,
+)
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LIMITS
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
-from codeagent.core.recipes import Recipe, RecipeBook, RecipeStep, StepLimits, find_recipe, require_trust
+from codeagent.core.recipes import (
+    Recipe,
+    RecipeBook,
+    RecipeStep,
+    StepLimits,
+    find_recipe,
+    require_trust,
+)
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
@@ -28,14 +43,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
-    importing = actions.add_parser("import", help="convert a workflow of AWF into a recipe and a tool file")
-    importing.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
-    importing.add_argument("--to", metavar="DIR", help="write into this folder of the workspace, such as .codeagent")
-    importing.add_argument("--name", metavar="NAME", help="the name of the recipe (default: the workflow's)")
-    importing.add_argument(
-        "--partly", action="store_true", help="write it even if something in the workflow has no counterpart"
+    importing = actions.add_parser(
+        "import", help="convert a workflow of AWF into a recipe and a tool file"
     )
-    trusting = actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
+    importing.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    importing.add_argument(
+        "--to", metavar="DIR", help="write into this folder of the workspace, such as .codeagent"
+    )
+    importing.add_argument(
+        "--name", metavar="NAME", help="the name of the recipe (default: the workflow's)"
+    )
+    importing.add_argument(
+        "--partly",
+        action="store_true",
+        help="write it even if something in the workflow has no counterpart",
+    )
+    trusting = actions.add_parser(
+        "trust", help="trust this project's recipes as they are now, in this folder"
+    )
     distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
     add_cwd(listing, showing, checking, importing, trusting, distrusting)
 
@@ -47,7 +72,9 @@ def main(args: argparse.Namespace) -> int:
         case "check":
             return _check(place.workspace / args.file, str(args.file), place)
         case "import":
-            from codeagent.commands.recipe_import import import_workflow  # reads YAML, which a list need not
+            from codeagent.commands.recipe_import import (
+                import_workflow,
+            )  # reads YAML, which a list need not
 
             return import_workflow(args, place)
         case "list":
@@ -85,7 +112,11 @@ def _refuse_file(given: str, place: Place) -> None:
     loaded = load_recipe(ToolFile(path, given, read_named(path, given, LARGEST_FILE), "project"))
     problems = [str(problem) for problem in loaded.problems if problem.level == "error"]
     by_name = "recipes are run by name, and are read from commands/ and .codeagent/commands/"
-    raise ConfigError("; ".join([*(problems or [f"{one_line(given, 200)} is a file: {by_name}"]), "nothing was run"]))
+    raise ConfigError(
+        "; ".join(
+            [*(problems or [f"{one_line(given, 200)} is a file: {by_name}"]), "nothing was run"]
+        )
+    )
 
 
 def _list(book: RecipeBook, *, as_json: bool) -> int:
@@ -108,18 +139,32 @@ def _show(recipe: Recipe, *, as_json: bool) -> int:
         print_json(_facts(recipe))
         return 0
     print(f"{recipe.name} {recipe.version}".rstrip())
-    print(f"{recipe.description}\nfrom {visible(recipe.where)}{'' if recipe.trusted else ' (not trusted)'}")
+    print(
+        f"{recipe.description}\nfrom {visible(recipe.where)}{'' if recipe.trusted else ' (not trusted)'}"
+    )
     for one in recipe.inputs:
-        needed = "required" if one.required else "optional" if one.default is None else f"default {one.default}"
+        needed = (
+            "required"
+            if one.required
+            else "optional"
+            if one.default is None
+            else f"default {one.default}"
+        )
         print(f"  {one.name:<16}{one.means}, {needed}. {visible(one.description)}".rstrip())
     for step in recipe.steps:
-        print(f"\n[{step.id}]{''.join(f' {word}' for word in _scope(step))}\n{visible(step.prompt.rstrip())}")
+        print(
+            f"\n[{step.id}]{''.join(f' {word}' for word in _scope(step))}\n{visible(step.prompt.rstrip())}"
+        )
     return 0
 
 
 def _scope(step: RecipeStep) -> list[str]:
     """Return what applies to the step, as `key=value`."""
-    given = {"tools": None if step.tools is None else ",".join(step.tools), "model": step.model, "mode": step.mode}
+    given = {
+        "tools": None if step.tools is None else ",".join(step.tools),
+        "model": step.model,
+        "mode": step.mode,
+    }
     given |= {name: getattr(step.limits, name) for name in StepLimits.__dataclass_fields__}
     return [f"{name}={value}" for name, value in given.items() if value is not None]
 
@@ -143,7 +188,11 @@ def _facts(recipe: Recipe) -> dict[str, Any]:
             for one in recipe.inputs
         ],
         "steps": [
-            {"id": step.id, "prompt": step.prompt, **dict(word.split("=", 1) for word in _scope(step))}
+            {
+                "id": step.id,
+                "prompt": step.prompt,
+                **dict(word.split("=", 1) for word in _scope(step)),
+            }
             for step in recipe.steps
         ],
     }
@@ -152,24 +201,33 @@ def _facts(recipe: Recipe) -> dict[str, Any]:
 def _trust(book: RecipeBook) -> int:
     waiting = book.untrusted
     book.trust()
-    print("nothing waits for your trust" if not waiting else f"trusted as they are now: {', '.join(waiting)}")
+    print(
+        "nothing waits for your trust"
+        if not waiting
+        else f"trusted as they are now: {', '.join(waiting)}"
+    )
     return 0
 
 
 def _misnamed(recipe: Recipe, place: Place) -> str:
-    """Say what is wrong with the tools that the steps list, as far as it is known without starting a source.
+    """Say what is wrong with the tools that the steps list, as far as it is known without starting
+    a source.
 
     A tool of a file that waits for trust may be listed: the recipe runs once the file is trusted.
     """
     catalog = describe_tools(place)
     waiting = catalog.waiting()
-    listed = ((step.id, [name for name in step.tools or () if name not in waiting]) for step in recipe.steps)
+    listed = (
+        (step.id, [name for name in step.tools or () if name not in waiting])
+        for step in recipe.steps
+    )
     found = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
     return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
 
 
 def _check(path: Path, shown: str, place: Place) -> int:
-    """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be read."""
+    """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be
+    read."""
     from codeagent.tools.recipes.reading import load_recipe  # only a check needs it, not a list
 
     own = place.config_dir

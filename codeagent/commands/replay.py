@@ -1,4 +1,5 @@
-"""`codeagent replay`: shows a recorded session on the real screen, or runs it again with another model."""
+"""`codeagent replay`: shows a recorded session on the real screen, or runs it again with another
+model."""
 
 import argparse
 import os
@@ -13,7 +14,13 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.commands.pictures import FORMATS, PictureRequest, Recorded, add_picture_arguments, draw
+from codeagent.commands.pictures import (
+    FORMATS,
+    PictureRequest,
+    Recorded,
+    add_picture_arguments,
+    draw,
+)
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import Settings
@@ -41,9 +48,14 @@ _NOTHING_RUNS = SandboxInfo(kind="replay", image="", image_origin="none", user="
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_argument(parser)
     parser.add_argument(
-        "--speed", metavar="N", type=_speed, help="how many times as fast, such as 4 or 0.5 (default: 1)"
+        "--speed",
+        metavar="N",
+        type=_speed,
+        help="how many times as fast, such as 4 or 0.5 (default: 1)",
     )
-    parser.add_argument("--step", action="store_true", help="pause before every batch of calls; Enter continues")
+    parser.add_argument(
+        "--step", action="store_true", help="pause before every batch of calls; Enter continues"
+    )
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
     add_picture_arguments(parser)
     _add_against(parser)
@@ -57,13 +69,21 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         help="run the same prompts again with this model, on a copy of the files as the session found them",
     )
     add("--api-base", metavar="URL", help="with --against: address of the model's server")
-    add("--yes", action="store_true", help="with --against: approve everything; what is denied stays denied")
+    add(
+        "--yes",
+        action="store_true",
+        help="with --against: approve everything; what is denied stays denied",
+    )
     add(
         "--sandbox",
         choices=("docker", "off"),
         help="with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
     )
-    add("--output", choices=("text", "json"), help="with --against: text (default) or one json object")
+    add(
+        "--output",
+        choices=("text", "json"),
+        help="with --against: text (default) or one json object",
+    )
 
 
 def _speed(text: str) -> float:
@@ -91,7 +111,9 @@ class ReplayLauncher(LocalLauncher):
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return None
 
-    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+    async def open(
+        self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
+    ) -> Runtime:
         player = self._play()
         return Runtime(
             agent=player,
@@ -109,7 +131,8 @@ class ReplayLauncher(LocalLauncher):
 
 
 class _PictureLauncher(ReplayLauncher):
-    """Shows the recorded folder, whatever folder the pictures are made in, and nothing that changed since."""
+    """Shows the recorded folder, whatever folder the pictures are made in, and nothing that changed
+    since."""
 
     def __init__(self, recorded: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
         super().__init__(Path.cwd(), play, outputs)
@@ -124,7 +147,8 @@ class _PictureLauncher(ReplayLauncher):
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
-    """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError, ConfigError."""
+    """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError,
+    ConfigError."""
     store = open_store()
     session_id = chosen(store, args)
     _refuse_misplaced(args)
@@ -137,7 +161,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     events, outputs = _recorded(store, session_id), store.folder(session_id) / "outputs"
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
     workspace = Path.cwd()
-    play = partial(SessionPlayer, session_id, events, Jobs(), speed=args.speed or 1.0, step=args.step)
+    play = partial(
+        SessionPlayer, session_id, events, Jobs(), speed=args.speed or 1.0, step=args.step
+    )
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         if options.resume is not None:
@@ -153,7 +179,10 @@ def _refuse_misplaced(args: argparse.Namespace) -> None:
     given = {name for name, value in vars(args).items() if value not in (None, False)}
     formats, with_against = FORMATS.keys() & given, ("api_base", "yes", "sandbox", "output")
     if args.against is not None:
-        lost, why = (*FORMATS, "size", "overwrite", "speed", "step", "theme"), "shows no screen with --against"
+        lost, why = (
+            (*FORMATS, "size", "overwrite", "speed", "step", "theme"),
+            "shows no screen with --against",
+        )
     elif formats:
         lost, why = ("step", *with_against), "has no meaning for a recording"
     else:
@@ -163,14 +192,22 @@ def _refuse_misplaced(args: argparse.Namespace) -> None:
             raise ConfigError(f"--{name.replace('_', '-')} {why}; nothing was run")
 
 
-async def _draw(request: PictureRequest, args: argparse.Namespace, store: SessionStore, session_id: str) -> int:
+async def _draw(
+    request: PictureRequest, args: argparse.Namespace, store: SessionStore, session_id: str
+) -> int:
     """Write the pictures of a session. Raises SessionError, ConfigError, CodeagentError."""
     summary, redactor = store.summary(session_id), Redactor(os.environ)
-    masked = [parse_event_json(event_json(event, redactor)) for event in _recorded(store, session_id)]
-    player = SessionPlayer(session_id, masked, Jobs(), speed=(args.speed or 1.0) if request.moves else inf, tell=False)
+    masked = [
+        parse_event_json(event_json(event, redactor)) for event in _recorded(store, session_id)
+    ]
+    player = SessionPlayer(
+        session_id, masked, Jobs(), speed=(args.speed or 1.0) if request.moves else inf, tell=False
+    )
     workspace = Path(redactor.clean(summary.workspace) or Path.cwd())
     launcher = _PictureLauncher(workspace, lambda: player, store.folder(session_id) / "outputs")
-    launcher.settings(LaunchOptions(theme=args.theme))  # their faults are reported before anything takes time
+    launcher.settings(
+        LaunchOptions(theme=args.theme)
+    )  # their faults are reported before anything takes time
     title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
     about = Recorded(title, at, workspace, config_dir(), args.theme)
     return await draw(request, player, partial(SessionClient, launcher), about)

@@ -1,4 +1,5 @@
-"""`codeagent run`: works on one prompt until it is done, without a screen; tests can inject acts."""
+"""`codeagent run`: works on one prompt until it is done, without a screen; tests can inject
+acts."""
 
 import argparse
 import os
@@ -12,7 +13,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from codeagent.bootstrap import Place, open_runtime
-from codeagent.commands.arguments import amount, duration, open_store, read_named, say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    amount,
+    duration,
+    open_store,
+    read_named,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -75,7 +84,8 @@ class Injection:
 
 
 def injector(agent: AgentHandle, injections: Sequence[Injection]) -> Callable[[KnownEvent], None]:
-    """Return an observer that acts while an event is being emitted, before anything else happens."""
+    """Return an observer that acts while an event is being emitted, before anything else
+    happens."""
     seen: Counter[str] = Counter()
 
     def observe(event: KnownEvent) -> None:
@@ -96,9 +106,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
     add_model_arguments(parser)
-    add("--recipe", metavar="NAME", help="run a recipe in place of a prompt; codeagent recipes list shows them")
-    add("--group", metavar="FILE", type=Path, help="run the agents of a group file, which write to each other")
-    add("--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the recipe; repeatable")
+    add(
+        "--recipe",
+        metavar="NAME",
+        help="run a recipe in place of a prompt; codeagent recipes list shows them",
+    )
+    add(
+        "--group",
+        metavar="FILE",
+        type=Path,
+        help="run the agents of a group file, which write to each other",
+    )
+    add(
+        "--input",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an input of the recipe; repeatable",
+    )
     add(
         "--output",
         choices=get_args(Output),
@@ -107,12 +132,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
-        "--resume", metavar="ID", help="continue a session in its own folder; the beginning of its ID is enough"
+        "--resume",
+        metavar="ID",
+        help="continue a session in its own folder; the beginning of its ID is enough",
     )
     again.add_argument(
-        "--continue", dest="go_on", action="store_true", help="continue the most recent session of this folder"
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="continue the most recent session of this folder",
     )
-    add("--cwd", metavar="DIR", type=Path, help="the workspace (default: here, or the folder of a resumed session)")
+    add(
+        "--cwd",
+        metavar="DIR",
+        type=Path,
+        help="the workspace (default: here, or the folder of a resumed session)",
+    )
     add(
         "--allow",
         metavar="RULE",
@@ -139,7 +174,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="end only once no trigger is left that the agent set, such as a timer; --max-seconds still ends the run",
     )
-    add("--step", action="store_true", help="refused, because nobody could end a pause; use it with the screen")
+    add(
+        "--step",
+        action="store_true",
+        help="refused, because nobody could end a pause; use it with the screen",
+    )
     add(
         "--inject",
         metavar="KIND@POINT:N=TEXT",
@@ -151,13 +190,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--max-turns", metavar="N", type=_count, help="number of model answers after which the run stops")
-    add("--max-calls", metavar="N", type=_count, help="number of tool calls after which the run stops")
-    add("--max-tokens", metavar="N", type=_count, help="input and output tokens at which no more requests are made")
-    add("--max-seconds", metavar="S", type=duration, help="seconds after which the run stops, whatever it is doing")
-    add("--max-concurrency", metavar="N", type=_count, help="tool calls that run at the same time (default: 8)")
+    add(
+        "--max-turns",
+        metavar="N",
+        type=_count,
+        help="number of model answers after which the run stops",
+    )
+    add(
+        "--max-calls",
+        metavar="N",
+        type=_count,
+        help="number of tool calls after which the run stops",
+    )
+    add(
+        "--max-tokens",
+        metavar="N",
+        type=_count,
+        help="input and output tokens at which no more requests are made",
+    )
+    add(
+        "--max-seconds",
+        metavar="S",
+        type=duration,
+        help="seconds after which the run stops, whatever it is doing",
+    )
+    add(
+        "--max-concurrency",
+        metavar="N",
+        type=_count,
+        help="tool calls that run at the same time (default: 8)",
+    )
     add("--timeout-per-call", metavar="S", type=duration, help="seconds one call may take")
-    add("--model-timeout", metavar="S", type=duration, help="seconds to wait for a silent model (default: 300)")
+    add(
+        "--model-timeout",
+        metavar="S",
+        type=duration,
+        help="seconds to wait for a silent model (default: 300)",
+    )
     add("--budget", metavar="USD", type=amount, help="cost at which no more requests are made")
 
 
@@ -168,7 +237,9 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "--step pauses before every batch, and without a screen nobody could end the pauses; nothing was run: "
             "codeagent --step opens the screen with it"
         )
-    if args.group is not None and (args.recipe is not None or args.input or args.resume is not None or args.go_on):
+    if args.group is not None and (
+        args.recipe is not None or args.input or args.resume is not None or args.go_on
+    ):
         raise ConfigError("--group begins a session of its own, without a recipe; nothing was run")
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
@@ -189,11 +260,16 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     if isinstance(prompt, RunGroup) and settings.model is None:
         settings = _with_model_of(prompt.group, settings, place)
     require_model(settings)
-    return work(settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume)
+    return work(
+        settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume
+    )
 
 
-def _what_to_do(args: argparse.Namespace, settings: Settings, place: Place) -> str | RunRecipe | RunGroup:
-    """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises ConfigError."""
+def _what_to_do(
+    args: argparse.Namespace, settings: Settings, place: Place
+) -> str | RunRecipe | RunGroup:
+    """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises
+    ConfigError."""
     if args.group is not None:
         return _group(args)
     if args.recipe is not None:
@@ -229,13 +305,21 @@ def _group(args: argparse.Namespace) -> RunGroup:
 
 
 def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
-    """Return the settings with the model of the first agent, if each has one. Raises ConfigError if one has none."""
-    from codeagent.bootstrap.describe import describe_tools  # few groups run without a model of their own
+    """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
+    one has none."""
+    from codeagent.bootstrap.describe import (
+        describe_tools,
+    )  # few groups run without a model of their own
 
     files = {agent.name: agent.model for agent in describe_tools(place, settings).agents}
-    models = {one.definition.name: one.definition.model or files.get(one.base or "") for one in group.members}
+    models = {
+        one.definition.name: one.definition.model or files.get(one.base or "")
+        for one in group.members
+    }
     if without := [name for name, model in models.items() if model is None]:
-        raise ConfigError(f"no model is set, and {', '.join(without)} has none: give --model NAME; nothing was run")
+        raise ConfigError(
+            f"no model is set, and {', '.join(without)} has none: give --model NAME; nothing was run"
+        )
     return replace(settings, model=next(iter(models.values())))
 
 
@@ -250,7 +334,8 @@ async def work(
     resume: str | None = None,
     needs_sandbox: bool = False,
 ) -> int:
-    """Open, run, close; returns the exit code. Raises CodeagentError, also if a required sandbox is missing."""
+    """Open, run, close; returns the exit code. Raises CodeagentError, also if a required sandbox is
+    missing."""
     front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
     try:
         runtime = await open_runtime(
@@ -265,7 +350,9 @@ async def work(
         )
         try:
             if needs_sandbox and runtime.sandbox is None:
-                raise CodeagentError("nothing was run: it needs a sandbox, or --sandbox off; see codeagent doctor")
+                raise CodeagentError(
+                    "nothing was run: it needs a sandbox, or --sandbox off; see codeagent doctor"
+                )
             runtime.agent.observe(injector(runtime.agent, injections))
             return await front.run(runtime, prompt)
         finally:
@@ -285,14 +372,20 @@ def require_model(settings: Settings) -> None:
 
 
 def _scripted(settings: Settings) -> str:
-    """Return a prompt for a scripted model, which ignores it. Raises ConfigError for any other model."""
-    if settings.model is not None and (settings.model == "demo" or settings.model.startswith("script:")):
+    """Return a prompt for a scripted model, which ignores it. Raises ConfigError for any other
+    model."""
+    if settings.model is not None and (
+        settings.model == "demo" or settings.model.startswith("script:")
+    ):
         return "Play the script."
-    raise ConfigError('there is no PROMPT: codeagent run "what to do"; - reads it from standard input')
+    raise ConfigError(
+        'there is no PROMPT: codeagent run "what to do"; - reads it from standard input'
+    )
 
 
 def _folder_of_session(session: str, here: Path) -> Path:
-    """Return the folder of the session whose id begins so; reports it on standard error if it is not `here`.
+    """Return the folder of the session whose id begins so; reports it on standard error if it is
+    not `here`.
 
     Raises SessionError.
     """
@@ -314,7 +407,9 @@ def _as_recorded(settings: Settings, session: str) -> Settings:
     model, _ = last
     say(f"codeagent: no model is set: session {found} continues with {one_line(model.name, 120)}")
     api_base = settings.api_base or model.api_base
-    return replace(settings, model=model.name, api_base=api_base, thinking=settings.thinking or model.effort)
+    return replace(
+        settings, model=model.name, api_base=api_base, thinking=settings.thinking or model.effort
+    )
 
 
 def read_prompt(argument: str) -> str:
@@ -322,18 +417,23 @@ def read_prompt(argument: str) -> str:
     prompt = argument
     if argument == "-":
         if sys.stdin is None:
-            raise ConfigError("standard input, which should contain the prompt, is closed; nothing was run")
+            raise ConfigError(
+                "standard input, which should contain the prompt, is closed; nothing was run"
+            )
         try:
             prompt = _read_to_the_end().decode("utf-8", "replace")
         except OSError as error:
-            raise ConfigError(f"standard input cannot be read ({error.strerror}); nothing was run") from error
+            raise ConfigError(
+                f"standard input cannot be read ({error.strerror}); nothing was run"
+            ) from error
     if not prompt.strip():
         raise ConfigError("the prompt is empty; nothing was run")
     return prompt
 
 
 def read_piped() -> str:
-    """Return the text that standard input adds to the prompt; empty for a terminal, closed input or a silent pipe.
+    """Return the text that standard input adds to the prompt; empty for a terminal, closed input or
+    a silent pipe.
 
     Reports on standard error what was added. Raises ConfigError if it is too long or not text.
     """
@@ -358,7 +458,9 @@ def read_piped() -> str:
         return ""
     lines, left_out = text.count("\n") + 1, len(text) - _HEAD - _TAIL
     cut = f", without {left_out:,} characters of its middle" if left_out > 0 else ""
-    say(f"codeagent: standard input was added to the prompt: {lines:,} line{'s' * (lines != 1)}{cut}")
+    say(
+        f"codeagent: standard input was added to the prompt: {lines:,} line{'s' * (lines != 1)}{cut}"
+    )
     if left_out > 0:
         text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
     return f"\n\nStandard input:\n\n{text}"
@@ -395,7 +497,9 @@ def _count(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {one_line(text, 40)!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, not {one_line(text, 40)!r}"
+        ) from None
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
-from codeagent.commands.sandbox_image import build_own_image, distrust_image, own_image, own_image_lines, trust_image
+from codeagent.commands.sandbox_image import (
+    build_own_image,
+    distrust_image,
+    own_image,
+    own_image_lines,
+    trust_image,
+)
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
@@ -24,11 +30,19 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    status = actions.add_parser("status", help="the engine, the image in use and the running containers")
+    status = actions.add_parser(
+        "status", help="the engine, the image in use and the running containers"
+    )
     status.add_argument("--json", action="store_true", help="as one JSON object")
-    build = actions.add_parser("build", help="build the repository's own image if you trust it, else pull the default")
+    build = actions.add_parser(
+        "build", help="build the repository's own image if you trust it, else pull the default"
+    )
     how = build.add_mutually_exclusive_group()
-    how.add_argument("--offline", action="store_true", help="build from this distribution's packages (root, Debian)")
+    how.add_argument(
+        "--offline",
+        action="store_true",
+        help="build from this distribution's packages (root, Debian)",
+    )
     how.add_argument(
         "--network",
         dest="build_network",
@@ -41,13 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune = actions.add_parser(
         "prune", help="remove containers whose agent has ended, and caches of folders that are gone"
     )
-    prune.add_argument("--images", action="store_true", help="also remove the images built on this machine")
-    prune.add_argument("--packages", action="store_true", help="also remove the package caches of all folders")
-    cache = actions.add_parser("cache", help="what package managers in this workspace's sandbox downloaded")
+    prune.add_argument(
+        "--images", action="store_true", help="also remove the images built on this machine"
+    )
+    prune.add_argument(
+        "--packages", action="store_true", help="also remove the package caches of all folders"
+    )
+    cache = actions.add_parser(
+        "cache", help="what package managers in this workspace's sandbox downloaded"
+    )
     cache.add_argument("--clear", action="store_true", help="remove all of it")
-    trust = actions.add_parser("trust", help="use the image that this repository describes, as it is now")
+    trust = actions.add_parser(
+        "trust", help="use the image that this repository describes, as it is now"
+    )
     distrust = actions.add_parser("distrust", help="use no image of this repository")
-    git = actions.add_parser("git", help="allow or refuse the use of a worktree's or submodule's git directory")
+    git = actions.add_parser(
+        "git", help="allow or refuse the use of a worktree's or submodule's git directory"
+    )
     answers = git.add_mutually_exclusive_group()
     answers.add_argument(
         "--allow",
@@ -57,7 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="commands may read it and commits may go to it from now on",
     )
     answers.add_argument(
-        "--refuse", dest="answer", action="store_const", const=False, help="they may not (the default)"
+        "--refuse",
+        dest="answer",
+        action="store_const",
+        const=False,
+        help="they may not (the default)",
     )
     add_cwd(status, build, test, shell, cache, trust, distrust, git)
 
@@ -122,7 +150,11 @@ def _status(args: argparse.Namespace) -> int:
         return 0
     found = f"{versions.name} {versions.engine}, API {versions.api}, runc {versions.runc}"
     print(f"engine      {found} at {engine.socket_path}")
-    print(f"image       none: {problem}" if image is None else f"image       {image.reference} ({image.origin})")
+    print(
+        f"image       none: {problem}"
+        if image is None
+        else f"image       {image.reference} ({image.origin})"
+    )
     for line in () if own is None else own_image_lines(own):
         print(line)
     print(f"containers  {len(containers)} running")
@@ -157,7 +189,9 @@ def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         if spec.repository is not None:
             return build_own_image(spec, network=args.build_network or spec.build_network)
     if args.build_network:
-        raise ConfigError("--network is for an image that this repository describes and you trust; nothing was built")
+        raise ConfigError(
+            "--network is for an image that this repository describes and you trust; nothing was built"
+        )
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         if args.offline:
             build_offline(engine, state_dir() / "sandbox", say)
@@ -203,7 +237,9 @@ def _prune_packages(*, everywhere: bool) -> None:
         else:
             cache.clear()  # a running container may have it
     if caches:
-        print(f"{len(caches)} package cache{'' if len(caches) == 1 else 's'} removed, {_megabytes(freed)}")
+        print(
+            f"{len(caches)} package cache{'' if len(caches) == 1 else 's'} removed, {_megabytes(freed)}"
+        )
 
 
 def _cache(args: argparse.Namespace) -> int:

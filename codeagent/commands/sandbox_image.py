@@ -61,16 +61,22 @@ def trust_image(workspace: Path) -> int:
     if found is None:
         print("nothing to trust: this repository describes no image")
         return 0
-    for line in own_image_lines(OwnImage(found.image.file, _ANSWERS["trusted"], True, tuple(described(found.image)))):
+    for line in own_image_lines(
+        OwnImage(found.image.file, _ANSWERS["trusted"], True, tuple(described(found.image)))
+    ):
         print(line)
     found.trust()  # what was printed, and not what the files may be by now
-    print("commands run in it from the next start, which builds it; codeagent sandbox build builds it now")
+    print(
+        "commands run in it from the next start, which builds it; codeagent sandbox build builds it now"
+    )
     return 0
 
 
 def distrust_image(workspace: Path) -> int:
     refuse_image(workspace, config_dir())
-    print("no image of this repository will be used from now on; codeagent sandbox trust uses it again")
+    print(
+        "no image of this repository will be used from now on; codeagent sandbox trust uses it again"
+    )
     return 0
 
 
@@ -79,5 +85,7 @@ def build_own_image(spec: SandboxSpec, *, network: bool) -> int:
     assert spec.repository is not None
     with local_engine(spec.docker_host) as engine:
         build(engine, spec.repository, BuildLimits(network, spec.memory_bytes), say, again=True)
-    print(f"built {tag_of(spec.repository)} from {spec.repository.file}; commands run in it from now on")
+    print(
+        f"built {tag_of(spec.repository)} from {spec.repository.file}; commands run in it from now on"
+    )
     return 0

@@ -1,4 +1,5 @@
-"""`codeagent sandbox build --packages`: an image with the packages of the repository's lock files."""
+"""`codeagent sandbox build --packages`: an image with the packages of the repository's lock
+files."""
 
 import argparse
 import os
@@ -18,12 +19,20 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
 
 
-def add_package_arguments(parser: argparse.ArgumentParser, how: "argparse._MutuallyExclusiveGroup") -> None:
+def add_package_arguments(
+    parser: argparse.ArgumentParser, how: "argparse._MutuallyExclusiveGroup"
+) -> None:
     how.add_argument(
-        "--packages", action="store_true", help="add the packages of uv.lock, requirements.txt or package-lock.json"
+        "--packages",
+        action="store_true",
+        help="add the packages of uv.lock, requirements.txt or package-lock.json",
     )
-    parser.add_argument("--index", metavar="URL", help="the index of Python packages, in place of the lock's own")
-    parser.add_argument("--registry", metavar="URL", help="the registry of npm packages, in place of npm's own")
+    parser.add_argument(
+        "--index", metavar="URL", help="the index of Python packages, in place of the lock's own"
+    )
+    parser.add_argument(
+        "--registry", metavar="URL", help="the registry of npm packages, in place of npm's own"
+    )
     parser.add_argument("--yes", action="store_true", help="fetch the packages without asking")
 
 
@@ -36,19 +45,27 @@ async def build_packages(args: argparse.Namespace, spec: SandboxSpec) -> int:
         for lock in locks:
             many = "1 package" if lock.count == 1 else f"{lock.count} packages"
             print(f"{lock.file}: {many}, from {one_line(', '.join(lock.indexes), 300)}")
-            print(f"  reached for it: {one_line(', '.join(lock.hosts), 600)}; what is installed may run code there")
+            print(
+                f"  reached for it: {one_line(', '.join(lock.hosts), 600)}; what is installed may run code there"
+            )
             if lock.left_out:
-                print(f"  left out, since they have no hash: {one_line(', '.join(lock.left_out), 300)}")
+                print(
+                    f"  left out, since they have no hash: {one_line(', '.join(lock.left_out), 300)}"
+                )
         print(f"  on top of {base.reference} ({base.origin})")
         _confirm(agreed=args.yes)
-        tag = await PackageBuild(spec, base, locks, say).run(engine, partial(_internet, spec.private_hosts))
+        tag = await PackageBuild(spec, base, locks, say).run(
+            engine, partial(_internet, spec.private_hosts)
+        )
     print(f"built {tag}; commands in this folder use it until a lock file changes")
     return 0
 
 
 def _locks(args: argparse.Namespace, spec: SandboxSpec) -> tuple[Lock, ...]:
     given = {"python": args.index, "node": args.registry}
-    locks = tuple(lock.at(given[lock.kind]) if given[lock.kind] else lock for lock in read_locks(spec.root))
+    locks = tuple(
+        lock.at(given[lock.kind]) if given[lock.kind] else lock for lock in read_locks(spec.root)
+    )
     if not locks:
         raise ConfigError(
             "nothing to install: found neither a uv.lock, a requirements.txt with hashes nor a package-lock.json here"
@@ -57,15 +74,23 @@ def _locks(args: argparse.Namespace, spec: SandboxSpec) -> tuple[Lock, ...]:
 
 
 def _internet(private: tuple[HostRule, ...], lock: Lock) -> Internet:
-    """Return the network for the build: only hosts that the user named may have addresses that are not public."""
-    return internet_of(os.environ, any_address) if lock.is_own else internet_of(os.environ, private=private)
+    """Return the network for the build: only hosts that the user named may have addresses that are
+    not public."""
+    return (
+        internet_of(os.environ, any_address)
+        if lock.is_own
+        else internet_of(os.environ, private=private)
+    )
 
 
 def _confirm(*, agreed: bool) -> None:
-    """Ask on the terminal unless the user has agreed. Raises ConfigError if the answer is not yes."""
+    """Ask on the terminal unless the user has agreed. Raises ConfigError if the answer is not
+    yes."""
     if agreed:
         return
     if not sys.stdin.isatty():
-        raise ConfigError("nothing was fetched: nobody is there to ask; --yes agrees to these hosts")
+        raise ConfigError(
+            "nothing was fetched: nobody is there to ask; --yes agrees to these hosts"
+        )
     if input("Fetch and install them? [y/N] ").strip().lower() not in ("y", "yes"):
         raise ConfigError("nothing was fetched")

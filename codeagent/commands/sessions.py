@@ -1,4 +1,5 @@
-"""`codeagent sessions`: lists, shows, checks, exports, copies, renames and removes stored sessions."""
+"""`codeagent sessions`: lists, shows, checks, exports, copies, renames and removes stored
+sessions."""
 
 import argparse
 import json
@@ -47,47 +48,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(listing)
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
-    showing.add_argument("--json", action="store_true", help="the events, decisions or calls, one per line")
+    showing.add_argument(
+        "--json", action="store_true", help="the events, decisions or calls, one per line"
+    )
     what = showing.add_mutually_exclusive_group()
     what.add_argument(
-        "--approvals", action="store_true", help="who allowed or denied what, by which rule, and what exactly"
+        "--approvals",
+        action="store_true",
+        help="who allowed or denied what, by which rule, and what exactly",
     )
     what.add_argument(
-        "--calls", action="store_true", help="every call: who allowed it, where it ran, its exit code and duration"
+        "--calls",
+        action="store_true",
+        help="every call: who allowed it, where it ran, its exit code and duration",
     )
-    checking = actions.add_parser("check", help="verify a session log: records, order, one result per call")
+    checking = actions.add_parser(
+        "check", help="verify a session log: records, order, one result per call"
+    )
     add_session_argument(checking)
-    exporting = actions.add_parser("export", help="save a session as Markdown, HTML or events; secrets are masked")
+    exporting = actions.add_parser(
+        "export", help="save a session as Markdown, HTML or events; secrets are masked"
+    )
     add_session_argument(exporting)
     exporting.add_argument(
-        "--format", choices=FORMATS, help="Markdown, one HTML page, or events (default: by --output's ending, else md)"
+        "--format",
+        choices=FORMATS,
+        help="Markdown, one HTML page, or events (default: by --output's ending, else md)",
     )
-    exporting.add_argument("--output", metavar="FILE", type=Path, help="a new file (default: standard output)")
-    searching = actions.add_parser("search", help="find prompts, answers and commands that contain all the words")
+    exporting.add_argument(
+        "--output", metavar="FILE", type=Path, help="a new file (default: standard output)"
+    )
+    searching = actions.add_parser(
+        "search", help="find prompts, answers and commands that contain all the words"
+    )
     searching.add_argument("words", metavar="WORD", nargs="+")
     add_cwd(searching)
-    searching.add_argument("--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)")
-    renaming = actions.add_parser("rename", help="give a session a title; without one, take it away")
+    searching.add_argument(
+        "--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)"
+    )
+    renaming = actions.add_parser(
+        "rename", help="give a session a title; without one, take it away"
+    )
     renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
     renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
-    forking = actions.add_parser("fork", help="copy a session into a new one, to continue it in another way")
+    forking = actions.add_parser(
+        "fork", help="copy a session into a new one, to continue it in another way"
+    )
     add_session_argument(forking)
     forking.add_argument(
-        "--before", metavar="N", type=int, help="leave out the Nth prompt (from 1) and what followed it"
+        "--before",
+        metavar="N",
+        type=int,
+        help="leave out the Nth prompt (from 1) and what followed it",
     )
-    pruning = actions.add_parser("prune", help="remove sessions by age, number or size; never one in use")
-    pruning.add_argument("--older-than", metavar="AGE", type=_age, help="last written so long ago: 90d, 12h, 6w")
+    pruning = actions.add_parser(
+        "prune", help="remove sessions by age, number or size; never one in use"
+    )
+    pruning.add_argument(
+        "--older-than", metavar="AGE", type=_age, help="last written so long ago: 90d, 12h, 6w"
+    )
     pruning.add_argument("--keep", metavar="N", type=int, help="all but the N written to last")
-    pruning.add_argument("--max-size", metavar="SIZE", type=_size, help="the oldest, until the others fit: 500M, 2G")
+    pruning.add_argument(
+        "--max-size", metavar="SIZE", type=_size, help="the oldest, until the others fit: 500M, 2G"
+    )
     pruning.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
 def add_session_argument(
-    parser: argparse.ArgumentParser, *, last: str = "the most recent session (default)", **others: str
+    parser: argparse.ArgumentParser,
+    *,
+    last: str = "the most recent session (default)",
+    **others: str,
 ) -> None:
     """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough")
+    which.add_argument(
+        "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
+    )
     which.add_argument("--last", action="store_true", help=last)
     for name, about in others.items():
         which.add_argument(f"--{name}", action="store_true", help=about)
@@ -97,7 +134,9 @@ def main(args: argparse.Namespace) -> int:
     store = open_store()
     match args.action:
         case "list":
-            return _list(store, None if args.all else workspace_of(args.cwd).resolve(), as_json=args.json)
+            return _list(
+                store, None if args.all else workspace_of(args.cwd).resolve(), as_json=args.json
+            )
         case "show" if args.approvals:
             answers = decisions(store.read(chosen(store, args)).events)
             return _print_rows(answers, approval_lines(answers), as_json=args.json)
@@ -118,7 +157,9 @@ def main(args: argparse.Namespace) -> int:
         case "fork":
             return _fork(store, chosen(store, args), args.before)
         case "prune":
-            return _prune(store, PruneRule(args.older_than, args.keep, args.max_size), dry_run=args.dry_run)
+            return _prune(
+                store, PruneRule(args.older_than, args.keep, args.max_size), dry_run=args.dry_run
+            )
         case _:
             return _check(store, chosen(store, args))
 
@@ -131,13 +172,19 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
 def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
     """List the sessions of a workspace, or all, with a heading on a line of its own."""
     summaries = store.summaries()
-    listed = [summary for summary in summaries if workspace is None or store.is_of(summary.id, str(workspace))]
+    listed = [
+        summary
+        for summary in summaries
+        if workspace is None or store.is_of(summary.id, str(workspace))
+    ]
     if as_json:
         print_json([vars(summary) for summary in listed])
         return 0
     if listed:
         width = max(len(summary.id) for summary in listed)
-        print(f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}")
+        print(
+            f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}"
+        )
     for summary in listed:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
         state = "  in use" if summary.in_use else ""
@@ -152,7 +199,8 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
 
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
-    """Print the document, or write it to a new file. Raises ConfigError if the file exists, SessionError."""
+    """Print the document, or write it to a new file. Raises ConfigError if the file exists,
+    SessionError."""
     redactor = Redactor(os.environ)
     if output is not None:
         write_down(store, session_id, output, form, redactor)
@@ -164,12 +212,18 @@ def _export(store: SessionStore, session_id: str, form: str | None, output: Path
 
 
 def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int) -> int:
-    found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(words, limit)
+    found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(
+        words, limit
+    )
     for hit in found.hits:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
         print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
     if found.hits and not found.complete:
-        cut = "--limit N for more" if len(found.hits) == limit else "it took too long; add a word to narrow it"
+        cut = (
+            "--limit N for more"
+            if len(found.hits) == limit
+            else "it took too long; add a word to narrow it"
+        )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
         say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
@@ -191,7 +245,9 @@ def _fork(store: SessionStore, session_id: str, before: int | None) -> int:
 
 def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
     if rule == PruneRule():
-        raise ConfigError("say which to remove: --older-than AGE, --keep N or --max-size SIZE; nothing was removed")
+        raise ConfigError(
+            "say which to remove: --older-than AGE, --keep N or --max-size SIZE; nothing was removed"
+        )
     if not dry_run:
         clear_leftovers(store)
     removed, total = set[str](), 0
@@ -246,7 +302,9 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
     return 0
 
 
-def _print_rows(rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *, as_json: bool) -> int:
+def _print_rows(
+    rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *, as_json: bool
+) -> int:
     """Print the lines, or each row as JSON."""
     for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else lines:
         print(line)
@@ -256,7 +314,9 @@ def _print_rows(rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *,
 def _call_line(row: CallRecord) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
     facts = [
-        f"by {row.approval}" + (f" {on_one_line(row.rule)}" if row.rule else "") if row.approval else "",
+        f"by {row.approval}" + (f" {on_one_line(row.rule)}" if row.rule else "")
+        if row.approval
+        else "",
         row.sandbox or "",
         f"exit {row.exit}" if row.exit is not None else "",
         row.error or ("done" if row.answered else "no result"),
@@ -307,7 +367,8 @@ def _check(store: SessionStore, session_id: str) -> int:
 
 
 def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
-    """Yield a heading and, for each decision, a line with its facts and below it what was decided."""
+    """Yield a heading and, for each decision, a line with its facts and below it what was
+    decided."""
     if not rows:
         yield "no decisions: no call was allowed or denied"
         return

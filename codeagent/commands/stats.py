@@ -23,13 +23,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     store = open_store()
     if args.here or args.all:
-        ids = [one for one in store.ids() if args.all or store.is_of(one, str(Path.cwd().resolve()))]
+        ids = [
+            one for one in store.ids() if args.all or store.is_of(one, str(Path.cwd().resolve()))
+        ]
         title = f"{len(ids)} session{'s' * (len(ids) != 1)}"
     else:
-        title = store.find(args.id) if args.id is not None else store.last(str(Path.cwd().resolve()))
+        title = (
+            store.find(args.id) if args.id is not None else store.last(str(Path.cwd().resolve()))
+        )
         ids = [title]
     with_children = [one for session_id in ids for one in (session_id, *store.children(session_id))]
-    stats = gather_stats(event for session_id in with_children for event in store.read_only(session_id, COUNTED))
+    stats = gather_stats(
+        event for session_id in with_children for event in store.read_only(session_id, COUNTED)
+    )
     if args.json:
         print(visible_json(to_json(stats, indent=2)))
     else:
@@ -61,5 +67,7 @@ def _lines(title: str, stats: SessionStats) -> list[str]:
     cached = f" ({usage.cache_read_tokens:,} from the cache)" if usage.cache_read_tokens else ""
     estimated = ", estimated" if usage.estimated else ""
     searches = f", {usage.searches} searches by the provider" if usage.searches else ""
-    tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{searches}{cost}{estimated}"
+    tokens = (
+        f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out{searches}{cost}{estimated}"
+    )
     return [*lines, f"tokens    {tokens}", f"turns     {stats.turns}"]

@@ -1,4 +1,5 @@
-"""`codeagent tools add openapi`, `tools remove`, and the check of a document: its operations, and where requests go."""
+"""`codeagent tools add openapi`, `tools remove`, and the check of a document: its operations, and
+where requests go."""
 
 import argparse
 import asyncio
@@ -45,9 +46,15 @@ _BEGINNING = 64 << 10
 
 def add_document_arguments(actions: Any) -> None:
     """Add `add` and `remove` to the actions of `codeagent tools`."""
-    adding = actions.add_parser("add", help="offer every operation of an OpenAPI document as a tool")
-    adding.add_argument("kind", metavar="openapi", choices=("openapi",), help="the kind of document")
-    adding.add_argument("document", metavar="DOCUMENT", help="an address or a file; - is standard input")
+    adding = actions.add_parser(
+        "add", help="offer every operation of an OpenAPI document as a tool"
+    )
+    adding.add_argument(
+        "kind", metavar="openapi", choices=("openapi",), help="the kind of document"
+    )
+    adding.add_argument(
+        "document", metavar="DOCUMENT", help="an address or a file; - is standard input"
+    )
     adding.add_argument("--name", metavar="NAME", help="its tools are called NAME__OPERATION")
     adding.add_argument(
         "--only",
@@ -57,9 +64,15 @@ def add_document_arguments(actions: Any) -> None:
         help="tag:T, path:P, method:M or id:I, each with * and ?; repeatable",
     )
     adding.add_argument(
-        "--host", metavar="HOST", action="append", default=[], help="where requests may go; the host of URL if left out"
+        "--host",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="where requests may go; the host of URL if left out",
     )
-    adding.add_argument("--server", metavar="URL", help="where requests go, instead of what the document says")
+    adding.add_argument(
+        "--server", metavar="URL", help="where requests go, instead of what the document says"
+    )
     adding.add_argument(
         "--secret",
         metavar="SCHEME=NAME",
@@ -67,9 +80,15 @@ def add_document_arguments(actions: Any) -> None:
         default=[],
         help="the variable or kept key with the credentials of a security scheme",
     )
-    adding.add_argument("--private", action="store_true", help="the hosts may be at addresses that are not public")
-    adding.add_argument("--project", action="store_true", help="keep it in this project, for everyone who trusts it")
-    removing = actions.add_parser("remove", help="remove a document of yours, else of this project, and its tools")
+    adding.add_argument(
+        "--private", action="store_true", help="the hosts may be at addresses that are not public"
+    )
+    adding.add_argument(
+        "--project", action="store_true", help="keep it in this project, for everyone who trusts it"
+    )
+    removing = actions.add_parser(
+        "remove", help="remove a document of yours, else of this project, and its tools"
+    )
     removing.add_argument("name", metavar="NAME")
     add_cwd(adding, removing)
 
@@ -85,10 +104,14 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
     try:
         document = ApiDocument(read_text(data) if local is None else joined(read_text(data), local))
         kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
-        read_text(kept)  # with aliases and other files it may be larger and deeper than what was read
+        read_text(
+            kept
+        )  # with aliases and other files it may be larger and deeper than what was read
         hosts = tuple(args.host) or ((WebUrl.parse(base).place,) if base else ())
         name = args.name or _name_of(document, args.document)
-        options = DocumentOptions(name, hosts, base, args.server or "", tuple(args.only), _secrets(args, document))
+        options = DocumentOptions(
+            name, hosts, base, args.server or "", tuple(args.only), _secrets(args, document)
+        )
         _pinned(document, options)
         operations, problems = document.operations(longest_name(name))
         picked = chosen(operations, options.only)
@@ -97,11 +120,14 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
     files = document_files(place)
     sets = await asyncio.to_thread(describe_tools, place, settings_of(args, place.workspace))
     if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
-        raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
+        raise ConfigError(
+            f"there is another toolset named {name}; give this one a --name; nothing was added"
+        )
     for problem in problems:
         say(f"warning: {problem}")
     record = DocumentRecord(
-        origin=base or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
+        origin=base
+        or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
         sha256=hashlib.sha256(kept).hexdigest(),
         about=about_of(document, len(picked)),
         base=base,
@@ -140,7 +166,8 @@ def is_document(path: Path) -> bool:
 
 
 def check_document(path: Path, shown: str) -> int:
-    """Print every problem; return 0 if the document could be added, 2 if not. Raises ConfigError."""
+    """Print every problem; return 0 if the document could be added, 2 if not. Raises
+    ConfigError."""
     try:
         document = ApiDocument(joined(read_text(read_named(path, shown, LARGEST_DOCUMENT)), path))
         operations, problems = document.operations()
@@ -155,12 +182,15 @@ def check_document(path: Path, shown: str) -> int:
         server = f"requests go to {document.server()}"
     except BadDocument as error:
         server = str(error)
-    print(f"{shown}: OpenAPI {one_line(document.version, 20)}, {about_of(document, len(operations))}; {server}")
+    print(
+        f"{shown}: OpenAPI {one_line(document.version, 20)}, {about_of(document, len(operations))}; {server}"
+    )
     return 0
 
 
 async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
-    """Return the bytes of the document and their address, which is empty for a file. Raises ConfigError."""
+    """Return the bytes of the document and their address, which is empty for a file. Raises
+    ConfigError."""
     target = args.document
     if target == "-":
         return sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), ""
@@ -168,15 +198,23 @@ async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
         return read_named(place.workspace / target, target, LARGEST_DOCUMENT), ""
     try:
         url = WebUrl.parse(target)
-        client = WebClient(os.environ, [url.place] if args.private else [], remedy="give --private if you mean it")
+        client = WebClient(
+            os.environ, [url.place] if args.private else [], remedy="give --private if you mean it"
+        )
         request = WebRequest("GET", url, {"accept": "application/json, application/yaml, */*"})
         response = await client.send(request, largest=LARGEST_DOCUMENT, seconds=_SECONDS)
     except (ToolError, ValueError) as error:
         raise ConfigError(f"{one_line(str(error), 400)}; nothing was added") from error
     if response.redirect is not None:
-        raise ConfigError(f"{url} redirects to {response.redirect}; give that address if you mean it")
+        raise ConfigError(
+            f"{url} redirects to {response.redirect}; give that address if you mean it"
+        )
     if response.status != 200 or not response.complete:
-        said = f"answered with status {response.status}" if response.complete else "is larger than a document may be"
+        said = (
+            f"answered with status {response.status}"
+            if response.complete
+            else "is larger than a document may be"
+        )
         raise ConfigError(f"{url} {said}; nothing was added")
     return response.body, str(response.url)
 
@@ -189,14 +227,17 @@ def _name_of(document: ApiDocument, target: str) -> str:
 
 
 def _pinned(document: ApiDocument, options: DocumentOptions) -> None:
-    """Return the pinned hosts. Raises BadDocument unless they include the server; ValueError for a bad host."""
+    """Return the pinned hosts. Raises BadDocument unless they include the server; ValueError for a
+    bad host."""
     for host in options.hosts:
         HostRule.configured(host)
     if options.hosts:
         pinned_server(document, options)
         return
     server = WebUrl.parse(options.server) if options.server else document.server(base=options.base)
-    raise BadDocument(f"its server is {server}; if requests may go there, add --host {server.place}")
+    raise BadDocument(
+        f"its server is {server}; if requests may go there, add --host {server.place}"
+    )
 
 
 def _secrets(args: argparse.Namespace, document: ApiDocument) -> dict[str, str]:
@@ -207,7 +248,9 @@ def _secrets(args: argparse.Namespace, document: ApiDocument) -> dict[str, str]:
         scheme, _, name = text.partition("=")
         if not name or scheme not in known or not known[scheme].kind:
             usable = ", ".join(one.id for one in known.values() if one.kind) or "none"
-            raise ConfigError(f"--secret {text}: write SCHEME=NAME; the document's schemes are {usable}")
+            raise ConfigError(
+                f"--secret {text}: write SCHEME=NAME; the document's schemes are {usable}"
+            )
         found[scheme] = name
     return found
 
@@ -224,7 +267,8 @@ def _problems(document: ApiDocument, operations: tuple[Operation, ...]) -> Itera
 
 
 def _warnings(document: ApiDocument) -> Iterator[str]:
-    """Yield the faults that a strict reader finds; the tools are still offered as far as possible."""
+    """Yield the faults that a strict reader finds; the tools are still offered as far as
+    possible."""
     from openapi_pydantic.v3 import v3_0, v3_1  # takes 0.2 s to import, and only a check is strict
     from pydantic import ValidationError
 

@@ -1,4 +1,5 @@
-"""`codeagent tools`: lists the tools of a run, trusts a project's own, checks a tool file, and calls one tool.
+"""`codeagent tools`: lists the tools of a run, trusts a project's own, checks a tool file, and
+calls one tool.
 
 `run` makes a call with a script instead of a model, so the call takes the usual path.
 """
@@ -15,7 +16,15 @@ from typing import Any
 
 from codeagent.bootstrap import Place, open_runtime
 from codeagent.bootstrap.describe import describe_tools
-from codeagent.commands.arguments import add_cwd, named_inputs, print_json, read_named, say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    named_inputs,
+    print_json,
+    read_named,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.commands.chat import add_choice_of_tools
 from codeagent.commands.tool_documents import (
     add_document,
@@ -49,7 +58,8 @@ from codeagent.tools.schema import tool_schema
 from codeagent.tools.user.python import PythonLoader, marked_in
 
 _UNTRUSTED = (
-    "not loaded: this project's tool files are not trusted as they are now; read them, then run codeagent tools trust"
+    "not loaded: this project's tool files are not trusted as they are now; read them, then run "
+    "codeagent tools trust"
 )
 _DENIED = 4
 _NOT_CALLED = frozenset({"invalid_args", "not_found"})
@@ -61,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="every tool, and the problems of tool files")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     listing.add_argument(
-        "--problems", action="store_true", help="only the problems of tool files; exit code 1 if there are any"
+        "--problems",
+        action="store_true",
+        help="only the problems of tool files; exit code 1 if there are any",
     )
     showing = actions.add_parser("show", help="one tool with its arguments")
     showing.add_argument("name", metavar="NAME")
@@ -69,41 +81,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sets = actions.add_parser("sets", help="the sets of further tools, and how each is doing")
     sets.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
     sets.add_argument("--json", action="store_true", help="as one JSON list")
-    splitting = actions.add_parser("split", help="have a model divide a large set into smaller ones, once")
+    splitting = actions.add_parser(
+        "split", help="have a model divide a large set into smaller ones, once"
+    )
     splitting.add_argument("name", metavar="NAME")
-    splitting.add_argument("--model", metavar="M", help="any model that --model of codeagent run takes")
+    splitting.add_argument(
+        "--model", metavar="M", help="any model that --model of codeagent run takes"
+    )
     splitting.add_argument("--api-base", metavar="URL", help="address of the model's server")
-    splitting.add_argument("--again", action="store_true", help="also if it was split and has the same tools")
-    checking = actions.add_parser("check", help="every problem of a tool file, without using its tools")
+    splitting.add_argument(
+        "--again", action="store_true", help="also if it was split and has the same tools"
+    )
+    checking = actions.add_parser(
+        "check", help="every problem of a tool file, without using its tools"
+    )
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     add_document_arguments(actions)
-    trusting = actions.add_parser("trust", help="trust this project's tool files as they are now, in this folder")
+    trusting = actions.add_parser(
+        "trust", help="trust this project's tool files as they are now, in this folder"
+    )
     distrusting = actions.add_parser("distrust", help="stop trusting this project's tool files")
     running = actions.add_parser("run", help="call a tool as a model would, to try it")
     running.add_argument("name", metavar="NAME")
     running.add_argument(
-        "given", metavar="ARG=VALUE", nargs="*", help="an argument; VALUE is JSON unless the parameter is text"
+        "given",
+        metavar="ARG=VALUE",
+        nargs="*",
+        help="an argument; VALUE is JSON unless the parameter is text",
     )
     running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
-    running.add_argument("--yes", action="store_true", help="approve the call; what is denied stays denied")
-    running.add_argument("--sandbox", choices=("docker", "off"), help="off runs commands on this machine")
+    running.add_argument(
+        "--yes", action="store_true", help="approve the call; what is denied stays denied"
+    )
+    running.add_argument(
+        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
+    )
     for action in (checking, running):
         action.add_argument(
-            "--input", metavar="NAME=VALUE", action="append", default=[], help="an input of the tool; repeatable"
+            "--input",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="an input of the tool; repeatable",
         )
     for action in (listing, showing, running):
         add_choice_of_tools(action)
     add_cwd(listing, showing, checking, running, trusting, distrusting, sets, splitting)
     for action in (listing, showing, checking, running):
         action.add_argument(
-            "--trust-project", action="store_true", help="load the project's tool files as they are now"
+            "--trust-project",
+            action="store_true",
+            help="load the project's tool files as they are now",
         )
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     trust = getattr(args, "trust_project", False)
     find_key = KeyStore(config_dir()).find
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), find_key, config_dir(), trust)
+    place = Place(
+        workspace_of(args.cwd), state_dir(), dict(os.environ), find_key, config_dir(), trust
+    )
     match args.action:
         case "list":
             return _list(args, place)
@@ -120,7 +157,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         case "check" if is_document(place.workspace / args.file):
             return check_document(place.workspace / args.file, str(args.file))
         case "check":
-            return _check(place.workspace / args.file, str(args.file), place, named_inputs(args.input))
+            return _check(
+                place.workspace / args.file, str(args.file), place, named_inputs(args.input)
+            )
         case "trust":
             return _trust(place)
         case "distrust":
@@ -131,7 +170,10 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 async def _trust(place: Place) -> int:
     catalog, documents = describe_tools(place), document_files(place)
-    waiting = (*catalog.now.untrusted, *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted))
+    waiting = (
+        *catalog.now.untrusted,
+        *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted),
+    )
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
         return 0
@@ -174,7 +216,9 @@ async def _list(args: argparse.Namespace, place: Place) -> int:
 def _problems(box: Toolbox, *, as_json: bool) -> int:
     if as_json:
         found = [{"where": one.where, "level": one.level, "text": one.text} for one in box.problems]
-        found += [{"where": name, "level": "untrusted", "text": _UNTRUSTED} for name in box.untrusted]
+        found += [
+            {"where": name, "level": "untrusted", "text": _UNTRUSTED} for name in box.untrusted
+        ]
         print_json(found)
     else:
         for problem in box.problems:
@@ -229,15 +273,22 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
 
 def _described(facts: dict[str, Any]) -> str:
     required = facts["parameters"].get("required", [])
-    lines = [f"{facts['name']} ({facts['source']}, approval: {facts['approval']})", facts["description"]]
+    lines = [
+        f"{facts['name']} ({facts['source']}, approval: {facts['approval']})",
+        facts["description"],
+    ]
     lines += [f"from {facts['origin']}", ""] if facts["origin"] else [""]
     for name, schema in facts["parameters"].get("properties", {}).items():
-        kind = schema.get("type") or "/".join(str(option.get("type")) for option in schema.get("anyOf", []))
+        kind = schema.get("type") or "/".join(
+            str(option.get("type")) for option in schema.get("anyOf", [])
+        )
         needed = "required" if name in required else "optional"
         lines.append(f"  {name:<16}{kind}, {needed}. {schema.get('description', '')}".rstrip())
     if facts["restrictions"]:
         lines += ["", "restricted to"]
-        lines += [f"  {name:<16}{', '.join(values)}" for name, values in facts["restrictions"].items()]
+        lines += [
+            f"  {name:<16}{', '.join(values)}" for name, values in facts["restrictions"].items()
+        ]
     return "\n".join(lines)
 
 
@@ -255,13 +306,15 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is trusted as it is now,
-    because importing runs it; other Python files are only read.
+    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is
+    trusted as it is now, because importing runs it; other Python files are only read.
     """
     tools = describe_tools(place)
     own = place.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
-    file = ToolFile(path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project")
+    file = ToolFile(
+        path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project"
+    )
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
     if path.name.endswith(PythonLoader.suffixes) and not trusted:
@@ -288,8 +341,12 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 
 
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
-    """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not fit."""
-    from codeagent.tools.user.yaml_tools import inputs_of, restricted_with  # only tools of YAML files have inputs
+    """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not
+    fit."""
+    from codeagent.tools.user.yaml_tools import (
+        inputs_of,
+        restricted_with,
+    )  # only tools of YAML files have inputs
 
     declared = {one.name: one for tool in tools for one in inputs_of(tool)}
     values = checked_values(tuple(declared.values()), given, f"{shown}: these inputs do not fit:")
@@ -303,7 +360,8 @@ def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, st
 
 
 async def _run(args: argparse.Namespace, place: Place) -> int:
-    """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it was not allowed.
+    """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it
+    was not allowed.
 
     Raises ConfigError.
     """
@@ -312,9 +370,15 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
             waiting = ", ".join(tools.now.untrusted)
-            hint = f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust" if waiting else ""
+            hint = (
+                f"; not trusted as it is now: {waiting}; read it, then run codeagent tools trust"
+                if waiting
+                else ""
+            )
             raise ConfigError(f"{error}{hint}") from None
-        arguments = args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+        arguments = (
+            args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+        )
         recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
@@ -322,21 +386,28 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
-    """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they do not fit."""
+    """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they
+    do not fit."""
     inputs: tuple[RecipeInput, ...] = ()
     if tool.source == "yaml":
-        from codeagent.tools.user.yaml_tools import inputs_of  # only tools of YAML files have inputs
+        from codeagent.tools.user.yaml_tools import (
+            inputs_of,
+        )  # only tools of YAML files have inputs
 
         inputs = inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
-    return RunRecipe(Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values)
+    return RunRecipe(
+        Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values
+    )
 
 
 async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: RunRecipe) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
-        script.write_text(json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8")
+        script.write_text(
+            json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8"
+        )
         args.model, args.mode = f"script:{script}", "ask"
         settings = settings_of(args, place.workspace)
         front = _Front(place.redactor, approve=args.yes)
@@ -386,7 +457,11 @@ class _Front:
         question = f"{one_line(event.name, 64)} ({one_line(event.reason, 200)}): run it? [y/N] "
         print(question, end="", file=sys.stderr, flush=True)
         answer = await asyncio.to_thread(sys.stdin.readline)
-        return Decision("once") if answer.strip().lower() in ("y", "yes") else Decision("deny", "the user said no")
+        return (
+            Decision("once")
+            if answer.strip().lower() in ("y", "yes")
+            else Decision("deny", "the user said no")
+        )
 
     def _show(self, event: ToolResultAdded) -> int:
         text = text_of(event.content)
@@ -394,14 +469,19 @@ class _Front:
             print(self._redactor.clean(unseen))
         if event.error is None:
             return 0
-        said = text if event.error.kind in _NOT_CALLED else f"{event.error.kind}: {event.error.message}"
+        said = (
+            text
+            if event.error.kind in _NOT_CALLED
+            else f"{event.error.kind}: {event.error.message}"
+        )
         say(self._redactor.clean(said))
         if event.error.kind in _NOT_CALLED:
             return 2
         return _DENIED if event.error.kind == "denied" else 1
 
     def _unseen(self, event: ToolResultAdded, text: str) -> str:
-        """Return the part of the result that was not already printed while it ran, as a command's output was."""
+        """Return the part of the result that was not already printed while it ran, as a command's
+        output was."""
         if not self._streamed:
             return text
         if any(block.type == "terminal" for block in event.blocks):
@@ -410,7 +490,8 @@ class _Front:
 
 
 def _arguments(given: list[str], schema: dict[str, Any]) -> str:
-    """Return the call's arguments as JSON. Raises ConfigError if one is not ARG=VALUE, or not JSON if it should be."""
+    """Return the call's arguments as JSON. Raises ConfigError if one is not ARG=VALUE, or not JSON
+    if it should be."""
     out: dict[str, Any] = {}
     for word in given:
         name, equals, value = word.partition("=")
@@ -427,4 +508,6 @@ def _parsed(name: str, value: str) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise ConfigError(f"{name}={value[:80]} is not JSON, which this argument must be; nothing was run") from None
+        raise ConfigError(
+            f"{name}={value[:80]} is not JSON, which this argument must be; nothing was run"
+        ) from None

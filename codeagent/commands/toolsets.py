@@ -1,4 +1,5 @@
-"""`codeagent tools sets` and `tools split`: list toolsets, and split a large one into smaller ones."""
+"""`codeagent tools sets` and `tools split`: list toolsets, and split a large one into smaller
+ones."""
 
 import argparse
 import asyncio
@@ -22,7 +23,8 @@ _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "
 
 @asynccontextmanager
 async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[ToolCatalog]:
-    """Return the tools of a conversation with these arguments, including toolsets that are on from its start.
+    """Return the tools of a conversation with these arguments, including toolsets that are on from
+    its start.
 
     Raises CodeagentError.
     """
@@ -39,12 +41,15 @@ async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[Tool
 
 
 async def list_sets(args: argparse.Namespace, place: Place) -> int:
-    """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises ConfigError."""
+    """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises
+    ConfigError."""
     async with tools_of(args, place) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
             return _print_tools(await _ready(catalog, args.name), as_json=args.json)
-        await asyncio.gather(*(toolsets.ready(source) for source in {one.source for one in toolsets.all().values()}))
+        await asyncio.gather(
+            *(toolsets.ready(source) for source in {one.source for one in toolsets.all().values()})
+        )
         await catalog.refresh()
         for problem in toolsets.problems():
             say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
@@ -55,12 +60,15 @@ async def list_sets(args: argparse.Namespace, place: Place) -> int:
     widest = max((len(one.name) for one in facts), default=0) + 2
     for one in facts:
         state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
-        print(f"{one.name:<{widest}}{state:<10}{_counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip())
+        print(
+            f"{one.name:<{widest}}{state:<10}{_counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip()
+        )
     return 0
 
 
 async def split_set(args: argparse.Namespace, place: Place) -> int:
-    """Have a model divide a toolset, which stays divided while it has the same tools. Raises CodeagentError."""
+    """Have a model divide a toolset, which stays divided while it has the same tools. Raises
+    CodeagentError."""
     settings = await asyncio.to_thread(settings_of, args, place.workspace)
     async with tools_of(args, place) as catalog:
         toolset = await _ready(catalog, args.name)
@@ -68,10 +76,14 @@ async def split_set(args: argparse.Namespace, place: Place) -> int:
             raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
         parts = catalog.toolsets.parts(toolset.source)
         if parts and not args.again:
-            print(f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again")
+            print(
+                f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again"
+            )
             return 0
         try:
-            made = await split(toolset.source, catalog.toolsets.listing(toolset.source), settings, place)
+            made = await split(
+                toolset.source, catalog.toolsets.listing(toolset.source), settings, place
+            )
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")
             return 1
@@ -94,7 +106,12 @@ async def _ready(catalog: ToolCatalog, name: str) -> Toolset:
 
 def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
     if as_json:
-        print_json([{"name": tool.name, "summary": tool.summary, "tags": list(tool.tags)} for tool in toolset.tools])
+        print_json(
+            [
+                {"name": tool.name, "summary": tool.summary, "tags": list(tool.tags)}
+                for tool in toolset.tools
+            ]
+        )
         return 0
     widest = min(64, max((len(tool.name) for tool in toolset.tools), default=0)) + 2
     for tool in toolset.tools:

@@ -1,6 +1,7 @@
 """Turns the content of a file into frozen dataclasses, checking every value against its annotation.
 
-It does for plain values what pydantic does, whose import takes longer than everything else that a start reads.
+It does for plain values what pydantic does, whose import takes longer than everything else that a
+start reads.
 """
 
 import re
@@ -17,7 +18,8 @@ from codeagent.core.dataclass import dataclass, field_types
 KindT = TypeVar("KindT")
 Path = tuple[str | int, ...]
 Check = Callable[[Any], Any]
-"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError with what is wrong."""
+"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError with what is
+wrong."""
 _Reader = Callable[[Any, Path], Any]
 _SHOULD_BE = "Input should be "
 """How a fault begins that is about the value as a whole."""
@@ -34,9 +36,11 @@ class WrongValue(ValueError):
 
 
 def checked(kind: type[KindT], value: Any, path: Path = ()) -> KindT:
-    """Return the dataclass that a mapping describes; lists become tuples. Raises WrongValue for the first fault.
+    """Return the dataclass that a mapping describes; lists become tuples. Raises WrongValue for the
+    first fault.
 
-    A `from_given` of the class is called first with what was given; its `__post_init__` may raise ValueError.
+    A `from_given` of the class is called first with what was given; its `__post_init__` may raise
+    ValueError.
     """
     return cast(KindT, _reader_of(kind)(value, path))
 
@@ -83,28 +87,42 @@ class ValueCheck:
 
 
 def above(least: float) -> ValueCheck:
-    return ValueCheck(lambda value: value > least, f"Input should be greater than {least}", {"exclusiveMinimum": least})
+    return ValueCheck(
+        lambda value: value > least,
+        f"Input should be greater than {least}",
+        {"exclusiveMinimum": least},
+    )
 
 
 def at_least(least: float) -> ValueCheck:
     return ValueCheck(
-        lambda value: value >= least, f"Input should be greater than or equal to {least}", {"minimum": least}
+        lambda value: value >= least,
+        f"Input should be greater than or equal to {least}",
+        {"minimum": least},
     )
 
 
 def at_most(most: float) -> ValueCheck:
-    return ValueCheck(lambda value: value <= most, f"Input should be less than or equal to {most}", {"maximum": most})
+    return ValueCheck(
+        lambda value: value <= most,
+        f"Input should be less than or equal to {most}",
+        {"maximum": most},
+    )
 
 
 def matching(pattern: str, said: str) -> ValueCheck:
-    """Check that a text is one line that matches the pattern; `said` is the fault of any other text."""
+    """Check that a text is one line that matches the pattern; `said` is the fault of any other
+    text."""
     return ValueCheck(
-        lambda value: "\n" not in value and re.search(pattern, value) is not None, said, {"pattern": pattern}
+        lambda value: "\n" not in value and re.search(pattern, value) is not None,
+        said,
+        {"pattern": pattern},
     )
 
 
 def filled(what: str) -> ValueCheck:
-    """Check that a value is not empty; `what` it is, such as `list` or `name`, is part of the fault."""
+    """Check that a value is not empty; `what` it is, such as `list` or `name`, is part of the
+    fault."""
     key = "minItems" if what == "list" else "minLength"
     return ValueCheck(bool, f"The {what} should not be empty", {key: 1})
 
@@ -131,7 +149,11 @@ _reader_of: Callable[[Any], _Reader] = cache(_made_reader)
 
 def _section(kind: Any) -> _Reader:
     readers = {name: _reader_of(hint) for name, hint in field_types(kind).items()}
-    needed = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
+    needed = {
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
     given_as = getattr(kind, "from_given", None)
 
     def read(value: Any, path: Path) -> Any:
@@ -182,7 +204,8 @@ def _with_checks(reader: _Reader, checks: tuple[Check | AsGiven, ...]) -> _Reade
 def _one_of(members: tuple[Any, ...]) -> _Reader:
     """Read a value with the first member that accepts it.
 
-    If none does, the fault lists what each expects, or is that of the member whose type the value has.
+    If none does, the fault lists what each expects, or is that of the member whose type the value
+    has.
     """
     readers = [_reader_of(member) for member in members if member is not NoneType]
 
@@ -195,7 +218,9 @@ def _one_of(members: tuple[Any, ...]) -> _Reader:
                 return reader(value, path)
             except WrongValue as fault:
                 faults.append(fault)
-        within = [fault for fault in faults if fault.path != path or not str(fault).startswith(_SHOULD_BE)]
+        within = [
+            fault for fault in faults if fault.path != path or not str(fault).startswith(_SHOULD_BE)
+        ]
         if len(faults) == 1 or within:
             raise (within or faults)[0]
         rest = (str(fault).removeprefix(_SHOULD_BE) for fault in faults[1:])
@@ -229,7 +254,10 @@ def _table(name: _Reader, reader: _Reader) -> _Reader:
     def read(value: Any, path: Path) -> Any:
         if not isinstance(value, Mapping):
             raise WrongValue(path, "Input should be a valid dictionary")
-        return {name(key, (*path, str(key))): reader(item, (*path, str(key))) for key, item in value.items()}
+        return {
+            name(key, (*path, str(key))): reader(item, (*path, str(key)))
+            for key, item in value.items()
+        }
 
     return read
 

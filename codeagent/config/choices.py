@@ -1,4 +1,5 @@
-"""Writes what the user chose on the screen into their own config.toml; its comments and other settings stay."""
+"""Writes what the user chose on the screen into their own config.toml; its comments and other
+settings stay."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ Choices = Mapping[Choice, str | int | None]
 
 
 def keep_choices(file: Path, workspace: Path, choices: Choices) -> None:
-    """Replace these settings in `file`, or make it. Raises ConfigError, and changes nothing then. Blocks."""
+    """Replace these settings in `file`, or make it. Raises ConfigError, and changes nothing then.
+    Blocks."""
     if file.parent.resolve().is_relative_to(workspace.resolve()):
         raise ConfigError(f"{file.parent} lies in the workspace, where the agent could change it")
     try:
@@ -47,5 +49,7 @@ def _changed(file: Path, before: bytes, choices: Choices) -> bytes:
     except (UnicodeDecodeError, TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid TOML: repair it first") from error
     if not kept:
-        raise ConfigError(f"{file} is written in a way that cannot be changed here: change it yourself")
+        raise ConfigError(
+            f"{file} is written in a way that cannot be changed here: change it yourself"
+        )
     return after.encode()

@@ -1,7 +1,9 @@
-"""OpenAPI documents that were added: each as it was then, with what was said about it, in a folder of its owner's.
+"""OpenAPI documents that were added: each as it was then, with what was said about it, in a folder
+of its owner's.
 
-A document is `NAME.document.json`; beside it, `NAME.json` says where it came from, which hosts are pinned for it, and
-which operations it has. A project's are used only as they were when they were trusted.
+A document is `NAME.document.json`; beside it, `NAME.json` says where it came from, which hosts are
+pinned for it, and which operations it has. A project's are used only as they were when they were
+trusted.
 """
 
 import hashlib
@@ -84,9 +86,13 @@ class AddedDocument:
         try:
             data = read_regular(self.file, largest=LARGEST_DOCUMENT)
         except OSError as error:
-            raise ConfigError(f"{self.file} cannot be read ({error.strerror or error}); add it again") from error
+            raise ConfigError(
+                f"{self.file} cannot be read ({error.strerror or error}); add it again"
+            ) from error
         if hashlib.sha256(data).hexdigest() != self.record.sha256:
-            raise ConfigError(f"{self.file} is not the document that was added; remove {self.name} and add it again")
+            raise ConfigError(
+                f"{self.file} is not the document that was added; remove {self.name} and add it again"
+            )
         return data
 
 
@@ -94,14 +100,16 @@ class DocumentFiles:
     """The documents of the user and of a project; methods block on small files."""
 
     def __init__(self, own: Path | None, workspace: Path, *, accept: bool = False) -> None:
-        """`own`: the configuration's folder; None if there is none that the agent cannot write to, so that nothing is
-        kept or trusted. `accept`: the project's are trusted as they are, without asking."""
+        """`own`: the configuration's folder; None if there is none that the agent cannot write to,
+        so that nothing is kept or trusted. `accept`: the project's are trusted as they are, without
+        asking."""
         self._own = own
         self._workspace = workspace
         self._accept = accept
 
     def read(self) -> tuple[AddedDocument, ...]:
-        """All of them, also those with a problem; the user's come first, and the first of a name keeps it.
+        """All of them, also those with a problem; the user's come first, and the first of a name
+        keeps it.
 
         Raises ConfigError if it cannot be told which are trusted.
         """
@@ -118,30 +126,41 @@ class DocumentFiles:
                 "nothing was added"
             )
         if name in BUILT_IN_SETS:
-            raise ConfigError(f"there is another toolset named {name}; give this one a --name; nothing was added")
+            raise ConfigError(
+                f"there is another toolset named {name}; give this one a --name; nothing was added"
+            )
         folder = self._workspace / PROJECT_DOCUMENTS if project else self._folder
         if (folder / f"{name}{_RECORD}").exists():
-            raise ConfigError(f"{name} is already there; codeagent tools remove {name} removes it first")
+            raise ConfigError(
+                f"{name} is already there; codeagent tools remove {name} removes it first"
+            )
         text = json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False)
         try:
             replace_private(folder / f"{name}{_DOCUMENT}", data)
             replace_private(folder / f"{name}{_RECORD}", text.encode())
         except OSError as error:
-            raise ConfigError(f"{folder} cannot be written to ({error.strerror}); nothing was added") from error
+            raise ConfigError(
+                f"{folder} cannot be written to ({error.strerror}); nothing was added"
+            ) from error
         return folder
 
     def remove(self, name: str) -> Path:
-        """Remove a document of the user's, else the project's, and return its folder. Raises ConfigError."""
+        """Remove a document of the user's, else the project's, and return its folder. Raises
+        ConfigError."""
         own = () if self._own is None else (self._own / DOCUMENTS,)
         places = (self._workspace / PROJECT_DOCUMENTS, *own)
         folders: dict[str, Path] = {one: folder for folder in places for one in _names(folder)}
         if (folder := folders.get(name)) is None:
-            raise ConfigError(f"no document is named {name[:80]!r}; there are {', '.join(sorted(folders)) or 'none'}")
+            raise ConfigError(
+                f"no document is named {name[:80]!r}; there are {', '.join(sorted(folders)) or 'none'}"
+            )
         try:
             (folder / f"{name}{_RECORD}").unlink()
             (folder / f"{name}{_DOCUMENT}").unlink(missing_ok=True)
         except OSError as error:
-            raise ConfigError(f"{name} cannot be removed from {folder} ({error.strerror})") from error
+            raise ConfigError(
+                f"{name} cannot be removed from {folder} ({error.strerror})"
+            ) from error
         return folder
 
     def trust(self) -> tuple[str, ...]:
@@ -159,7 +178,9 @@ class DocumentFiles:
     @property
     def _folder(self) -> Path:
         if self._own is None:
-            raise ConfigError("there is no configuration folder outside the workspace, so no document can be kept")
+            raise ConfigError(
+                "there is no configuration folder outside the workspace, so no document can be kept"
+            )
         return self._own / DOCUMENTS
 
     def _mine(self) -> Iterator[AddedDocument]:
@@ -186,13 +207,16 @@ class DocumentFiles:
             file = self._workspace / PROJECT_DOCUMENTS / f"{name}{_DOCUMENT}"
             record, problem = _UNUSABLE, ""
             try:
-                record = _parsed(raw, PROJECT_DOCUMENTS / f"{name}{_RECORD}") if trusted else _UNUSABLE
+                record = (
+                    _parsed(raw, PROJECT_DOCUMENTS / f"{name}{_RECORD}") if trusted else _UNUSABLE
+                )
             except ConfigError as error:
                 problem = str(error)
             yield AddedDocument(name, record, "project", file, trusted, problem)
 
     def _raw_records(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the project's records as they are; nothing of them is used before they are trusted."""
+        """Yield the project's records as they are; nothing of them is used before they are
+        trusted."""
         folder = self._workspace / PROJECT_DOCUMENTS
         for name in _names(folder):
             try:
@@ -215,7 +239,11 @@ def _names(folder: Path) -> list[str]:
         files = sorted(file.name for file in folder.iterdir())
     except OSError:
         return []
-    names = [file.removesuffix(_RECORD) for file in files if file.endswith(_RECORD) and not file.endswith(_DOCUMENT)]
+    names = [
+        file.removesuffix(_RECORD)
+        for file in files
+        if file.endswith(_RECORD) and not file.endswith(_DOCUMENT)
+    ]
     return [name for name in names if _NAME.fullmatch(name)][:_MOST]
 
 
@@ -233,4 +261,6 @@ def _parsed(raw: bytes, where: Path) -> DocumentRecord:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}: {place}: {first['msg']}; remove the document and add it again") from error
+        raise ConfigError(
+            f"{where}: {place}: {first['msg']}; remove the document and add it again"
+        ) from error

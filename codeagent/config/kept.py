@@ -1,8 +1,9 @@
-"""What the user agreed to in one folder, for later sessions: rules that allow calls, and trust in files there.
+"""What the user agreed to in one folder, for later sessions: rules that allow calls, and trust in
+files there.
 
-Each is kept in a small private file in the user's configuration folder, one JSON object per line. Every method reads
-the file again and writes it whole, behind a lock: several processes may share it. What is kept for one folder does not
-hold for another that takes its place.
+Each is kept in a small private file in the user's configuration folder, one JSON object per line.
+Every method reads the file again and writes it whole, behind a lock: several processes may share
+it. What is kept for one folder does not hold for another that takes its place.
 """
 
 import json
@@ -61,7 +62,9 @@ class _KeptTrust(_Entry):
 @dataclass(frozen=True, kw_only=True)
 class _KeptGrant(_KeptTrust):
     server: Annotated[str, filled("name")]
-    variable: Annotated[str, matching("^[A-Za-z_][A-Za-z0-9_]*$", "It should be the name of a variable")]
+    variable: Annotated[
+        str, matching("^[A-Za-z_][A-Za-z0-9_]*$", "It should be the name of a variable")
+    ]
 
 
 def _line(entry: _Entry) -> str:
@@ -86,7 +89,9 @@ class _KeptFile(Generic[EntryT]):
             self._workspace = workspace.resolve(strict=True)
             status = self._workspace.stat()
         except OSError as error:
-            raise ConfigError(f"{workspace} cannot be read ({error.strerror}); nothing was run") from error
+            raise ConfigError(
+                f"{workspace} cannot be read ({error.strerror}); nothing was run"
+            ) from error
         self._identity = (status.st_dev, status.st_ino)
 
     @property
@@ -97,7 +102,8 @@ class _KeptFile(Generic[EntryT]):
         return entry.workspace == str(self._workspace)
 
     def _read(self) -> list[EntryT]:
-        """Return the entries of all workspaces. Raises ConfigError with the number of a line that is not an entry."""
+        """Return the entries of all workspaces. Raises ConfigError with the number of a line that
+        is not an entry."""
         try:
             raw = read_private(self.file)
         except UnsafeFile as error:
@@ -110,15 +116,22 @@ class _KeptFile(Generic[EntryT]):
                 entries.append(checked(self._entry, json.loads(line)))
             except (ValueError, RecursionError) as error:
                 where = ".".join(map(str, error.path)) if isinstance(error, WrongValue) else ""
-                what = f"{where} {error}".strip() if isinstance(error, WrongValue) else f"Invalid JSON: {error}"
-                raise ConfigError(f"{self.file}:{number}: {one_line(what, 200)}; {self._unused}") from error
+                what = (
+                    f"{where} {error}".strip()
+                    if isinstance(error, WrongValue)
+                    else f"Invalid JSON: {error}"
+                )
+                raise ConfigError(
+                    f"{self.file}:{number}: {one_line(what, 200)}; {self._unused}"
+                ) from error
         return entries
 
     @contextmanager
     def _changing(self, outcome: str) -> Iterator[Callable[[Iterable[EntryT]], None]]:
         """Hold the file's lock, and yield what replaces the entries.
 
-        Raises ConfigError, which begins with `outcome`, what became of the change; the old entries are kept then.
+        Raises ConfigError, which begins with `outcome`, what became of the change; the old entries
+        are kept then.
         """
 
         def write(entries: Iterable[EntryT]) -> None:
@@ -128,29 +141,44 @@ class _KeptFile(Generic[EntryT]):
             with locked(self.file.with_suffix(".lock")):
                 yield write
         except OSError as error:
-            raise ConfigError(f"{outcome}: {self.file} cannot be changed ({error.strerror})") from error
+            raise ConfigError(
+                f"{outcome}: {self.file} cannot be changed ({error.strerror})"
+            ) from error
 
 
 class RuleBookFile(_KeptFile[_KeptRule]):
-    """`rules.jsonl`, for one workspace: the rules of the answers "always here" and "never" (`core.policy.RuleBook`)."""
+    """`rules.jsonl`, for one workspace: the rules of the answers "always here" and "never"
+    (`core.policy.RuleBook`)."""
 
     def __init__(
-        self, folder: Path, workspace: Path, objection: Objection, now: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        workspace: Path,
+        objection: Objection,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        """`folder` is the configuration's; `now` gives seconds since the epoch. Raises ConfigError."""
-        super().__init__(folder / "rules.jsonl", workspace, _KeptRule, "no kept rule is used: repair or remove it")
+        """`folder` is the configuration's; `now` gives seconds since the epoch. Raises
+        ConfigError."""
+        super().__init__(
+            folder / "rules.jsonl",
+            workspace,
+            _KeptRule,
+            "no kept rule is used: repair or remove it",
+        )
         self._objection = objection
         self._now = now
 
     def load(self, tell: Callable[[str], None]) -> tuple[Rule, ...]:
         """Return the rules in force here, in the order they were added.
 
-        Those that no longer hold are reported, one line each, and removed. Raises ConfigError if the file is damaged:
-        it allows nothing then.
+        Those that no longer hold are reported, one line each, and removed. Raises ConfigError if
+        the file is damaged: it allows nothing then.
         """
         if self._exposed:
             if self.file.exists():
-                tell(f"{self.file} lies in the workspace, where the agent could change it: no kept rule is used")
+                tell(
+                    f"{self.file} lies in the workspace, where the agent could change it: no kept rule is used"
+                )
             return ()
         found: list[Rule] = []
         ended: list[_KeptRule] = []
@@ -172,7 +200,9 @@ class RuleBookFile(_KeptFile[_KeptRule]):
                 f"{parsed} would allow every call of the tool, so it is not kept: write {parsed}(pattern)"
             )
         if visible(rule) != rule:
-            raise ConfigError(f"{one_line(rule, 80)} holds characters that cannot be seen, so it is not kept")
+            raise ConfigError(
+                f"{one_line(rule, 80)} holds characters that cannot be seen, so it is not kept"
+            )
         if not denies and (objection := self._objection(parsed)):
             raise ConfigError(f"{parsed} is not kept: {objection}")
         if self._exposed:
@@ -191,7 +221,11 @@ class RuleBookFile(_KeptFile[_KeptRule]):
             expires=today + LASTS,
         )
         with self._changing(f"{parsed} was not kept") as write:
-            others = [other for other in self._read() if not (self._is_mine(other) and other.rule == entry.rule)]
+            others = [
+                other
+                for other in self._read()
+                if not (self._is_mine(other) and other.rule == entry.rule)
+            ]
             write([*others, entry])
         return f"{self.file}, for this folder until {entry.expires:%Y-%m-%d}"
 
@@ -225,9 +259,12 @@ class RuleBookFile(_KeptFile[_KeptRule]):
 
 
 class _ProjectFile(_KeptFile[EntryT]):
-    """What the user said about a project's own files; never about the home directory or the whole machine."""
+    """What the user said about a project's own files; never about the home directory or the whole
+    machine."""
 
-    def __init__(self, file: Path, workspace: Path, home: Path, entry: type[EntryT], unused: str) -> None:
+    def __init__(
+        self, file: Path, workspace: Path, home: Path, entry: type[EntryT], unused: str
+    ) -> None:
         super().__init__(file, workspace, entry, unused)
         self._home = home
 
@@ -245,9 +282,12 @@ class _ProjectFile(_KeptFile[EntryT]):
 
 
 class TrustFile(_ProjectFile[_KeptTrust]):
-    """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a `core.toolbox.TrustBook`)."""
+    """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a
+    `core.toolbox.TrustBook`)."""
 
-    def __init__(self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl") -> None:
+    def __init__(
+        self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl"
+    ) -> None:
         """`folder` is the configuration's. Raises ConfigError."""
         unused = "no project is trusted: repair or remove it"
         super().__init__(folder / name, workspace, home, _KeptTrust, unused)
@@ -256,19 +296,28 @@ class TrustFile(_ProjectFile[_KeptTrust]):
         if self._objection is not None:
             return False
         mine = filter(self._is_mine, self._read())
-        return any((entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in mine)
+        return any(
+            (entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in mine
+        )
 
     @property
     def holds_any(self) -> bool:
-        """Whether the user has trusted some state of this very folder, the one now or an earlier one."""
+        """Whether the user has trusted some state of this very folder, the one now or an earlier
+        one."""
         mine = filter(self._is_mine, self._read())
-        return self._objection is None and any((entry.device, entry.inode) == self._identity for entry in mine)
+        return self._objection is None and any(
+            (entry.device, entry.inode) == self._identity for entry in mine
+        )
 
     def trust(self, digest: str) -> None:
         if self._objection is not None:
-            raise ConfigError(f"the tools of {self._workspace} cannot be trusted: {self._objection}")
+            raise ConfigError(
+                f"the tools of {self._workspace} cannot be trusted: {self._objection}"
+            )
         device, inode = self._identity
-        entry = _KeptTrust(workspace=str(self._workspace), device=device, inode=inode, digest=digest)
+        entry = _KeptTrust(
+            workspace=str(self._workspace), device=device, inode=inode, digest=digest
+        )
         with self._changing("the project is not trusted") as write:
             write([*self._others(), entry])
 
@@ -278,7 +327,8 @@ class TrustFile(_ProjectFile[_KeptTrust]):
 
 
 class GrantFile(_ProjectFile[_KeptGrant]):
-    """`mcp-variables.jsonl`, for one workspace: the variables that each server of one state of its file may have."""
+    """`mcp-variables.jsonl`, for one workspace: the variables that each server of one state of its
+    file may have."""
 
     def __init__(self, folder: Path, workspace: Path, home: Path) -> None:
         """`folder` is the configuration's. Raises ConfigError."""
@@ -292,12 +342,17 @@ class GrantFile(_ProjectFile[_KeptGrant]):
         return frozenset((entry.server, entry.variable) for entry in self._of(digest))
 
     def give(self, digest: str, pairs: Iterable[tuple[str, str]]) -> None:
-        """Give more to the servers of this state; what those of other states had ends. Raises ConfigError."""
+        """Give more to the servers of this state; what those of other states had ends. Raises
+        ConfigError."""
         if self._objection is not None:
-            raise ConfigError(f"no variable can be given to servers of {self._workspace}: {self._objection}")
+            raise ConfigError(
+                f"no variable can be given to servers of {self._workspace}: {self._objection}"
+            )
         device, inode = self._identity
         with self._changing("no variable was given") as write:
-            now = dict.fromkeys([*((entry.server, entry.variable) for entry in self._of(digest)), *pairs])
+            now = dict.fromkeys(
+                [*((entry.server, entry.variable) for entry in self._of(digest)), *pairs]
+            )
             write(
                 [
                     *self._others(),
@@ -322,4 +377,6 @@ class GrantFile(_ProjectFile[_KeptGrant]):
 
     def _of(self, digest: str) -> list[_KeptGrant]:
         mine = filter(self._is_mine, self._read())
-        return [one for one in mine if (one.device, one.inode, one.digest) == (*self._identity, digest)]
+        return [
+            one for one in mine if (one.device, one.inode, one.digest) == (*self._identity, digest)
+        ]

@@ -29,12 +29,14 @@ _WRITE_SECONDS = 20.0
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a key's name is the address of the user's own server, not the variable of a provider."""
+    """Tell whether a key's name is the address of the user's own server, not the variable of a
+    provider."""
     return "://" in name
 
 
 def server_variable(address: str) -> str:
-    """Return the name under which the key of the user's own server is kept; it is not the name of a variable.
+    """Return the name under which the key of the user's own server is kept; it is not the name of a
+    variable.
 
     It is the same for every path at one scheme, host and port.
     """
@@ -84,13 +86,16 @@ class KeyStore:
         return self._file
 
     def find(self, variable: str) -> str | None:
-        """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to trust.
+        """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to
+        trust.
 
         For a server's key, the keyring, which is slow, is asked only if the file has the name.
         """
         if variable.startswith(_OF_SERVER) and variable not in self._read():
             return None
-        found = _limited(lambda: self._open_keyring().get_password(SERVICE, variable), _READ_SECONDS)
+        found = _limited(
+            lambda: self._open_keyring().get_password(SERVICE, variable), _READ_SECONDS
+        )
         if isinstance(found, str) and found:
             return found
         return self._read().get(variable) or None
@@ -99,7 +104,9 @@ class KeyStore:
         """Keep a key, and return where, as a phrase. Raises ConfigError."""
         value = value.strip()
         if _VARIABLE.fullmatch(variable) is None:
-            raise ConfigError(f"{variable[:80]!r} is not the name of an environment variable; nothing was kept")
+            raise ConfigError(
+                f"{variable[:80]!r} is not the name of an environment variable; nothing was kept"
+            )
         if _KEY.fullmatch(value) is None:
             raise ConfigError(
                 "that is not an API key (8 or more letters, digits and signs in one piece); nothing was kept"
@@ -107,7 +114,8 @@ class KeyStore:
         return self.keep_secret(variable, value)
 
     def keep_secret(self, variable: str, value: str) -> str:
-        """Keep printable ASCII of any kind under a name like that of a variable (a `core.mcp.SecretStore`).
+        """Keep printable ASCII of any kind under a name like that of a variable (a
+        `core.mcp.SecretStore`).
 
         Returns where, as a phrase. Raises ConfigError.
         """
@@ -136,7 +144,9 @@ class KeyStore:
             return ring.get_password(SERVICE, variable)
 
         if _limited(delete_and_read, _WRITE_SECONDS):
-            raise ConfigError(f"{variable} is still in the system's keyring; unlock it, or remove it there")
+            raise ConfigError(
+                f"{variable} is still in the system's keyring; unlock it, or remove it there"
+            )
         if variable in self._read():
             with self._changing() as kept:
                 kept.pop(variable, None)
@@ -152,7 +162,8 @@ class KeyStore:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
-        """Hold the file's lock, yield its keys, and write them as they are left. Raises ConfigError.
+        """Hold the file's lock, yield its keys, and write them as they are left. Raises
+        ConfigError.
 
         Values are printable ASCII, for which JSON's strings are TOML's.
         """
@@ -160,14 +171,19 @@ class KeyStore:
             with locked(self._file.with_suffix(".lock")):
                 keys = self._read()
                 yield keys
-                text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items()))
+                text = "".join(
+                    f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items())
+                )
                 replace_private(self._file, text.encode())
         except OSError as error:
-            raise ConfigError(f"{self._file} was not changed: it cannot be written to ({error.strerror})") from error
+            raise ConfigError(
+                f"{self._file} was not changed: it cannot be written to ({error.strerror})"
+            ) from error
 
 
 def _limited(work: Callable[[], object], seconds: float) -> object:
-    """Return what the work returns; None if it fails or takes longer: then its thread is left behind.
+    """Return what the work returns; None if it fails or takes longer: then its thread is left
+    behind.
 
     Backends fail in many ways, and one that waits for a dead D-Bus service waits forever.
     """

@@ -1,4 +1,5 @@
-"""Builds the settings of a run: flags before environment before the user's file; a project may only tighten."""
+"""Builds the settings of a run: flags before environment before the user's file; a project may only
+tighten."""
 
 import json
 import os
@@ -72,7 +73,7 @@ _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": 
 _TIGHTENS = frozenset({
     ("rules",), ("rules", "deny"), ("rules", "ask"), ("tools",), ("read_only_commands",), ("sandbox",),
     ("sandbox", "network"),
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 _LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
 """Values that never tighten."""
 _COMMAND_LINE = "the command line"
@@ -93,24 +94,39 @@ class _Source:
     """Empty if there are no lines to point at."""
 
     def at(self, path: tuple[str, ...], *values: str) -> str:
-        return f"{self.name}:{line_of_text(self.text, path, *values)}: " if self.text else f"{self.name}: "
+        return (
+            f"{self.name}:{line_of_text(self.text, path, *values)}: "
+            if self.text
+            else f"{self.name}: "
+        )
 
 
 def load_settings(
-    flags: Mapping[str, Any], *, environment: Mapping[str, str], user_file: Path, workspace: Path, decides: Decides
+    flags: Mapping[str, Any],
+    *,
+    environment: Mapping[str, str],
+    user_file: Path,
+    workspace: Path,
+    decides: Decides,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits apply if they are lower, and its list of tools besides the user's. Raises ConfigError naming
-    file, line and key, and for a rule whose examples it does not bear out.
+    the project's limits apply if they are lower, and its list of tools besides the user's. Raises
+    ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
     """
     user = _read_user(user_file, decides)
     project = _read_project(workspace, decides)
-    given = {section: dict(value) if section in _SECTIONS else value for section, value in flags.items()}
+    given = {
+        section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
+    }
     _validate(given, _Source(_COMMAND_LINE), decides)
     variables = _from_environment(environment, decides)
-    layers: list[tuple[str, Layer]] = [(str(user_file), user), *variables.items(), (_COMMAND_LINE, given)]
+    layers: list[tuple[str, Layer]] = [
+        (str(user_file), user),
+        *variables.items(),
+        (_COMMAND_LINE, given),
+    ]
     merged = _merged(layer for _, layer in layers)
     lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
     merged["limits"] = {**merged.get("limits", {}), **lowered}
@@ -118,7 +134,10 @@ def load_settings(
     merged["network_given"] = "network" in given.get("sandbox", {})
     if held and not merged["network_given"]:
         others = checked(SandboxSettings, merged.get("sandbox", {}))
-        merged["sandbox"] = {**merged.get("sandbox", {}), "network": tighter(others.network, held["network"])}
+        merged["sandbox"] = {
+            **merged.get("sandbox", {}),
+            "network": tighter(others.network, held["network"]),
+        }
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
     own, narrower = merged.get("tools"), project.get("tools")
@@ -133,11 +152,15 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
-    tightened: Layer = {key: project[key] for key in ("read_only_commands", "tools") if key in project}
+    tightened: Layer = {
+        key: project[key] for key in ("read_only_commands", "tools") if key in project
+    }
     if held and merged["sandbox"]["network"] == held["network"]:
         tightened["sandbox"] = held
     layers.append((str(PROJECT_FILE), tightened | {"limits": lowered}))
-    merged["origins"] = {key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)}
+    merged["origins"] = {
+        key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)
+    }
     return checked(Settings, merged)
 
 
@@ -157,7 +180,11 @@ def _is_set(merged: Layer, key: str) -> bool:
 
 def parse_rules(rules: RuleLayers) -> tuple[Rule, ...]:
     """Return the rules for `core.policy`, each with its origin. Raises ConfigError."""
-    origins: dict[RuleOrigin, RuleSettings] = {"flag": rules.flag, "user": rules.user, "project": rules.project}
+    origins: dict[RuleOrigin, RuleSettings] = {
+        "flag": rules.flag,
+        "user": rules.user,
+        "project": rules.project,
+    }
     return tuple(
         Rule.parse(setting.rule, permission, origin)
         for origin, layer in origins.items()
@@ -211,13 +238,17 @@ def _open_confined(workspace: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{PROJECT_FILE.parent} is not a plain folder ({error.strerror}); nothing was run") from error
+        raise ConfigError(
+            f"{PROJECT_FILE.parent} is not a plain folder ({error.strerror}); nothing was run"
+        ) from error
     try:
         return read_regular(PROJECT_FILE.name, within=folder, largest=LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"{PROJECT_FILE} cannot be read ({error.strerror}); nothing was run") from error
+        raise ConfigError(
+            f"{PROJECT_FILE} cannot be read ({error.strerror}); nothing was run"
+        ) from error
     finally:
         os.close(folder)
 
@@ -234,13 +265,18 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
     except tomllib.TOMLDecodeError as error:
         what, _, where = str(error).partition(" (at line ")
         line_text = where.partition(",")[0] if where else str(text.count("\n") + 1)
-        raise ConfigError(f"{name}:{line_text}: {what}; nothing was run: repair the file") from error
+        raise ConfigError(
+            f"{name}:{line_text}: {what}; nothing was run: repair the file"
+        ) from error
     except RecursionError as error:
-        raise ConfigError(f"{name}:1: nested too deeply; nothing was run: repair the file") from error
+        raise ConfigError(
+            f"{name}:1: nested too deeply; nothing was run: repair the file"
+        ) from error
 
 
 def _validate(data: Layer, source: _Source, decides: Decides) -> None:
-    """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails its example."""
+    """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails
+    its example."""
     try:
         rules = checked(FileSettings, data).rules
     except WrongValue as error:
@@ -252,7 +288,9 @@ def _validate(data: Layer, source: _Source, decides: Decides) -> None:
         _try_rule(name, permission, setting, source, decides)
 
 
-def _try_rule(name: str, permission: Permission, setting: RuleSetting, source: _Source, decides: Decides) -> None:
+def _try_rule(
+    name: str, permission: Permission, setting: RuleSetting, source: _Source, decides: Decides
+) -> None:
     path = ("rules", name)
     try:
         rule = Rule.parse(setting.rule, permission)
@@ -262,11 +300,15 @@ def _try_rule(name: str, permission: Permission, setting: RuleSetting, source: _
     for example in setting.matches:
         if not decides(rule, example):
             place = source.at(path, setting.rule, example)
-            raise ConfigError(f"{place}rules.{name}: {rule} does not {word} {_shown(example)}, which it must{end}")
+            raise ConfigError(
+                f"{place}rules.{name}: {rule} does not {word} {_shown(example)}, which it must{end}"
+            )
     for example in setting.never:
         if decides(rule, example):
             place = source.at(path, setting.rule, example)
-            raise ConfigError(f"{place}rules.{name}: {rule} would {word} {_shown(example)}, which it never may{end}")
+            raise ConfigError(
+                f"{place}rules.{name}: {rule} would {word} {_shown(example)}, which it never may{end}"
+            )
 
 
 def _shown(example: str) -> str:
@@ -301,7 +343,8 @@ def _from_environment(environment: Mapping[str, str], decides: Decides) -> dict[
 def _merged(layers: Iterable[Layer]) -> Layer:
     """Merge the layers, the lowest first.
 
-    An address that a layer gives with its model is not used for a model of another provider, named in a higher layer.
+    An address that a layer gives with its model is not used for a model of another provider, named
+    in a higher layer.
     """
     merged, owner = Layer(), None
     for layer in layers:
@@ -341,7 +384,8 @@ def _keys(data: Layer) -> list[tuple[str, ...]]:
 
 
 def line_of(text: str, path: Sequence[str]) -> int:
-    """Return the line (from 1) that sets the key at `path` or opens its nearest table; 1 if neither is found."""
+    """Return the line (from 1) that sets the key at `path` or opens its nearest table; 1 if neither
+    is found."""
     wanted = tuple(path)
     table: tuple[str, ...] = ()
     best, best_length = 1, 0
@@ -352,14 +396,17 @@ def line_of(text: str, path: Sequence[str]) -> int:
             found = table + _parts(key["name"])
         else:
             continue
-        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, found, strict=False)))
+        common = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, found, strict=False))
+        )
         if common > best_length:
             best, best_length = number, common
     return best
 
 
 def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
-    """Return the line (from 1) of the last of `values`, each searched for below the one before, the first below `path`.
+    """Return the line (from 1) of the last of `values`, each searched for below the one before, the
+    first below `path`.
 
     A value whose spelling is not recognised leaves the line of the one before it.
     """
@@ -367,7 +414,9 @@ def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
     at = line_of(text, path) - 1
     for value in values:
         spellings = (json.dumps(value), json.dumps(value, ensure_ascii=False), f"'{value}'")
-        at = next((n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at)
+        at = next(
+            (n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at
+        )
     return at + 1
 
 

@@ -1,4 +1,5 @@
-"""The `mcpServers` of one file, in the spelling that other programs use; nothing here is started or filled in."""
+"""The `mcpServers` of one file, in the spelling that other programs use; nothing here is started or
+filled in."""
 
 import json
 import re
@@ -56,7 +57,9 @@ class _OAuth(BaseModel):
 
     client_id: str = Field("", validation_alias=AliasChoices("clientId", "client_id"))
     secret: str = Field("", validation_alias=AliasChoices("clientSecret", "client_secret"))
-    port: int = Field(0, validation_alias=AliasChoices("callbackPort", "callback_port"), ge=0, lt=65536)
+    port: int = Field(
+        0, validation_alias=AliasChoices("callbackPort", "callback_port"), ge=0, lt=65536
+    )
 
     @property
     def client(self) -> LoginClient | None:
@@ -79,7 +82,9 @@ class _Entry(BaseModel):
     disabled: bool = False
     enabled: bool = True
     timeout: _Timeout = Field(None, gt=0, allow_inf_nan=False)
-    start_timeout: _Timeout = Field(None, gt=0, allow_inf_nan=False, validation_alias="startTimeout")
+    start_timeout: _Timeout = Field(
+        None, gt=0, allow_inf_nan=False, validation_alias="startTimeout"
+    )
     where: ServerPlace = "sandbox"
     hosts: list[str] = Field(default_factory=list)
     write: bool = False
@@ -101,7 +106,8 @@ class ServerEntry:
 
     @property
     def shown(self) -> str:
-        """What would run or be reached, on one line; the secrets of the user's own file are hidden."""
+        """What would run or be reached, on one line; the secrets of the user's own file are
+        hidden."""
         config, mine = self.config, self.place == "user"
         if config.url:
             return visible(_shown_url(config.url) if mine else config.url)
@@ -112,14 +118,18 @@ class ServerEntry:
     def details(self) -> tuple[str, ...]:
         """What it is given and may do besides, one phrase each.
 
-        Of the secrets in the user's own file, only the names; a project's file holds no secret of the user's, so all of
-        it is said, and which variables it wants.
+        Of the secrets in the user's own file, only the names; a project's file holds no secret of
+        the user's, so all of it is said, and which variables it wants.
         """
         config = self.config
         phrases = [
             *(_named(config) if self.place == "user" else _whole(config)),
             *([f"may reach {', '.join(config.hosts)}"] if config.hosts else []),
-            *(["runs on this machine, outside the sandbox"] if not config.url and config.where == "machine" else []),
+            *(
+                ["runs on this machine, outside the sandbox"]
+                if not config.url and config.where == "machine"
+                else []
+            ),
             *(["may write in the workspace"] if config.write else []),
             *(variable.line for variable in self.wants),
             *([] if config.enabled else ["disabled"]),
@@ -128,7 +138,8 @@ class ServerEntry:
 
     @property
     def wants(self) -> tuple[WantedVariable, ...]:
-        """The variables that a project's entry wants; empty for the user's own, which gets what it names."""
+        """The variables that a project's entry wants; empty for the user's own, which gets what it
+        names."""
         if self.place == "user":
             return ()
         found: dict[str, tuple[str | None, dict[str, None]]] = {}
@@ -144,7 +155,8 @@ class ServerEntry:
         )
 
     def filled_in(self, environment: Mapping[str, str]) -> ServerConfig:
-        """Replace the variables that it may have. Raises ConfigError that names one that is missing."""
+        """Replace the variables that it may have. Raises ConfigError that names one that is
+        missing."""
         return filled_in(self.config, environment, None if self.place == "user" else self.given)
 
 
@@ -157,7 +169,8 @@ class ServerList:
 
 
 def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:
-    """Read the bytes of a file that messages call `shown`. A broken entry is a problem and keeps only itself out."""
+    """Read the bytes of a file that messages call `shown`. A broken entry is a problem and keeps
+    only itself out."""
     try:
         text, data = decoded(raw, shown)
     except ConfigError as error:
@@ -166,7 +179,9 @@ def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:
     servers = data.get("mcpServers", {})
     if not isinstance(servers, dict):
         line = line_of_text(text, (), "mcpServers")
-        return ServerList(problems=(ToolProblem(f"{shown}:{line}: mcpServers", "it must be an object"),))
+        return ServerList(
+            problems=(ToolProblem(f"{shown}:{line}: mcpServers", "it must be an object"),)
+        )
     problems = [
         ToolProblem(
             f"{shown}:{line_of_text(text, (), key)}: {one_line(key, 80)}",
@@ -180,15 +195,16 @@ def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:
     for name, given in list(servers.items())[:MOST_SERVERS]:
 
         def at(*keys: str, name: str = name) -> str:
-            return (
-                f"{shown}:{line_of_text(text, (), 'mcpServers', name, *keys)}: {one_line('.'.join((name, *keys)), 120)}"
-            )
+            line = line_of_text(text, (), "mcpServers", name, *keys)
+            return f"{shown}:{line}: {one_line('.'.join((name, *keys)), 120)}"
 
         entry, found = _parsed(name, given, shown, place, at)
         entries += () if entry is None else (entry,)
         problems += found
     if len(servers) > MOST_SERVERS:
-        problems.append(ToolProblem(shown, f"only the first {MOST_SERVERS} of {len(servers)} servers are used"))
+        problems.append(
+            ToolProblem(shown, f"only the first {MOST_SERVERS} of {len(servers)} servers are used")
+        )
     return ServerList(tuple(entries), tuple(problems))
 
 
@@ -200,9 +216,13 @@ def decoded(raw: bytes, shown: str) -> tuple[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{shown}:{raw[: error.start].count(10) + 1}: not UTF-8") from error
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{shown}:{error.lineno}: not JSON ({one_line(error.msg, 80)})") from error
+        raise ConfigError(
+            f"{shown}:{error.lineno}: not JSON ({one_line(error.msg, 80)})"
+        ) from error
     except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{shown}:1: not JSON that can be read (nested too deeply, or a number too long)") from error
+        raise ConfigError(
+            f"{shown}:1: not JSON that can be read (nested too deeply, or a number too long)"
+        ) from error
     if not isinstance(data, dict):
         raise ConfigError(f"{shown}:1: not a JSON object with mcpServers")
     return text, data
@@ -215,11 +235,17 @@ def _parsed(
         text = "a server's name is 1 to 32 letters, digits, - and single _, and begins with a letter or digit"
         return None, [ToolProblem(at(), f"{text}; give it another name")]
     if name in BUILT_IN_SETS:
-        return None, [ToolProblem(at(), f"{name} is the name of a built-in set of tools; give the server another name")]
+        return None, [
+            ToolProblem(
+                at(), f"{name} is the name of a built-in set of tools; give the server another name"
+            )
+        ]
     if not isinstance(given, dict):
         return None, [ToolProblem(at(), "it must be an object with command or url")]
     try:
-        entry = _Entry.model_validate({key: value for key, value in given.items() if value is not None})
+        entry = _Entry.model_validate(
+            {key: value for key, value in given.items() if value is not None}
+        )
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         keys = [str(part) for part in first["loc"]]
@@ -227,12 +253,16 @@ def _parsed(
     if wrong := _wrong(entry):
         key, text = wrong
         return None, [ToolProblem(at(*((key,) if key in given else ())), text)]
-    problems = [ToolProblem(at(key), "not used by codeagent", "warning") for key in entry.model_extra or ()]
+    problems = [
+        ToolProblem(at(key), "not used by codeagent", "warning") for key in entry.model_extra or ()
+    ]
     if entry.oauth.client is None and "oauth" in given:
         problems.append(ToolProblem(at("oauth"), "not used without clientId", "warning"))
     else:
         extra = entry.oauth.model_extra or ()
-        problems += [ToolProblem(at("oauth", key), "not used by codeagent", "warning") for key in extra]
+        problems += [
+            ToolProblem(at("oauth", key), "not used by codeagent", "warning") for key in extra
+        ]
     if place == "project" and entry.where == "machine":
         text = "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own"
         problems.append(ToolProblem(at("where"), text, "warning"))
@@ -240,7 +270,9 @@ def _parsed(
         text = "a project cannot choose this, so it may only read; codeagent mcp add --write is for your own"
         problems.append(ToolProblem(at("write"), text, "warning"))
     elif entry.write and (entry.url or entry.where == "machine"):
-        problems.append(ToolProblem(at("write"), "not used: it is for a server in the sandbox", "warning"))
+        problems.append(
+            ToolProblem(at("write"), "not used: it is for a server in the sandbox", "warning")
+        )
     return ServerEntry(_config(name, entry, shown, place), place), problems
 
 
@@ -249,19 +281,55 @@ def _wrong(entry: _Entry) -> tuple[str, str] | None:
     stdio, http = entry.transport in _STDIO, entry.transport in _HTTP
     texts = (entry.command, *entry.args, *entry.env, *entry.env.values(), entry.cwd, entry.url)
     checks = (
-        (entry.transport == "sse", "type", "the transport sse is not supported; most such servers also offer http"),
-        (bool(entry.transport) and not (stdio or http), "type", "the transports are stdio and http"),
-        (bool(entry.command) == bool(entry.url), "command", "give either command (stdio) or url (http)"),
+        (
+            entry.transport == "sse",
+            "type",
+            "the transport sse is not supported; most such servers also offer http",
+        ),
+        (
+            bool(entry.transport) and not (stdio or http),
+            "type",
+            "the transports are stdio and http",
+        ),
+        (
+            bool(entry.command) == bool(entry.url),
+            "command",
+            "give either command (stdio) or url (http)",
+        ),
         (stdio and bool(entry.url), "type", "a server with a url has the transport http"),
         (http and bool(entry.command), "type", "a server with a command has the transport stdio"),
         (bool(entry.command) and not entry.command.strip(), "command", "it is empty"),
-        (bool(entry.url) and not _is_url(entry.url), "url", "it must begin with http:// or https:// and name a host"),
-        (entry.oauth.client is not None and bool(entry.command), "oauth", "a login is for a server with a url"),
+        (
+            bool(entry.url) and not _is_url(entry.url),
+            "url",
+            "it must begin with http:// or https:// and name a host",
+        ),
+        (
+            entry.oauth.client is not None and bool(entry.command),
+            "oauth",
+            "a login is for a server with a url",
+        ),
         (any("\0" in text for text in texts), "command", "it holds a NUL character"),
-        (not all(map(_is_host, entry.hosts)), "hosts", "write example.org, *.example.org or example.org:8443"),
-        (any(not name or "=" in name for name in entry.env), "env", "a variable's name is empty or holds ="),
-        (not all(_HEADER.fullmatch(name) for name in entry.headers), "headers", "a name is not that of an HTTP header"),
-        (any(re.search(r"[\r\n\0]", text) for text in entry.headers.values()), "headers", "a value has several lines"),
+        (
+            not all(map(_is_host, entry.hosts)),
+            "hosts",
+            "write example.org, *.example.org or example.org:8443",
+        ),
+        (
+            any(not name or "=" in name for name in entry.env),
+            "env",
+            "a variable's name is empty or holds =",
+        ),
+        (
+            not all(_HEADER.fullmatch(name) for name in entry.headers),
+            "headers",
+            "a name is not that of an HTTP header",
+        ),
+        (
+            any(re.search(r"[\r\n\0]", text) for text in entry.headers.values()),
+            "headers",
+            "a value has several lines",
+        ),
     )
     return next(((key, text) for is_wrong, key, text in checks if is_wrong), None)
 
@@ -300,11 +368,16 @@ def _config(name: str, entry: _Entry, shown: str, place: Origin) -> ServerConfig
         from_project=place == "project",
     )
     config = config if entry.timeout is None else replace(config, timeout=entry.timeout)
-    return config if entry.start_timeout is None else replace(config, start_timeout=entry.start_timeout)
+    return (
+        config
+        if entry.start_timeout is None
+        else replace(config, start_timeout=entry.start_timeout)
+    )
 
 
 def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:
-    """Replace `${workspaceFolder}`, as other programs spell it, by the path of the workspace, links followed.
+    """Replace `${workspaceFolder}`, as other programs spell it, by the path of the workspace, links
+    followed.
 
     It stays, as a variable that nothing sets, if that path would itself be read as a variable.
     """
@@ -328,7 +401,8 @@ def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:
 def filled_in(
     config: ServerConfig, environment: Mapping[str, str], given: Collection[str] | None = None
 ) -> ServerConfig:
-    """Replace every `${NAME}` and `${NAME:-default}`. Raises ConfigError that names what is not set or not given.
+    """Replace every `${NAME}` and `${NAME:-default}`. Raises ConfigError that names what is not set
+    or not given.
 
     `given`: the only variables of the environment that may be used; None: all of them.
     """
@@ -336,7 +410,9 @@ def filled_in(
     def value(match: re.Match[str]) -> str:
         name, has_default, default = match[1].partition(":-")
         if _NAME.fullmatch(name) is None:
-            raise ConfigError(f"${{{one_line(match[1], 60)}}} is not ${{NAME}} or ${{NAME:-default}}")
+            raise ConfigError(
+                f"${{{one_line(match[1], 60)}}} is not ${{NAME}} or ${{NAME:-default}}"
+            )
         if given is not None and name not in given:
             if has_default:
                 return default
@@ -360,13 +436,15 @@ def filled_in(
         env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
         cwd=fill(config.cwd),
         url=fill(config.url),
-        client=client and replace(client, client_id=fill(client.client_id), secret=fill(client.secret)),
+        client=client
+        and replace(client, client_id=fill(client.client_id), secret=fill(client.secret)),
         headers=MappingProxyType({name: fill(text) for name, text in config.headers.items()}),
     )
 
 
 def _texts(config: ServerConfig) -> Iterator[tuple[str, str]]:
-    """Yield every text that variables are filled in to, with the place it has in the entry, as a phrase."""
+    """Yield every text that variables are filled in to, with the place it has in the entry, as a
+    phrase."""
     yield "its command", config.command
     for number, arg in enumerate(config.args, start=1):
         yield f"its argument {number}", arg

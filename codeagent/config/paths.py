@@ -21,5 +21,6 @@ def config_dir() -> Path:
 
 
 def user_config_file() -> Path:
-    """Return the user's own configuration file; on Linux `$XDG_CONFIG_HOME/codeagent/config.toml`."""
+    """Return the user's own configuration file; on Linux
+    `$XDG_CONFIG_HOME/codeagent/config.toml`."""
     return config_dir() / "config.toml"

@@ -16,7 +16,10 @@ PositiveFloat = Annotated[float, above(0)]
 NonNegative = Annotated[float, at_least(0)]
 Name = Annotated[str, filled("text")]
 StrategyText = Annotated[
-    str, matching(r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$", "use sequential, parallel or batched:N")
+    str,
+    matching(
+        r"^(sequential|parallel|batched:[1-9][0-9]{0,5})$", "use sequential, parallel or batched:N"
+    ),
 ]
 
 
@@ -79,11 +82,13 @@ class LimitSettings(Section):
     max_seconds: Seconds | None = None
     """Wall-clock time, per run."""
     model_timeout: Seconds = 300.0
-    """Seconds without a word from the model, repeated attempts included, after which a request is given up."""
+    """Seconds without a word from the model, repeated attempts included, after which a request is
+    given up."""
     max_concurrency: PositiveInt = 8
     """Calls that run at the same time; further ones wait."""
     max_repeated_tokens: PositiveInt = 500
-    """For how many tokens an answer may repeat the same span. Then you are told; without a screen it is stopped."""
+    """For how many tokens an answer may repeat the same span. Then you are told; without a screen
+    it is stopped."""
     network_bytes: PositiveInt = 1024**3
     """What one command may send and receive, together."""
 
@@ -102,12 +107,14 @@ class ContextSettings(Section):
     review_seconds: Seconds = 30.0
     """How long that waits for you in mode auto; then the summary is used."""
     window: PositiveInt | None = None
-    """Tokens; None: what is known of the model. For a local server that was started with a smaller one."""
+    """Tokens; None: what is known of the model. For a local server that was started with a smaller
+    one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueSettings(Section):
-    """How many of the texts that you queue are delivered at one boundary; see docs/how-to/steer-and-stop.md."""
+    """How many of the texts that you queue are delivered at one boundary; see
+    docs/how-to/steer-and-stop.md."""
 
     steer: Literal["all", "one"] = "all"
     follow_up: Literal["all", "one"] = "one"
@@ -115,7 +122,8 @@ class QueueSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSetting(Section):
-    """One rule: its text, or a table that also says what it is for. The examples are tried when it is loaded."""
+    """One rule: its text, or a table that also says what it is for. The examples are tried when it
+    is loaded."""
 
     rule: str
     """`tool` or `tool(pattern)`."""
@@ -183,15 +191,19 @@ class SandboxSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Section):
-    """What commands with network access may reach beyond the public hosts; see docs/how-to/network.md."""
+    """What commands with network access may reach beyond the public hosts; see
+    docs/how-to/network.md."""
 
     private_hosts: tuple[Annotated[str, _one_host], ...] = ()
-    """Hosts whose addresses may be private, such as `mirror.corp:443`; without a port, 80 and 443. The user's only."""
+    """Hosts whose addresses may be private, such as `mirror.corp:443`; without a port, 80 and 443.
+    The user's only."""
 
 
 def _no_file_of_the_project(command: tuple[str, ...]) -> tuple[str, ...]:
     if "/" in command[0] and not command[0].startswith("/"):
-        raise ValueError("give the full path of the program: a relative one would be a file of the project")
+        raise ValueError(
+            "give the full path of the program: a relative one would be a file of the project"
+        )
     return command
 
 
@@ -205,7 +217,8 @@ class HookSettings(Section):
     tools: Name = "*"
     """Of which tools, as a pattern over their names; only if the event is about a call."""
     in_workspace: bool = False
-    """It runs in the workspace, from which it may load code; else in a folder where there is nothing to load."""
+    """It runs in the workspace, from which it may load code; else in a folder where there is
+    nothing to load."""
     variables: tuple[str, ...] = ()
     """Names of your variables that it gets, beside a minimal environment."""
 
@@ -216,7 +229,8 @@ class HookSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolsetGroupSetting(Section):
-    """Some tools of one source as a set of their own: those that fit any of the names, tags and paths."""
+    """Some tools of one source as a set of their own: those that fit any of the names, tags and
+    paths."""
 
     source: Name
     """A server, document or other set, by its name."""
@@ -241,8 +255,8 @@ class ToolsetSettings(Section):
     offer: tuple[Name, ...] = ()
     """Sets of built-in tools that the model may turn on."""
     require_info: bool | ToolNames = False
-    """Tools that are refused until the model has read their documentation with `info`: true for those of sets, or a
-    list of names and patterns."""
+    """Tools that are refused until the model has read their documentation with `info`: true for
+    those of sets, or a list of names and patterns."""
     groups: dict[Annotated[str, _set_name], ToolsetGroupSetting] = field(default_factory=dict)
     """Further sets, by name."""
 
@@ -264,7 +278,8 @@ class TextToolSetting(Section):
     protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
     open: str = ""
     close: str = ""
-    """What encloses a call; only for `delimited`, which needs both. In body `lines`, `{name}` is the tool's name."""
+    """What encloses a call; only for `delimited`, which needs both. In body `lines`, `{name}` is
+    the tool's name."""
     body: Literal["json", "name and arguments", "lines"] = "json"
     """What is between them; for `delimited` only."""
 
@@ -274,9 +289,13 @@ class TextToolSetting(Section):
         if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
             raise ValueError("open, close and body are for delimited only")
         if self.body == "lines":
-            from codeagent.core.coercion import only_in_strings  # few configurations have marks of their own
+            from codeagent.core.coercion import (
+                only_in_strings,
+            )  # few configurations have marks of their own
 
-            if not all(only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)):
+            if not all(
+                only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)
+            ):
                 raise ValueError("with body lines, each mark needs a character such as / or <")
 
 
@@ -319,9 +338,11 @@ class WebSettings(Section):
     search_url: Url | None = None
     """Of your own SearXNG, such as `https://searx.example.org/search`."""
     private_hosts: tuple[ConfiguredHost, ...] = ()
-    """Hosts that may be reached although their addresses are not public, such as `localhost:8000`."""
+    """Hosts that may be reached although their addresses are not public, such as
+    `localhost:8000`."""
     secrets: dict[str, tuple[ConfiguredHost, ...]] = field(default_factory=dict)
-    """The hosts to which each secret may be sent, by its name: a variable, or a key that is kept."""
+    """The hosts to which each secret may be sent, by its name: a variable, or a key that is
+    kept."""
 
     def __post_init__(self) -> None:
         if self.search == "searxng" and self.search_url is None:
@@ -339,11 +360,13 @@ class CommonSettings(Section):
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
     """A level, or a budget in tokens; None leaves it to the provider."""
     wire: Literal["auto", "litellm"] = "auto"
-    """`auto` sends requests straight to the providers that this works with, `litellm` all through litellm."""
+    """`auto` sends requests straight to the providers that this works with, `litellm` all through
+    litellm."""
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     early_reads: bool = True
-    """Calls that only read begin while the answer that asks for them is still coming; see docs/how-to/tools.md."""
+    """Calls that only read begin while the answer that asks for them is still coming; see
+    docs/how-to/tools.md."""
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
     queue: QueueSettings = QueueSettings()
@@ -353,15 +376,20 @@ class CommonSettings(Section):
     web: WebSettings = WebSettings()
     prices: dict[str, PriceSetting] = field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
-    provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(default_factory=dict)
-    """The tools that its provider runs for a model, by a pattern over its name; see docs/how-to/provider-tools.md."""
+    provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(
+        default_factory=dict
+    )
+    """The tools that its provider runs for a model, by a pattern over its name; see
+    docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
     experimental: ExperimentalSettings = ExperimentalSettings()
     read_only_commands: Literal["allow", "ask"] = "allow"
-    """What is done about commands that are known to only read, in the sandbox; a project may set `ask`."""
+    """What is done about commands that are known to only read, in the sandbox; a project may set
+    `ask`."""
     commit_hooks: bool = False
-    """The repository's own git hooks run when the agent commits: on this machine, outside the sandbox."""
+    """The repository's own git hooks run when the agent commits: on this machine, outside the
+    sandbox."""
     theme: Name | None = None
     """Of the screen; None: its own default."""
     bell: bool = True
@@ -383,19 +411,22 @@ class Settings(CommonSettings):
 
     rules: RuleLayers = RuleLayers()
     tools: tuple[ToolNames, ...] = ()
-    """Lists of the tools that may be used: a tool must be in all of them. The first is the user's, `*` if only the
-    project has one; it alone says which sets there are."""
+    """Lists of the tools that may be used: a tool must be in all of them. The first is the user's,
+    `*` if only the project has one; it alone says which sets there are."""
     network_given: bool = False
-    """The command line says what commands may reach: a session that is resumed does not tighten it."""
+    """The command line says what commands may reach: a session that is resumed does not tighten
+    it."""
     toolsets_given: tuple[str, ...] = ()
-    """Those of `toolsets.use` that the command line names: on even if a resumed session had turned them off."""
+    """Those of `toolsets.use` that the command line names: on even if a resumed session had turned
+    them off."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Where each setting that is not a default comes from: the command line, a variable or a file; rules are listed by
-    their origin anyway."""
+    """Where each setting that is not a default comes from: the command line, a variable or a file;
+    rules are listed by their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
 
     def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
-        """What commands may reach in a session that ended with `before`: no more than that, unless a flag says so."""
+        """What commands may reach in a session that ended with `before`: no more than that, unless
+        a flag says so."""
         level = self.sandbox.network
         return level if before is None or self.network_given else tighter(level, before)

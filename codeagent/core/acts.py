@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # most conversations run no recipe
     from codeagent.core.recipes import Recipe, Values
 
 QueueKind = Literal["steer", "interrupt", "follow_up"]
-"""When a text is delivered: at the next boundary (steer), there with the rest of the batch skipped (interrupt), or
-when the agent would stop (follow_up)."""
+"""When a text is delivered: at the next boundary (steer), there with the rest of the batch skipped
+(interrupt), or when the agent would stop (follow_up)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class RunRecipe:
     values: "Values"
     """Its checked inputs: `Recipe.values`."""
     tightens: bool = False
-    """Mode and limits were given for this session: even a recipe of the user's own only tightens them."""
+    """Mode and limits were given for this session: even a recipe of the user's own only tightens
+    them."""
     proceed: bool = False
     """Leave out the steps that this session's log shows as done with the same inputs."""
 
@@ -66,7 +67,8 @@ class Steer:
 
 @dataclass(frozen=True)
 class Interrupt:
-    """Skip the calls that have not started by the next boundary of the strategy, then deliver the text."""
+    """Skip the calls that have not started by the next boundary of the strategy, then deliver the
+    text."""
 
     kind: ClassVar[QueueKind] = "interrupt"
     text: str
@@ -177,7 +179,8 @@ class SetMode:
 
 @dataclass(frozen=True)
 class SetNetwork:
-    """Choose what commands with network access may reach; takes effect at once, for open connections too."""
+    """Choose what commands with network access may reach; takes effect at once, for open
+    connections too."""
 
     level: NetworkLevel
 
@@ -199,7 +202,8 @@ class RevokeRule:
 
 @dataclass(frozen=True)
 class SetBudget:
-    """Pause the run before a request that would exceed this amount, counted from now; None removes the budget."""
+    """Pause the run before a request that would exceed this amount, counted from now; None removes
+    the budget."""
 
     budget: Budget | None
 
@@ -259,7 +263,8 @@ class TrustTools:
 
     trusted: bool
     seen: str | None = None
-    """The `Toolbox.digest` of the files that the user was asked about; None if they were not shown."""
+    """The `Toolbox.digest` of the files that the user was asked about; None if they were not
+    shown."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,8 @@ class TrustServers:
 
 @dataclass(frozen=True)
 class GiveVariables:
-    """Give a server of the project variables of the user's, for as long as the project's `.mcp.json` is unchanged."""
+    """Give a server of the project variables of the user's, for as long as the project's
+    `.mcp.json` is unchanged."""
 
     name: str
     variables: tuple[str, ...]
@@ -314,7 +320,8 @@ ServerAct = TrustServers | GiveVariables | RestartServer | AgreeToServer
 class Restore:
     """Take files, conversation or both back to an earlier point; only between runs.
 
-    The present is saved as a point first, so that `redo` leads back. The model is told what was undone.
+    The present is saved as a point first, so that `redo` leads back. The model is told what was
+    undone.
     """
 
     point: str
@@ -338,7 +345,8 @@ class RestoreFile:
 
 @dataclass(frozen=True)
 class Compact:
-    """Replace the older part of the conversation with a summary: now, or at the next boundary during a run."""
+    """Replace the older part of the conversation with a summary: now, or at the next boundary
+    during a run."""
 
     hint: str = ""
     """What the summary has to cover."""
@@ -355,7 +363,8 @@ class AnswerSummary:
 
 @dataclass(frozen=True)
 class Pin:
-    """Keep a line word for word through every compaction; the model is told of it at the next boundary."""
+    """Keep a line word for word through every compaction; the model is told of it at the next
+    boundary."""
 
     text: str
 

@@ -34,7 +34,8 @@ class AgentDefinition:
     parallel: bool = False
     """Whether its calls run beside other calls even if it may change files."""
     worktree: bool = False
-    """Whether it works in a copy of the workspace, from which the user takes the changes they want."""
+    """Whether it works in a copy of the workspace, from which the user takes the changes they
+    want."""
     where: str = ""
     """Path of its file as the user would write it; empty for a built-in one."""
 
@@ -72,7 +73,8 @@ class Worktree(Protocol):
 
 
 Check = Callable[[str], str]
-"""Returns what is wrong with an agent's answer, so that the agent can repair it; empty if it is right."""
+"""Returns what is wrong with an agent's answer, so that the agent can repair it; empty if it is
+right."""
 
 
 class Agents(Protocol):
@@ -83,7 +85,8 @@ class Agents(Protocol):
         """Sorted by name, those from files first."""
 
     async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
-        """Start a child, wait for its answer, and end it; it may repair an answer that fails the check once.
+        """Start a child, wait for its answer, and end it; it may repair an answer that fails the
+        check once.
 
         Any other end is an error result. Raises NotFound for an unknown name, and Failed if no
         child can be started.

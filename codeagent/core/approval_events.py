@@ -1,4 +1,5 @@
-"""Events about a call before it runs, when it is planned, asked about and answered; and about hosts it asks for."""
+"""Events about a call before it runs, when it is planned, asked about and answered; and about hosts
+it asks for."""
 
 from typing import ClassVar, Literal
 
@@ -38,15 +39,18 @@ class ApprovalRequested(BaseEvent):
     arguments: str = ""
     """JSON that `edit` begins with; empty if the arguments cannot be edited."""
     proposal: str = ""
-    """A rule that would allow this call and similar ones, for the user to edit; empty if none can be proposed."""
+    """A rule that would allow this call and similar ones, for the user to edit; empty if none can
+    be proposed."""
     by_hunk: bool = False
     """Whether its DiffBlock may be answered hunk by hunk."""
     whose: str = ""
     """Whose tool it is, as a phrase; empty if it is built in."""
     about: str = ""
-    """What a tool that is not built in says about itself: its description, as the model reads it."""
+    """What a tool that is not built in says about itself: its description, as the model reads
+    it."""
     follows: bool = False
-    """After a yes the question stays open while the call runs, and asks about hosts that no rule decides."""
+    """After a yes the question stays open while the call runs, and asks about hosts that no rule
+    decides."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +69,8 @@ class ApprovalResolved(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostDecided(BaseEvent):
-    """What became of a command's requests to a host that no card about hosts decided; once for each reason."""
+    """What became of a command's requests to a host that no card about hosts decided; once for each
+    reason."""
 
     type: Literal["host.decided"] = "host.decided"
     call_id: str

@@ -54,12 +54,15 @@ class CallRecord:
 
 
 def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]:
-    """List the calls in the order in which they were asked for, the user's own commands included."""
+    """List the calls in the order in which they were asked for, the user's own commands
+    included."""
     rows: dict[str, CallRecord] = {}
     for event in events:
         match event:
             case ToolCallAdded():
-                rows[event.call_id] = CallRecord(event.call_id, event.name, event.arguments, event.ts)
+                rows[event.call_id] = CallRecord(
+                    event.call_id, event.name, event.arguments, event.ts
+                )
             case ToolStarted():
                 row = rows.get(event.call_id) or CallRecord(event.call_id, event.name, "", event.ts)
                 arguments = json.dumps(event.arguments, ensure_ascii=False)
@@ -147,7 +150,8 @@ _OUTCOMES: dict[Answer | Literal["cancelled"], Literal["allowed", "denied", "can
 
 
 def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, ...]:
-    """Return the decisions in the order they were made: what the user answered, and what was decided without asking.
+    """Return the decisions in the order they were made: what the user answered, and what was
+    decided without asking.
 
     A call that was asked about twice has two rows; an answer that did not settle it is `cancelled`.
     """
@@ -162,7 +166,10 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.edited(event)
             case ToolStarted():
                 started = reading.call(event)
-                started.target, started.arguments = event.target, json.dumps(event.arguments, ensure_ascii=False)
+                started.target, started.arguments = (
+                    event.target,
+                    json.dumps(event.arguments, ensure_ascii=False),
+                )
                 started.started = True
             case ApprovalRequested():
                 reading.asked(event)
@@ -200,7 +207,8 @@ class _Reading:
         self._requests: dict[tuple[str, str], ApprovalRequested] = {}
 
     def call(
-        self, event: ToolCallAdded | ToolStarted | ApprovalRequested | ApprovalResolved | ToolResultAdded
+        self,
+        event: ToolCallAdded | ToolStarted | ApprovalRequested | ApprovalResolved | ToolResultAdded,
     ) -> _Call:
         return self._calls.setdefault((event.agent, event.call_id), _Call())
 
@@ -240,7 +248,9 @@ class _Reading:
                 call_id=event.call_id,
                 tool=request.name,
                 target=request.target or call.target,
-                what=request.target if call.started else _all_of(request.arguments or call.arguments) or request.target,
+                what=request.target
+                if call.started
+                else _all_of(request.arguments or call.arguments) or request.target,
                 outcome=_OUTCOMES[event.answer],
                 who=event.source,
                 answer=None if event.answer == "cancelled" else event.answer,
@@ -272,7 +282,9 @@ class _Reading:
         call = self.call(event)
         kind = None if event.error is None else event.error.kind
         refused = kind in ("denied", "skipped")
-        if call.row is not None and not (kind == "denied" and self.rows[call.row].outcome == "allowed"):
+        if call.row is not None and not (
+            kind == "denied" and self.rows[call.row].outcome == "allowed"
+        ):
             return
         if event.approval is None and not refused:
             return
@@ -283,7 +295,11 @@ class _Reading:
                 tool=event.name,
                 target=call.target,
                 what=_all_of(call.arguments) or call.target,
-                outcome="denied" if kind == "denied" else "cancelled" if kind == "skipped" else "allowed",
+                outcome="denied"
+                if kind == "denied"
+                else "cancelled"
+                if kind == "skipped"
+                else "allowed",
                 who="auto" if call.row is not None else event.approval or "auto",
                 rule=event.rule or "",
                 reason=_why(event, call, refused),
@@ -302,14 +318,17 @@ def _why(event: ToolResultAdded, call: _Call, refused: bool) -> str:
 
 
 def _all_of(arguments: str) -> str:
-    """Return a command as it would be typed, with its other arguments below; otherwise the arguments as they are."""
+    """Return a command as it would be typed, with its other arguments below; otherwise the
+    arguments as they are."""
     try:
         values = json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments
     if not isinstance(values, dict) or not isinstance(command := values.pop("command", None), str):
         return arguments
-    others = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    others = ", ".join(
+        f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
+    )
     return f"{command}\n({others})" if others else command
 
 

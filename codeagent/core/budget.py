@@ -13,7 +13,9 @@ _LEVELS: tuple[Literal["off", "low", "medium", "high"], ...] = ("off", "low", "m
 _MOST_THOUGHT = 1_000_000
 BudgetKind = Literal["usd", "tokens", "seconds", "batches"]
 _MONEY = lazy_regex(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
-_COUNT = lazy_regex(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)")
+_COUNT = lazy_regex(
+    r"(?P<number>\d+(?:\.\d+)?)\s*(?P<scale>[km]?)\s*(?P<unit>tokens?|tok|batch(?:es)?)"
+)
 _TIME = lazy_regex(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>s|sec|seconds?|m|min|minutes?|h|hours?)")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -26,7 +28,9 @@ def parse_effort(text: str) -> Effort:
         return level
     if re.fullmatch("[0-9]{1,7}", plain) and 0 < int(plain) <= _MOST_THOUGHT:
         return int(plain)
-    raise ConfigError(f"use off, low, medium, high or a number of tokens, not {text.strip()[:40]!r}")
+    raise ConfigError(
+        f"use off, low, medium, high or a number of tokens, not {text.strip()[:40]!r}"
+    )
 
 
 def said_effort(effort: Effort) -> str:
@@ -39,7 +43,8 @@ class Budget:
 
     kind: BudgetKind
     amount: float
-    """US dollars, tokens of input and output, seconds of work (waiting for the user not counted), or batches."""
+    """US dollars, tokens of input and output, seconds of work (waiting for the user not counted),
+    or batches."""
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
@@ -47,7 +52,9 @@ class Budget:
         plain = text.strip().lower()
         found = cls._money(plain) or cls._count(plain) or cls._time(plain)
         if found is None or found.amount <= 0:
-            raise ConfigError(f"no such budget: {text.strip()!r}; use $2, 200k tokens, 30 min or 10 batches")
+            raise ConfigError(
+                f"no such budget: {text.strip()!r}; use $2, 200k tokens, 30 min or 10 batches"
+            )
         return found
 
     @classmethod
@@ -66,7 +73,9 @@ class Budget:
     @classmethod
     def _time(cls, text: str) -> "Budget | None":
         match = _TIME.fullmatch(text)
-        return cls("seconds", float(match["number"]) * _SECONDS[match["unit"][0]]) if match else None
+        return (
+            cls("seconds", float(match["number"]) * _SECONDS[match["unit"][0]]) if match else None
+        )
 
     def __str__(self) -> str:
         match self.kind:

@@ -42,7 +42,8 @@ class CancelToken:
             callback(reason)
 
     def on_cancel(self, callback: Callable[[str], None]) -> Callable[[], object]:
-        """Call `callback(reason)` when the token fires, at once if it has; return a function that undoes this."""
+        """Call `callback(reason)` when the token fires, at once if it has; return a function that
+        undoes this."""
         if self._reason is not None:
             callback(self._reason)
             return lambda: None

@@ -1,4 +1,5 @@
-"""Messages between agents: the names they can be sent to, and how a tool sends one (FEATURES F30)."""
+"""Messages between agents: the names they can be sent to, and how a tool sends one (FEATURES
+F30)."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Literal, Protocol
@@ -54,10 +55,12 @@ class OwnChannels(Protocol):
         """Return the agents, then the channels, each sorted by name."""
 
     def send(self, to: str, body: str, reply_to: str | None = None) -> Sent:
-        """Send a message as the agent's own `send_message` would; raises if that is not allowed, or nobody got it."""
+        """Send a message as the agent's own `send_message` would; raises if that is not allowed, or
+        nobody got it."""
 
     def read(self, after: str = "") -> Sequence[Received]:
-        """Return the latest messages that the agent received since the session was opened, the oldest first.
+        """Return the latest messages that the agent received since the session was opened, the
+        oldest first.
 
         `after`: only those after the message with this id. The model still gets all of them.
         """
@@ -67,7 +70,8 @@ class OwnChannels(Protocol):
 
 
 class Post(Protocol):
-    """Carries messages between the agents of one process; an accepted message is in the log of its receivers."""
+    """Carries messages between the agents of one process; an accepted message is in the log of its
+    receivers."""
 
     def addressees(self) -> Sequence[Addressee]:
         """Return the agents, then the channels, each sorted by name."""
@@ -79,4 +83,5 @@ class Post(Protocol):
         """Make the agent watch the channel, or stop watching it. Raises ToolError."""
 
     def create(self, channel: str, kind: ChannelKind) -> None:
-        """Add a channel that nobody watches yet. Raises ToolError if the name is not free, or there are too many."""
+        """Add a channel that nobody watches yet. Raises ToolError if the name is not free, or there
+        are too many."""

@@ -20,12 +20,15 @@ class Snapshot:
     """Identifies the content: two snapshots of the same content have the same id."""
     files: int
     left_out: tuple[str, ...] = ()
-    """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a repository of its own`."""
+    """What it does not cover, a phrase each: `data.bin: larger than 20 MiB`, `vendor/x: a
+    repository of its own`."""
     marks: Mapping[str, str] = field(default_factory=dict)
-    """What no snapshot holds and yet decides what runs outside the sandbox, by path: a `.git` below the root, the
-    `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark changes with its file."""
+    """What no snapshot holds and yet decides what runs outside the sandbox, by path: a `.git` below
+    the root, the `HEAD` of a bare repository, a file that is `paths.watched` and too large. A mark
+    changes with its file."""
     linked: Mapping[str, str] = field(default_factory=dict)
-    """What a link that is `paths.watched` leads to, by path, and the link: who follows it runs this file."""
+    """What a link that is `paths.watched` leads to, by path, and the link: who follows it runs this
+    file."""
     others: tuple[int, ...] = field(default=(), compare=False)
     """The ids of other processes of codeagent that work in this workspace."""
     moment: str = field(default="", compare=False)
@@ -69,8 +72,8 @@ class Theirs:
 class Checkpoints(Protocol):
     """A private store below the state folder; the user's own repository is never written to.
 
-    Nothing but the store may change the workspace while one of these runs: the caller sees to it that no command
-    does. All raise CheckpointError.
+    Nothing but the store may change the workspace while one of these runs: the caller sees to it
+    that no command does. All raise CheckpointError.
     """
 
     @property
@@ -80,12 +83,13 @@ class Checkpoints(Protocol):
     async def take(self, *, commands: bool | None = None) -> Snapshot:
         """Snapshot the workspace as it is now.
 
-        If `commands` is given, it is recorded as a moment of this session; it tells whether commands of the session may
-        change files until the next one.
+        If `commands` is given, it is recorded as a moment of this session; it tells whether
+        commands of the session may change files until the next one.
         """
 
     async def changes(self, before: str, after: str | None) -> tuple[FileChange, ...]:
-        """What differs between two snapshots, in order of the paths. `after` None: the workspace as it is now."""
+        """What differs between two snapshots, in order of the paths. `after` None: the workspace as
+        it is now."""
 
     async def node(self, snapshot: str | None, path: str) -> Node | None:
         """One file of a snapshot, or of the workspace as it is now; None if it does not exist."""
@@ -97,7 +101,8 @@ class Checkpoints(Protocol):
         """
 
     async def written_by_others(self, since: float) -> Mapping[str, str]:
-        """Return what file tools of other sessions wrote since then: SHA-256 by path, empty for a removed file."""
+        """Return what file tools of other sessions wrote since then: SHA-256 by path, empty for a
+        removed file."""
 
     async def restore(
         self,
@@ -107,20 +112,23 @@ class Checkpoints(Protocol):
         paths: Collection[str] | None = None,
         instead: Mapping[str, Node | None] | None = None,
     ) -> tuple[FileChange, ...]:
-        """Bring the workspace, or only these paths of it, to the state of `target`; says what was changed.
+        """Bring the workspace, or only these paths of it, to the state of `target`; says what was
+        changed.
 
         A file in `instead` becomes what is given there, not what `target` has.
 
-        `present` is a snapshot of the workspace as it is now: a file that by then is neither as there nor as in
-        `target` raises CheckpointError before anything is changed. What no snapshot covers stays as it is. After a
-        crash midway `recover` finishes it.
+        `present` is a snapshot of the workspace as it is now: a file that by then is neither as
+        there nor as in `target` raises CheckpointError before anything is changed. What no snapshot
+        covers stays as it is. After a crash midway `recover` finishes it.
         """
 
     async def replace(self, path: str, node: Node | None, *, present: Node | None) -> None:
-        """Replace one file that still is `present`; None removes it. Raises CheckpointError if it has changed."""
+        """Replace one file that still is `present`; None removes it. Raises CheckpointError if it
+        has changed."""
 
     async def recover(self) -> str | None:
-        """Finish a restore that a crash interrupted; return one line about what was done, None if there was none."""
+        """Finish a restore that a crash interrupted; return one line about what was done, None if
+        there was none."""
 
     async def prune(self) -> None:
         """Remove what exceeds the store's age or size; snapshots of this process stay."""
@@ -132,7 +140,8 @@ class Point:
 
     id: str
     cause: PointCause
-    """When it was made: before a prompt's run, before or after a batch that may change files, or before going back."""
+    """When it was made: before a prompt's run, before or after a batch that may change files, or
+    before going back."""
     at: float
     """Seconds since the epoch."""
     label: str
@@ -147,7 +156,8 @@ class ChangedFile:
     change: ChangeKind
     """What happened to it since."""
     edited: bool = False
-    """Whether somebody other than the agent changed it after the agent did: going back would lose that."""
+    """Whether somebody other than the agent changed it after the agent did: going back would lose
+    that."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +166,16 @@ class Changes:
     left_out: tuple[str, ...] = ()
     """What cannot be seen or brought back, a phrase each."""
     refused: tuple[str, ...] = ()
-    """Files that the agent changed and that stay as they are, as another session changed them too; a phrase each."""
+    """Files that the agent changed and that stay as they are, as another session changed them too;
+    a phrase each."""
     present: str | None = None
-    """Stands for the workspace as it was compared, for `Restore.seen`; None if two earlier points were."""
+    """Stands for the workspace as it was compared, for `Restore.seen`; None if two earlier points
+    were."""
 
 
 class Rewind(Protocol):
-    """The points to go back to, for the acts `Restore` and `RestoreFile`. All methods raise CheckpointError."""
+    """The points to go back to, for the acts `Restore` and `RestoreFile`. All methods raise
+    CheckpointError."""
 
     @property
     def restored(self) -> tuple[ChangedFile, ...]:

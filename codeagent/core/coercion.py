@@ -9,14 +9,21 @@ from codeagent.core.lazy_regex import lazy_regex
 _NUMBER = lazy_regex(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _INTEGER = lazy_regex(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _KINDS: dict[str, type | tuple[type, ...]] = {"object": dict, "array": list}
-_ALIASES = {"float": "number", "double": "number", "int": "integer", "bool": "boolean", "str": "string"}
+_ALIASES = {
+    "float": "number",
+    "double": "number",
+    "int": "integer",
+    "bool": "boolean",
+    "str": "string",
+}
 """Words of other schema dialects."""
 _OUTSIDE_STRINGS = frozenset('{}[],:"\\+-.0123456789truefalsnE \t\r\n')
 _DEEPEST = 8
 
 
 def as_json(text: str, schema: Mapping[str, Any], name: str, *, typed: bool = False) -> str:
-    """Return the JSON of the argument `name`; text that does not fit stays a string, so that validation reports it.
+    """Return the JSON of the argument `name`; text that does not fit stays a string, so that
+    validation reports it.
 
     If the schema gives no type, `typed` text becomes the JSON that it looks like.
     """
@@ -50,7 +57,11 @@ def reading(text: str, kinds: Collection[str]) -> str | None:
     if isinstance(_decoded(bare), wanted):
         return bare
     unescaped = _decoded(f'"{bare}"') if '\\"' in bare else None
-    return unescaped if isinstance(unescaped, str) and isinstance(_decoded(unescaped), wanted) else None
+    return (
+        unescaped
+        if isinstance(unescaped, str) and isinstance(_decoded(unescaped), wanted)
+        else None
+    )
 
 
 def as_string(text: str) -> str:

@@ -40,7 +40,8 @@ class CommitPlan:
     unsigned: bool
     """Whether it is left unsigned although the user's settings ask for a signature."""
     base: str
-    """A hash of everything the commit is made from: branch, last commit, author, index and contents."""
+    """A hash of everything the commit is made from: branch, last commit, author, index and
+    contents."""
     around: str = ""
     """The work tree that contains the workspace; empty if it is the workspace itself."""
 
@@ -55,10 +56,13 @@ class Committed:
 
 
 class Committer(Protocol):
-    """Commits files of the workspace as they are on disk; anything else staged stays staged. Every method blocks."""
+    """Commits files of the workspace as they are on disk; anything else staged stays staged. Every
+    method blocks."""
 
     def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
-        """Prepare a commit and write nothing. `paths` are files or folders. Raises CommitRefused, WorkspaceError."""
+        """Prepare a commit and write nothing. `paths` are files or folders. Raises CommitRefused,
+        WorkspaceError."""
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        """Carry out a plan. Raises what `plan` does, and ContentChanged if a plan made now has another `base`."""
+        """Carry out a plan. Raises what `plan` does, and ContentChanged if a plan made now has
+        another `base`."""

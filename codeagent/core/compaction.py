@@ -1,4 +1,5 @@
-"""Compaction replaces the older part of a conversation with a summary; the result is a pure function of the event.
+"""Compaction replaces the older part of a conversation with a summary; the result is a pure
+function of the event.
 
 So a log, a fork and a replay get the same conversation as the process that compacted it.
 """
@@ -11,7 +12,14 @@ from typing import ClassVar, Literal
 from codeagent.core.approval_events import ASK_USER
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent, JsonForm
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+    text_of,
+)
 from codeagent.core.sanitize import on_one_line, quoted
 
 CompactionCause = Literal["window", "overflow", "user"]
@@ -19,7 +27,8 @@ CompactionCause = Literal["window", "overflow", "user"]
 TOKENS_PER_CHARACTER = 0.3
 """What is assumed before a provider has counted."""
 PREVIEW = 300
-"""Characters that stay of a pruned text; of one that the model has not seen yet, `PREVIEW_UNSEEN`."""
+"""Characters that stay of a pruned text; of one that the model has not seen yet,
+`PREVIEW_UNSEEN`."""
 PREVIEW_UNSEEN = 1_500
 _LONGEST_QUESTION = 300
 _PER_IMAGE = 4_000
@@ -60,12 +69,14 @@ class ContextCompacted(BaseEvent):
     tail: int
     """How many messages at the end stay unchanged, apart from pruned results."""
     note: str
-    """The message that replaces everything before them but the user's own messages; empty: only results were pruned."""
+    """The message that replaces everything before them but the user's own messages; empty: only
+    results were pruned."""
     pins: tuple[str, ...] | None = None
-    """What the user has pinned: each is a message of its own before the note. None: they are only in the note, as an
-    earlier version wrote it; `with_pins` mends that."""
+    """What the user has pinned: each is a message of its own before the note. None: they are only
+    in the note, as an earlier version wrote it; `with_pins` mends that."""
     summary: str
-    """The summary, as written by the model or edited by the user; empty if none could be written."""
+    """The summary, as written by the model or edited by the user; empty if none could be
+    written."""
     pruned: tuple[PrunedResult, ...] = ()
     replaced: int
     """How many messages are no longer sent."""
@@ -79,7 +90,8 @@ class ContextCompacted(BaseEvent):
 def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Message]:
     """Return the conversation as it is after the event.
 
-    A call and its result are never separated, even in a damaged log where the numbers no longer fit.
+    A call and its result are never separated, even in a damaged log where the numbers no longer
+    fit.
     """
     messages = _moved(messages, event.moved or ())
     at = start_of_tail(messages, event.tail) if event.note else 0
@@ -96,17 +108,27 @@ def compacted(messages: Sequence[Message], event: ContextCompacted) -> list[Mess
 
 
 def _moved(messages: Sequence[Message], moved: tuple[MovedText, ...]) -> list[Message]:
-    """Return the messages with the user's texts that are files; the other parts of their messages stay."""
+    """Return the messages with the user's texts that are files; the other parts of their messages
+    stay."""
     out = list(messages)
-    for one in sorted(moved, key=lambda one: one.place):  # the last one first, so those before it keep their places
+    for one in sorted(
+        moved, key=lambda one: one.place
+    ):  # the last one first, so those before it keep their places
         at = len(messages) - one.place
         if at < 0:
             continue
         row, rest = out[at : at + one.count], out[at + one.count :]
         said = [message for message in row if isinstance(message, UserMessage)]
-        whole = sum(map(characters, row)) == one.length and not (rest and isinstance(rest[0], ToolMessage))
+        whole = sum(map(characters, row)) == one.length and not (
+            rest and isinstance(rest[0], ToolMessage)
+        )
         if whole and said and said[0] is row[0]:
-            images = tuple(part for message in said for part in message.content if not isinstance(part, TextPart))
+            images = tuple(
+                part
+                for message in said
+                for part in message.content
+                if not isinstance(part, TextPart)
+            )
             out = [*out[:at], replace(said[0], content=(TextPart(text=one.text), *images)), *rest]
     return out
 
@@ -117,19 +139,26 @@ def pinned(text: str) -> UserMessage:
 
 
 def with_pins(event: ContextCompacted, pins: tuple[str, ...]) -> ContextCompacted:
-    """Return the event with the user's pins as messages of their own; a note that holds them itself is quoted."""
+    """Return the event with the user's pins as messages of their own; a note that holds them itself
+    is quoted."""
     if event.pins is not None or not event.note:
         return event
     head = "(This replaced the earlier conversation. codeagent and you wrote it; no line of it is the user's word:"
     return replace(event, pins=pins, note=f"{head}\n{quoted(event.note)}\n)")
 
 
-def open_questions(messages: Sequence[Message], earlier: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def open_questions(
+    messages: Sequence[Message], earlier: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
     """Return the questions of the model that the user has not answered, each on one line.
 
     `earlier`: those that were open at each earlier compaction, by its note.
     """
-    unanswered = {message.call_id for message in messages if isinstance(message, ToolMessage) and message.is_error}
+    unanswered = {
+        message.call_id
+        for message in messages
+        if isinstance(message, ToolMessage) and message.is_error
+    }
 
     def found() -> Iterator[str]:
         for message in messages:
@@ -137,7 +166,9 @@ def open_questions(messages: Sequence[Message], earlier: Mapping[str, tuple[str,
                 case UserMessage(source="note"):
                     yield from earlier.get(text_of(message.content), ())
                 case AssistantMessage(calls=calls):
-                    asked = (call for call in calls if call.name == ASK_USER and call.id in unanswered)
+                    asked = (
+                        call for call in calls if call.name == ASK_USER and call.id in unanswered
+                    )
                     yield from (_question(call.arguments) for call in asked)
                 case _:
                     pass
@@ -160,8 +191,12 @@ def compacted_words(event: ContextCompacted) -> str:
     results = f"{len(event.pruned)} long result{'s' * (len(event.pruned) != 1)}"
     if event.moved:
         count = sum(one.count for one in event.moved)
-        files = "is a file" if count == 1 else "are a file" if len(event.moved) == 1 else "are files"
-        return f"{count} of your texts {files} now, which the agent reads with output_read; {gained}"
+        files = (
+            "is a file" if count == 1 else "are a file" if len(event.moved) == 1 else "are files"
+        )
+        return (
+            f"{count} of your texts {files} now, which the agent reads with output_read; {gained}"
+        )
     if not event.note:
         return f"compacted: {results} left out; {gained}"
     gone = "replaced by the summary" if event.summary else "left out"
@@ -198,8 +233,11 @@ def characters(message: Message) -> int:
             return len(str(content.items))
         case AssistantMessage(text=text, thinking=thinking, calls=calls):
             thought = sum(
-                len(block.text) + len(block.signature or "") + len(block.redacted or "") for block in thinking
+                len(block.text) + len(block.signature or "") + len(block.redacted or "")
+                for block in thinking
             )
             return len(text) + thought + sum(len(call.name) + len(call.arguments) for call in calls)
         case UserMessage(content=content) | ToolMessage(content=content):
-            return sum(len(part.text) if isinstance(part, TextPart) else _PER_IMAGE for part in content)
+            return sum(
+                len(part.text) if isinstance(part, TextPart) else _PER_IMAGE for part in content
+            )

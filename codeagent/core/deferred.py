@@ -1,7 +1,9 @@
-"""Stand-ins for some of pydantic's names: a model is built when it is first used, as importing pydantic is slow.
+"""Stand-ins for some of pydantic's names: a model is built when it is first used, as importing
+pydantic is slow.
 
-A class declared with these is only recorded. Making an instance, reading an attribute or using the class in another
-model builds the real one, with pydantic's own validators; instances are of that class. Type checkers see pydantic.
+A class declared with these is only recorded. Making an instance, reading an attribute or using the
+class in another model builds the real one, with pydantic's own validators; instances are of that
+class. Type checkers see pydantic.
 """
 
 from collections.abc import Callable
@@ -44,9 +46,12 @@ else:
     _ANNOTATE = "__annotate_func__"
 
     class _Later:
-        """Stands in for what one of pydantic's functions will return when called with the same arguments."""
+        """Stands in for what one of pydantic's functions will return when called with the same
+        arguments."""
 
-        def __init__(self, name: str, args: tuple[Any, ...], options: dict[str, Any], method: Any = None) -> None:
+        def __init__(
+            self, name: str, args: tuple[Any, ...], options: dict[str, Any], method: Any = None
+        ) -> None:
             self._name = name
             self._args = args
             self._options = options
@@ -78,15 +83,23 @@ else:
     class _Deferred(type):
         """The metaclass of models that are only recorded."""
 
-        def __new__(meta, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> type:
-            if "__classcell__" in namespace:  # a method calls `super()`, which must be that of the real class
+        def __new__(
+            meta, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+        ) -> type:
+            if (
+                "__classcell__" in namespace
+            ):  # a method calls `super()`, which must be that of the real class
                 return _make(name, bases, namespace, options)
-            made = super().__new__(meta, name, bases, {"__module__": namespace.get("__module__", __name__)})
+            made = super().__new__(
+                meta, name, bases, {"__module__": namespace.get("__module__", __name__)}
+            )
             made.__qualname__ = namespace.get("__qualname__", name)
             made._declared = (name, bases, dict(namespace), options)
             return made
 
-        def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
+        def __init__(
+            cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+        ) -> None:
             super().__init__(name, bases, namespace)
 
         def __call__(cls, *args: Any, **values: Any) -> Any:
@@ -94,7 +107,9 @@ else:
 
         def __getattr__(cls, name: str) -> Any:
             if name.startswith("__") and name not in ("__doc__", "__match_args__"):
-                raise AttributeError(name)  # else `typing` and `inspect` would build every class that they look at
+                raise AttributeError(
+                    name
+                )  # else `typing` and `inspect` would build every class that they look at
             return getattr(built(cls), name)
 
         def __instancecheck__(cls, instance: object) -> bool:
@@ -117,12 +132,16 @@ else:
         made = vars(model).get("_made")
         if made is not None:
             return made
-        with _BUILDING:  # a model has one class: a second one would not recognise the first one's instances
+        with (
+            _BUILDING
+        ):  # a model has one class: a second one would not recognise the first one's instances
             if "_made" not in vars(model):
                 model._made = _make(*model._declared)
             return model._made
 
-    def _make(name: str, bases: tuple[type, ...], namespace: dict[str, Any], options: dict[str, Any]) -> type:
+    def _make(
+        name: str, bases: tuple[type, ...], namespace: dict[str, Any], options: dict[str, Any]
+    ) -> type:
         import pydantic  # as above
 
         if name == "BaseModel" and namespace["__module__"] == __name__:
@@ -132,12 +151,15 @@ else:
             for key, value in namespace.items()
             if key != _ANNOTATE
         }
-        real["__annotations__"] = {key: _made_of(hint) for key, hint in _annotations(namespace).items()}
+        real["__annotations__"] = {
+            key: _made_of(hint) for key, hint in _annotations(namespace).items()
+        }
         parents = tuple(map(built, bases))
         return type(parents[0])(name, parents, real, **options)
 
     def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
-        """Return the annotations in the namespace of a class, in which Python 3.14 has a function for them."""
+        """Return the annotations in the namespace of a class, in which Python 3.14 has a function
+        for them."""
         from inspect import get_annotations  # as above
 
         kept = {key: namespace[key] for key in ("__annotations__", _ANNOTATE) if key in namespace}

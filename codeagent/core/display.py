@@ -1,4 +1,5 @@
-"""What a user sees of a tool: a few kinds of block that every front end can show, and the hunks of diffs."""
+"""What a user sees of a tool: a few kinds of block that every front end can show, and the hunks of
+diffs."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -64,7 +65,8 @@ FieldKind = Literal["text", "integer", "number", "email", "uri", "date", "date-t
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormField:
-    """A field of a form, see `core.forms`. The bounds limit a number, the length of a text, or the number of texts."""
+    """A field of a form, see `core.forms`. The bounds limit a number, the length of a text, or the
+    number of texts."""
 
     name: str
     label: str
@@ -86,7 +88,8 @@ class FormField:
 class QuestionBlock:
     """A question to the user, with answers to choose from; they can always give another one.
 
-    With `fields` it is a form: the answer's `reason` is a JSON object with the texts that were filled in, by field.
+    With `fields` it is a form: the answer's `reason` is a JSON object with the texts that were
+    filled in, by field.
     """
 
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("fields",))
@@ -109,7 +112,14 @@ class UnknownBlock:
 
 
 DisplayBlock = Annotated[
-    TextBlock | MarkdownBlock | DiffBlock | TerminalBlock | FilesBlock | ImageBlock | QuestionBlock | UnknownBlock,
+    TextBlock
+    | MarkdownBlock
+    | DiffBlock
+    | TerminalBlock
+    | FilesBlock
+    | ImageBlock
+    | QuestionBlock
+    | UnknownBlock,
     OneOf("type", other=UnknownBlock),
 ]
 
@@ -122,7 +132,10 @@ def plain_text(blocks: Sequence[DisplayBlock]) -> str:
     for block in blocks:
         match block:
             case TerminalBlock():
-                lines += [f"$ {line}" if not at else f"  {line}" for at, line in enumerate(block.command.split("\n"))]
+                lines += [
+                    f"$ {line}" if not at else f"  {line}"
+                    for at, line in enumerate(block.command.split("\n"))
+                ]
             case TextBlock() | MarkdownBlock():
                 lines += block.text.split("\n")
             case DiffBlock():
@@ -135,8 +148,9 @@ def plain_text(blocks: Sequence[DisplayBlock]) -> str:
 
 
 _STEPS = 30_000_000
-"""The most steps that a comparison may take if no line is unique: about a third of a second at worst, far less for
-real files. The rest counts as different. Steps and not seconds, since every machine must find the same hunks."""
+"""The most steps that a comparison may take if no line is unique: about a third of a second at
+worst, far less for real files. The rest counts as different. Steps and not seconds, since every
+machine must find the same hunks."""
 
 Match = tuple[int, int, int]
 """First line of a run of equal lines in the old and in the new text, and its number of lines."""
@@ -145,7 +159,8 @@ HunkAnswer = bool | tuple[str, ...]
 
 
 def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
-    """Return the runs of equal lines in order: lines unique in both texts first, then what is between them.
+    """Return the runs of equal lines in order: lines unique in both texts first, then what is
+    between them.
 
     Takes close to linear time in the number of lines, even for two large texts.
     """
@@ -162,7 +177,11 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
         found.append((first, begin, head))
         first, begin = first + head, begin + head
         tail = 0
-        while first < last - tail and begin < end - tail and old[last - tail - 1] == new[end - tail - 1]:
+        while (
+            first < last - tail
+            and begin < end - tail
+            and old[last - tail - 1] == new[end - tail - 1]
+        ):
             tail += 1
         last, end = last - tail, end - tail
         found.append((last, end, tail))
@@ -178,7 +197,9 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
             open_ranges.append((first, last, begin, end))
         elif needed <= steps:
             steps -= needed
-            blocks = SequenceMatcher(None, old[first:last], new[begin:end], autojunk=False).get_matching_blocks()
+            blocks = SequenceMatcher(
+                None, old[first:last], new[begin:end], autojunk=False
+            ).get_matching_blocks()
             found += [(first + block.a, begin + block.b, block.size) for block in blocks]
     return sorted(match for match in found if match[2])
 
@@ -217,7 +238,8 @@ class Hunk:
     """One run of lines that change. Lines are the text between newlines: `text.split("\\n")`."""
 
     start: int
-    """Index (from 0) of the first of `old` among the lines before; where `old` is empty, of the line it goes before."""
+    """Index (from 0) of the first of `old` among the lines before; where `old` is empty, of the
+    line it goes before."""
     old: tuple[str, ...]
     new: tuple[str, ...]
 
@@ -225,8 +247,8 @@ class Hunk:
 def cut(before: str, after: str) -> tuple[Hunk, ...]:
     """Return the runs in which the two differ, in order; none if they are equal.
 
-    The same two texts always give the same hunks. If too many lines differ to match them in reasonable time, a run is
-    longer than necessary.
+    The same two texts always give the same hunks. If too many lines differ to match them in
+    reasonable time, a run is longer than necessary.
     """
     old, new = before.split("\n"), after.split("\n")
     found: list[Hunk] = []
@@ -241,12 +263,14 @@ def cut(before: str, after: str) -> tuple[Hunk, ...]:
 def _matching(old: list[str], new: list[str]) -> list[Match]:
     if [""] not in (old, new):
         return matching(old, new)
-    # An empty text has no line, though splitting gives one: it must not match a blank line of the other.
+    # An empty text has no line, though splitting gives one: it must not match a blank line of the
+    # other.
     return [(len(old) - 1, len(new) - 1, 1)] if old[-1] == new[-1] else []
 
 
 def landed(before: str, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
-    """Return the text with the hunks applied as answered. Raises ValueError unless there is one answer for each."""
+    """Return the text with the hunks applied as answered. Raises ValueError unless there is one
+    answer for each."""
     lines = before.split("\n")
     out: list[str] = []
     at = 0

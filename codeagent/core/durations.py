@@ -10,7 +10,8 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
 def as_seconds(value: Any) -> Any:
-    """Return the seconds of a duration in text; anything else is returned as it is, for the caller to check.
+    """Return the seconds of a duration in text; anything else is returned as it is, for the caller
+    to check.
 
     Raises ValueError for text that is not a duration.
     """

@@ -73,7 +73,8 @@ class ModelError(CodeagentError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.prompt_tokens: int | None = None
-        """How many tokens the provider counted, if it refused the request as too long and said how long it is."""
+        """How many tokens the provider counted, if it refused the request as too long and said how
+        long it is."""
 
 
 class TranscriptError(ModelError):
@@ -88,7 +89,8 @@ class SandboxError(CodeagentError):
 
 
 class EngineError(SandboxError):
-    """The engine did not answer, or answered with an error; `status` is its HTTP status, None without an answer."""
+    """The engine did not answer, or answered with an error; `status` is its HTTP status, None
+    without an answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -146,7 +148,8 @@ class WorkspaceLost(WorkspaceError):
 
 
 class CheckpointError(CodeagentError):
-    """A snapshot could not be taken, compared or restored; the text says what was changed, if anything was."""
+    """A snapshot could not be taken, compared or restored; the text says what was changed, if
+    anything was."""
 
 
 class SessionError(CodeagentError):

@@ -1,4 +1,5 @@
-"""Writes an event as the one line of JSON that the session log and `--output jsonl` share, and reads it."""
+"""Writes an event as the one line of JSON that the session log and `--output jsonl` share, and
+reads it."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +17,18 @@ if TYPE_CHECKING:  # only those who read logs need it
     from pydantic_core import SchemaValidator
 
 _BREAKS = lazy_regex("[\x85\u2028\u2029]")
-_STRUCTURE = {"type", "session", "agent", "call_id", "id", "approval_id", "role", "kind", "name", "binding"}
+_STRUCTURE = {
+    "type",
+    "session",
+    "agent",
+    "call_id",
+    "id",
+    "approval_id",
+    "role",
+    "kind",
+    "name",
+    "binding",
+}
 _TYPE = lazy_regex(rb'"type":"([a-z]+\.[a-z]+)"')
 TYPE_WITHIN = 300
 """How many bytes at the start of an event's JSON hold its type."""
@@ -38,13 +50,15 @@ def parse_event_json(line: str | bytes) -> KnownEvent | UnknownEvent:
 
 
 def type_near_start(line: bytes) -> str:
-    """Return the type in an event's JSON even if the rest is damaged; empty if it is not where we write it."""
+    """Return the type in an event's JSON even if the rest is damaged; empty if it is not where we
+    write it."""
     found = _TYPE.search(line, 0, TYPE_WITHIN)
     return "" if found is None else found[1].decode()
 
 
 def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
-    """Return the event's JSON object on one line, with secrets masked and lone surrogates replaced by `?`.
+    """Return the event's JSON object on one line, with secrets masked and lone surrogates replaced
+    by `?`.
 
     Raises ValueError for an event that was never emitted, or a field of the wrong type.
     """
@@ -52,7 +66,8 @@ def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Escape what some readers take for a line break inside JSON strings; the meaning stays the same."""
+    """Escape what some readers take for a line break inside JSON strings; the meaning stays the
+    same."""
     return text if text.isascii() else _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -61,7 +76,9 @@ def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
     cleaned = redactor.clean(text)
     if cleaned == text or _is_event(cleaned):
         return cleaned
-    return json.dumps(_clean_values(json.loads(text), redactor.clean), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        _clean_values(json.loads(text), redactor.clean), ensure_ascii=False, separators=(",", ":")
+    )
 
 
 def _in_envelope(event: KnownEvent | UnknownEvent) -> KnownEvent | UnknownEvent:
@@ -79,7 +96,8 @@ def _reader() -> "TypeAdapter[KnownEvent | UnknownEvent]":
 
 @cache
 def _validator(type_: str) -> "SchemaValidator | None":
-    """Return the type's own validator; None for an unknown type, and for notices, whose class depends on `code`."""
+    """Return the type's own validator; None for an unknown type, and for notices, whose class
+    depends on `code`."""
     if type_ == "notice" or type_ not in EVENT_TYPES:
         return None
     from pydantic import TypeAdapter  # as above
@@ -107,7 +125,9 @@ def _clean_values(value: Any, clean: Callable[[str], str]) -> Any:
             return [_clean_values(item, clean) for item in value]
         case dict():
             return {
-                key: item if key in _STRUCTURE and isinstance(item, str) else _clean_values(item, clean)
+                key: item
+                if key in _STRUCTURE and isinstance(item, str)
+                else _clean_values(item, clean)
                 for key, item in value.items()
             }
         case _:

@@ -1,4 +1,5 @@
-"""The events: everything that happens, as plain data; the session log consists of them (FEATURES, Events).
+"""The events: everything that happens, as plain data; the session log consists of them (FEATURES,
+Events).
 
 An event holds data only. Durable events are logged and never lost; the others may be merged.
 """
@@ -7,7 +8,12 @@ from dataclasses import field
 from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.acts import QueueKind
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided, PlannedCall
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    HostDecided,
+    PlannedCall,
+)
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
@@ -99,7 +105,8 @@ class ReasoningDelta(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallDelta(BaseEvent):
-    """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer is not discarded.
+    """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer
+    is not discarded.
 
     `--output jsonl` leaves these out: in pieces, a secret could not be masked.
     """
@@ -114,9 +121,11 @@ class ToolCallDelta(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCallAdded(BaseEvent):
-    """A call's block closed in the stream. A call that only reads may begin before `message.added` and `batch.planned`.
+    """A call's block closed in the stream. A call that only reads may begin before `message.added`
+    and `batch.planned`.
 
-    If its answer is discarded, no message has the call, but it still has a result, `executed` if it had begun.
+    If its answer is discarded, no message has the call, but it still has a result, `executed` if it
+    had begun.
     """
 
     type: Literal["tool.call"] = "tool.call"
@@ -142,7 +151,8 @@ class ProviderToolUsed(BaseEvent):
     error: str = ""
 
     def told(self, most: int | None = _TOLD_SOURCES) -> str:
-        """Describe the use in a line, with one for each source, image and file; its output is only counted.
+        """Describe the use in a line, with one for each source, image and file; its output is only
+        counted.
 
         `most`: how many sources are named; None for all.
         """
@@ -257,7 +267,8 @@ class ToolResultAdded(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStarted(BaseEvent):
-    """A call continues in the background; its `tool.result` is the placeholder that names the job."""
+    """A call continues in the background; its `tool.result` is the placeholder that names the
+    job."""
 
     type: Literal["job.started"] = "job.started"
     job_id: str
@@ -265,7 +276,8 @@ class JobStarted(BaseEvent):
     name: str
     title: str
     promoted: bool = False
-    """Whether the call began in the foreground and was moved by the user, or automatically as configured."""
+    """Whether the call began in the foreground and was moved by the user, or automatically as
+    configured."""
     takes_input: bool = False
 
 
@@ -302,7 +314,8 @@ class JobFinished(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointCreated(BaseEvent):
-    """A snapshot of the workspace and a mark in the conversation; `checkpoint.restored` goes back to either."""
+    """A snapshot of the workspace and a mark in the conversation; `checkpoint.restored` goes back
+    to either."""
 
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("moment",))
 
@@ -333,7 +346,8 @@ class CheckpointRestored(BaseEvent):
     files: tuple[str, ...]
     """Paths that were changed by it."""
     conversation: bool
-    """Whether the conversation went back, too: what was said after the checkpoint is no longer part of it."""
+    """Whether the conversation went back, too: what was said after the checkpoint is no longer part
+    of it."""
     before: str
     """Id of the checkpoint taken just before, to which `redo` leads."""
 

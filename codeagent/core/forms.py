@@ -1,4 +1,5 @@
-"""What the fields of a form accept, in words and as values, and what is wrong with a text that they do not."""
+"""What the fields of a form accept, in words and as values, and what is wrong with a text that they
+do not."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +28,8 @@ _KINDS = {
 
 
 def takes(field: FormField) -> str:
-    """Say what may be written, as in `required, a whole number, at least 1`; empty if any text is accepted."""
+    """Say what may be written, as in `required, a whole number, at least 1`; empty if any text is
+    accepted."""
     known = ((words, getattr(field, name)) for name, words, _ in _BOUNDS)
     bounds = (f"{words} {bound:g}{_unit(field)}" for words, bound in known if bound is not None)
     kind = "separated by commas" if field.several else _KINDS[field.kind]
@@ -36,7 +38,8 @@ def takes(field: FormField) -> str:
 
 
 def read(field: FormField, text: str) -> str | int | float | list[str]:
-    """Return what the text means. Raises ValueError, with the reason, if the field does not take it."""
+    """Return what the text means. Raises ValueError, with the reason, if the field does not take
+    it."""
     if field.several:
         words = _separated(text, field.options)
         for word in words:
@@ -103,11 +106,15 @@ def _is_of_kind(kind: FieldKind, text: str) -> bool:
                 return bool(name and at and host) and not any(letter.isspace() for letter in text)
             case "uri":
                 parts = urlsplit(text)
-                return bool(parts.scheme and (parts.netloc or parts.path)) and not any(map(str.isspace, text))
+                return bool(parts.scheme and (parts.netloc or parts.path)) and not any(
+                    map(str.isspace, text)
+                )
             case "date":
                 return date.fromisoformat(text).isoformat() == text
             case "date-time":
-                return "T" in text.upper() and datetime.fromisoformat(text.upper()).tzinfo is not None
+                return (
+                    "T" in text.upper() and datetime.fromisoformat(text.upper()).tzinfo is not None
+                )
             case _:
                 return True
     except ValueError:

@@ -1,4 +1,5 @@
-"""Groups: agents that work side by side and send each other messages until none has anything to do (F30)."""
+"""Groups: agents that work side by side and send each other messages until none has anything to do
+(F30)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -57,9 +58,16 @@ class Nodes(Protocol):
     """The agents of a running group, for the tool that adds another."""
 
     async def add(
-        self, adder: str, name: str, prompt: str, task: str, tools: Sequence[str] | None, channels: Sequence[str]
+        self,
+        adder: str,
+        name: str,
+        prompt: str,
+        task: str,
+        tools: Sequence[str] | None,
+        channels: Sequence[str],
     ) -> None:
-        """Add an agent that begins with the task, with at most the tools, the mode and the limits of its adder.
+        """Add an agent that begins with the task, with at most the tools, the mode and the limits
+        of its adder.
 
         If `tools` is None, it gets those of its adder. Raises ToolError if it cannot be added.
         """

@@ -1,4 +1,5 @@
-"""History with branches, which goes back without forgetting, and the timeline of a session's checkpoints."""
+"""History with branches, which goes back without forgetting, and the timeline of a session's
+checkpoints."""
 
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -6,7 +7,13 @@ from typing import Generic, TypeVar
 from codeagent.core.checkpoints import Point
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.events import (
+    CheckpointCreated,
+    CheckpointRestored,
+    KnownEvent,
+    RunStarted,
+    UnknownEvent,
+)
 from codeagent.core.todo import TodoChanged, TodoItem
 
 T = TypeVar("T")
@@ -26,7 +33,8 @@ class BranchingHistory(Generic[T]):
         self._marks: dict[str, tuple[list[T], int]] = {}
 
     def mark(self, name: str, *, like: str | None = None) -> None:
-        """Mark the present, or the position of the mark `like` if it exists; replaces a mark of the same name."""
+        """Mark the present, or the position of the mark `like` if it exists; replaces a mark of the
+        same name."""
         moment = None if like is None else self._marks.get(like)
         self._marks[name] = moment or (self.items, len(self.items))
 
@@ -59,7 +67,8 @@ class Span:
     """Id of a snapshot in the store."""
     after: str
     agents: bool
-    """Whether it was a batch of the agent or a restore; otherwise any change was made by somebody else."""
+    """Whether it was a batch of the agent or a restore; otherwise any change was made by somebody
+    else."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,8 @@ class _Undone:
 
 
 class TodoTimeline:
-    """Knows an agent's to-do list as it is, and as it was at each checkpoint; reads every event of the agent."""
+    """Knows an agent's to-do list as it is, and as it was at each checkpoint; reads every event of
+    the agent."""
 
     def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
         self.items: tuple[TodoItem, ...] = ()
@@ -97,7 +107,8 @@ class TodoTimeline:
 
 
 class CheckpointTimeline:
-    """Knows the points to go back to and the batches in effect; reads every event of the main agent."""
+    """Knows the points to go back to and the batches in effect; reads every event of the main
+    agent."""
 
     def __init__(self, events: Iterable[KnownEvent | UnknownEvent] = ()) -> None:
         self._line: BranchingHistory[Point] = BranchingHistory()
@@ -137,7 +148,9 @@ class CheckpointTimeline:
     @property
     def left_by_agent(self) -> str | None:
         """The newest snapshot of what the agent or a restore left."""
-        return next((event.snapshot for event in reversed(self._order) if event.cause == "after"), None)
+        return next(
+            (event.snapshot for event in reversed(self._order) if event.cause == "after"), None
+        )
 
     @property
     def redo_covers_conversation(self) -> bool:
@@ -152,21 +165,29 @@ class CheckpointTimeline:
     def point(self, point_id: str) -> CheckpointCreated:
         """Raises CheckpointError for an unknown id."""
         if (found := self._created.get(point_id)) is None:
-            raise CheckpointError(f"there is no point {point_id} in this session; nothing was changed")
+            raise CheckpointError(
+                f"there is no point {point_id} in this session; nothing was changed"
+            )
         return found
 
     def undo_target(self, batches: int) -> Point:
         """Raises CheckpointError."""
         if not self._effects:
-            raise CheckpointError("there is nothing to take back: no batch of this session changed a file")
+            raise CheckpointError(
+                "there is nothing to take back: no batch of this session changed a file"
+            )
         if not 1 <= batches <= len(self._effects):
-            raise CheckpointError(f"only {len(self._effects)} of the agent's batches can be taken back")
+            raise CheckpointError(
+                f"only {len(self._effects)} of the agent's batches can be taken back"
+            )
         return _point(self._created[self._effects[-batches]])
 
     def redo_target(self) -> Point:
         """Raises CheckpointError."""
         if not self._redo:
-            raise CheckpointError("there is nothing to bring back: something was done since, or nothing taken back")
+            raise CheckpointError(
+                "there is nothing to bring back: something was done since, or nothing taken back"
+            )
         return _point(self._created[self._redo[-1].before])
 
     def spans(self, since: str) -> tuple[Span, ...]:
@@ -215,8 +236,11 @@ def _point(event: CheckpointCreated) -> Point:
     return Point(event.checkpoint_id, event.cause, event.ts, event.label, event.batch)
 
 
-def walk(events: Iterable[KnownEvent | UnknownEvent]) -> BranchingHistory[KnownEvent | UnknownEvent]:
-    """Return the events of the current branch, with a mark for each point the conversation can go back to."""
+def walk(
+    events: Iterable[KnownEvent | UnknownEvent],
+) -> BranchingHistory[KnownEvent | UnknownEvent]:
+    """Return the events of the current branch, with a mark for each point the conversation can go
+    back to."""
     line: BranchingHistory[KnownEvent | UnknownEvent] = BranchingHistory()
     for event in events:
         match event:

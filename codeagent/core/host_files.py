@@ -1,7 +1,9 @@
-"""Says when something outside the sandbox runs a file, by its name alone: tables of names, and classes of names.
+"""Says when something outside the sandbox runs a file, by its name alone: tables of names, and
+classes of names.
 
-`names/host_files.txt` is kept by hand. `names/known_tools.txt` comes from collections that others maintain, through
-`make names`. A class is what such names have in common, for the tools that no list has yet. In doubt, a file counts.
+`names/host_files.txt` is kept by hand. `names/known_tools.txt` comes from collections that others
+maintain, through `make names`. A class is what such names have in common, for the tools that no
+list has yet. In doubt, a file counts.
 """
 
 import re
@@ -15,7 +17,9 @@ from codeagent.core.lazy_regex import lazy_regex
 NEVER = "never"
 """The heading of the names that are no such files, whatever else has them."""
 _STARTS = "may run on your machine, outside the sandbox: when a program that reads it starts"
-_BUILDS = "may run on your machine, outside the sandbox: when the project is built, installed or tested"
+_BUILDS = (
+    "may run on your machine, outside the sandbox: when the project is built, installed or tested"
+)
 _WORKS = "may run on your machine, outside the sandbox: when a coding agent works here: it says what that may run"
 
 _PROGRAM = r"(?:[cm]?[jt]sx?|py|rb|php|lua|p[lm]|exs|jl|el|groovy|kts|sh|bash|zsh|fish|ps1|coffee|nix|star|pkl)"
@@ -28,11 +32,16 @@ class _Class(NamedTuple):
     names: str
     """A regular expression for the whole name, folded."""
     anywhere: bool = False
-    """Whether it also counts below a folder of sources, of results or of test data: see `_INNER`."""
+    """Whether it also counts below a folder of sources, of results or of test data: see
+    `_INNER`."""
 
 
 _CLASSES = (
-    _Class(_BUILDS, rf"(?:(?:gnu|bsd)?make|docker|container|proc)file\.(?!(?:.*\.)?{_SOURCE}$).+", anywhere=True),
+    _Class(
+        _BUILDS,
+        rf"(?:(?:gnu|bsd)?make|docker|container|proc)file\.(?!(?:.*\.)?{_SOURCE}$).+",
+        anywhere=True,
+    ),
     _Class(_BUILDS, r".+\.[a-z]*proj(?:\.user)?", anywhere=True),
     _Class(_BUILDS, r"[a-z]{3,}(?<!pro)file"),
     _Class(_STARTS, rf"\..+rc(?:\.{_PROGRAM}|\.{_DATA})?", anywhere=True),
@@ -47,12 +56,14 @@ src lib app source sources components fixture fixtures __fixtures__ testdata tes
 dist build out target output outputs tmp
 """
 _INNER = frozenset(_FOLDERS.split())
-"""Folders in which a file that is named like a configuration usually is none, as in `src/app.config.ts`."""
+"""Folders in which a file that is named like a configuration usually is none, as in
+`src/app.config.ts`."""
 _PARTS = """
 config settings mcp hooks rules commands agents skills plugins extensions tasks workflows prompts steering instructions
 """
 _STEERS = frozenset(_PARTS.split())
-"""What a hidden folder holds, without suffix, if it is a tool's: `.tool/settings.json`, `.tool/hooks/x`."""
+"""What a hidden folder holds, without suffix, if it is a tool's: `.tool/settings.json`,
+`.tool/hooks/x`."""
 _MADE = """
 .next .nuxt .output .svelte-kit .angular .expo .astro .turbo .docusaurus .vercel .netlify .wrangler .serverless .aws-sam
 .build .dart_tool .gradle .nx .hypothesis .ipynb_checkpoints .local .git
@@ -61,12 +72,17 @@ _GENERATED = frozenset(_MADE.split())
 """Hidden folders that a tool fills by itself; so are those with `cache` in their name."""
 _VARIANT = lazy_regex(r"[\w-]+\.(?:[cm]?[jt]sx?|coffee)")
 """What follows the name of a tool with a `TOOL.config.js`: `webpack.dev.js`, `jest.setup.ts`."""
-_NO_TOOL = frozenset({"build", "release", "app", "source", "forge", "i18n", "sentry", "next", "vue"})
+_NO_TOOL = frozenset(
+    {"build", "release", "app", "source", "forge", "i18n", "sentry", "next", "vue"}
+)
 """Words with such a file in the tables that ordinary sources begin with, too."""
 _CONFIGURES = lazy_regex(r"\.conf(ig)?\.\w+$")
-_SETTINGS = ".npmrc .yarnrc .yarnrc.yml .yarnrc.yaml pnpm-workspace.yaml bunfig.toml pip.conf uv.toml"
+_SETTINGS = (
+    ".npmrc .yarnrc .yarnrc.yml .yarnrc.yaml pnpm-workspace.yaml bunfig.toml pip.conf uv.toml"
+)
 _HOLD_BACK = frozenset(_SETTINGS.split())
-"""Settings by which a package manager runs less than it would without them, as `ignore-scripts` does."""
+"""Settings by which a package manager runs less than it would without them, as `ignore-scripts`
+does."""
 _BOUNDARY = lazy_regex(r"[._-]")
 
 
@@ -77,7 +93,8 @@ class _Tables(NamedTuple):
     tails: dict[str, str]
     """By the text that a name ends with; it begins with a dot, `-` or `_`."""
     heads: dict[str, list[tuple[str, str, str]]]
-    """What a name begins and ends with, and when: by the beginning up to its last dot, `-` or `_`."""
+    """What a name begins and ends with, and when: by the beginning up to its last dot, `-` or
+    `_`."""
     tools: set[str]
     """The tools with a `TOOL.config.js`."""
 
@@ -100,7 +117,10 @@ def table(name: str) -> str:
 @cache
 def _tables() -> _Tables:
     tables = _Tables({}, {}, {}, {}, set())
-    rows = [*((name, _STARTS) for name, _ in parse(table("known_tools"))), *parse(table("host_files"))]
+    rows = [
+        *((name, _STARTS) for name, _ in parse(table("known_tools"))),
+        *parse(table("host_files")),
+    ]
     for pattern, heading in rows:
         when = "" if heading == NEVER else heading
         head, star, tail = pattern.partition("*")
@@ -125,11 +145,14 @@ def _classes() -> tuple[tuple[re.Pattern[str], _Class], ...]:
 
 def kinds() -> tuple[str, ...]:
     """Return what is said of each kind of file."""
-    return tuple(dict.fromkeys(heading for _, heading in parse(table("host_files")) if heading != NEVER))
+    return tuple(
+        dict.fromkeys(heading for _, heading in parse(table("host_files")) if heading != NEVER)
+    )
 
 
 def runs_below(folders: Sequence[str]) -> str:
-    """Return when everything below these folders runs, as a phrase; empty if it does not. Names are folded."""
+    """Return when everything below these folders runs, as a phrase; empty if it does not. Names are
+    folded."""
     known = _tables().folders
     for at, folder in enumerate(folders):
         if folder in known:
@@ -156,7 +179,8 @@ def holds_back(folders: Sequence[str], name: str) -> bool:
 
 
 def kind_of(name: str) -> str:
-    """Return a glob for the name and others of its kind; empty if each such file is to be asked about by itself."""
+    """Return a glob for the name and others of its kind; empty if each such file is to be asked
+    about by itself."""
     when, _ = _of_name(name.lower())
     if when not in (_STARTS, _BUILDS):
         return ""
@@ -166,12 +190,18 @@ def kind_of(name: str) -> str:
 
 def _steers(folder: str, name: str) -> bool:
     """Whether what has this name in the hidden folder is how its tool is told what to do."""
-    return name.partition(".")[0] in _STEERS and len(folder) > 1 and folder not in _GENERATED and "cache" not in folder
+    return (
+        name.partition(".")[0] in _STEERS
+        and len(folder) > 1
+        and folder not in _GENERATED
+        and "cache" not in folder
+    )
 
 
 @lru_cache(maxsize=16384)
 def _of_name(name: str) -> tuple[str, bool]:
-    """Return when a file of this name runs, and whether a folder of `_INNER` makes it an ordinary one."""
+    """Return when a file of this name runs, and whether a folder of `_INNER` makes it an ordinary
+    one."""
     when = _listed(name)
     if when is not None:
         return when, False

@@ -1,7 +1,9 @@
-"""Starts every program that runs on this machine itself: the table of them all, their limits, and their end with us.
+"""Starts every program that runs on this machine itself: the table of them all, their limits, and
+their end with us.
 
-A limit is set on a program right after its start, not before: to do that in the child makes a start ten times as
-expensive, and a wrapper program twice (docs/explanation/host-programs.md has the figures).
+A limit is set on a program right after its start, not before: to do that in the child makes a start
+ten times as expensive, and a wrapper program twice (docs/explanation/host-programs.md has the
+figures).
 """
 
 import asyncio
@@ -19,12 +21,25 @@ from codeagent.core.programs import path_outside
 from codeagent.core.watchdog import MARK, Watchdog
 
 Ends = Literal["ended", "hung up", "left"]
-_MINIMAL = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+_MINIMAL = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
 _FOLDERS = ("HOME", "SHELL", "TMPDIR")
 """Those of them that are a path."""
 _GIB = 1 << 30
 NOWHERE = Path("/")
-"""Where a program starts that might load code from the folder it starts in: only root can put some there."""
+"""Where a program starts that might load code from the folder it starts in: only root can put some
+there."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,8 @@ class HostProgram:
     bounds: str
     """What else limits it: time, output."""
     ends: Ends
-    """When this process is killed: ended with all it started, told that its terminal hung up, or left running."""
+    """When this process is killed: ended with all it started, told that its terminal hung up, or
+    left running."""
 
 
 _PATH = "on `PATH`, in absolute folders outside the workspace"
@@ -189,7 +205,14 @@ NEW_REPOSITORY = HostProgram(
     "ended",
 )
 VERSION = HostProgram(
-    "`--version`", ("commands.doctor",), f"`git` and `rg` {_PATH}", "`/`", "`LC_ALL` only", _GIB, "10 s", "ended"
+    "`--version`",
+    ("commands.doctor",),
+    f"`git` and `rg` {_PATH}",
+    "`/`",
+    "`LC_ALL` only",
+    _GIB,
+    "10 s",
+    "ended",
 )
 WATCHDOG_PROCESS = HostProgram(
     "watchdog of these programs",
@@ -244,15 +267,23 @@ HOST_PROGRAMS = (
 WATCHDOG = Watchdog()
 
 
-def minimal(environment: Mapping[str, str], *more: str, outside: Path | None = None) -> dict[str, str]:
-    """Return the variables that any program may have, and those named by `more`, as far as they are set.
+def minimal(
+    environment: Mapping[str, str], *more: str, outside: Path | None = None
+) -> dict[str, str]:
+    """Return the variables that any program may have, and those named by `more`, as far as they are
+    set.
 
-    `outside`: no folder of PATH is in this one, and no other variable that any program may have leads into it.
+    `outside`: no folder of PATH is in this one, and no other variable that any program may have
+    leads into it.
     """
     kept = {name: environment[name] for name in _MINIMAL if name in environment}
     if outside is not None:
         kept["PATH"] = path_outside(kept.get("PATH", os.defpath), outside)
-        kept = {n: value for n, value in kept.items() if n not in _FOLDERS or path_outside(value, outside) == value}
+        kept = {
+            n: value
+            for n, value in kept.items()
+            if n not in _FOLDERS or path_outside(value, outside) == value
+        }
     return kept | {name: environment[name] for name in more if name in environment}
 
 
@@ -265,7 +296,8 @@ async def start_program(
     mark: str | None = None,
     **streams: Any,
 ) -> asyncio.subprocess.Process:
-    """Start a program of this row; `arguments[0]` is its absolute path, `folder` None is the current one.
+    """Start a program of this row; `arguments[0]` is its absolute path, `folder` None is the
+    current one.
 
     `mark` is one of `new_mark`, if the caller needs to know it. Raises OSError, ValueError.
     """
@@ -284,7 +316,8 @@ def open_program(
     mark: str | None = None,
     **streams: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a program as `start_program` does, without an event loop. Raises OSError, ValueError."""
+    """Start a program as `start_program` does, without an event loop. Raises OSError,
+    ValueError."""
     process: subprocess.Popen[bytes] = subprocess.Popen(
         arguments, cwd=folder, env=_marked(row, environment, mark), **streams
     )
@@ -307,13 +340,21 @@ def run_program(
     What it leaves running once it has ended is left. Raises OSError, subprocess.SubprocessError.
     """
     mark = new_mark(row)
-    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    with open_program(row, arguments, folder=folder, environment=environment, mark=mark, **piped) as process:
+    piped = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    } | streams
+    with open_program(
+        row, arguments, folder=folder, environment=environment, mark=mark, **piped
+    ) as process:
         try:
             out, errors = process.communicate(data, timeout=seconds)
         except BaseException:
             with suppress(ProcessLookupError):
-                (os.killpg if streams.get("start_new_session") else os.kill)(process.pid, signal.SIGKILL)
+                (os.killpg if streams.get("start_new_session") else os.kill)(
+                    process.pid, signal.SIGKILL
+                )
             raise
     WATCHDOG.leave(mark)
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
@@ -324,18 +365,21 @@ def _marked(row: HostProgram, environment: Mapping[str, str], mark: str | None) 
 
 
 def new_mark(row: HostProgram) -> str:
-    """Return a mark for a program about to be started; what has it ends as its row says. Raises OSError."""
+    """Return a mark for a program about to be started; what has it ends as its row says. Raises
+    OSError."""
     return WATCHDOG.mark(hangs_up=row.ends == "hung up")
 
 
 def marked_environment(row: HostProgram, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a program's environment with a mark in it, or without one if it is left running. Raises OSError."""
+    """Return a program's environment with a mark in it, or without one if it is left running.
+    Raises OSError."""
     given = {name: value for name, value in environment.items() if name != MARK}
     return given if row.ends == "left" else given | {MARK: new_mark(row)}
 
 
 def set_limits(row: HostProgram, pid: int) -> None:
-    """Limit a program that has just started, and what it has started already; what they start later inherits it.
+    """Limit a program that has just started, and what it has started already; what they start later
+    inherits it.
 
     Only Linux can. Nobody can limit a set-user-ID program, which runs as somebody else.
     """

@@ -1,4 +1,5 @@
-"""Rules for the hosts that a call may reach, by name and port, and the canonical spelling of names."""
+"""Rules for the hosts that a call may reach, by name and port, and the canonical spelling of
+names."""
 
 import ipaddress
 import re
@@ -26,7 +27,8 @@ PACKAGE_REGISTRIES = {
     "debian": ("deb.debian.org", "security.debian.org"),
     "ubuntu": ("archive.ubuntu.com", "security.ubuntu.com"),
 }
-"""Hosts that only work together, such as a package index and its files: asking about one asks about all."""
+"""Hosts that only work together, such as a package index and its files: asking about one asks about
+all."""
 _LABEL = lazy_regex(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _PORT = lazy_regex(r"[1-9][0-9]{0,4}")
 _LONGEST_NAME = 253
@@ -46,13 +48,16 @@ class HostRule:
 
     @classmethod
     def parse(cls, text: str) -> "HostRule":
-        """Parse `pypi.org`, `*.example.org`, `example.org:8443`, `*` or an address. Raises ValueError."""
+        """Parse `pypi.org`, `*.example.org`, `example.org:8443`, `*` or an address. Raises
+        ValueError."""
         if text == "*":
             return cls("")
         below = text.startswith("*.")
         name, port = split_port(text.removeprefix("*.").lower())
         if name is None or port == 0:
-            raise ValueError(f"{text!r} is not a host: write example.org, *.example.org or example.org:8443")
+            raise ValueError(
+                f"{text!r} is not a host: write example.org, *.example.org or example.org:8443"
+            )
         if below and is_address(name):
             raise ValueError(f"{text!r}: there is nothing below an address")
         if below and "." not in name:
@@ -61,7 +66,8 @@ class HostRule:
 
     @classmethod
     def configured(cls, text: str) -> "HostRule":
-        """Parse as `parse` does, and accept `localhost` and `localhost:8000`, for the user alone. Raises ValueError."""
+        """Parse as `parse` does, and accept `localhost` and `localhost:8000`, for the user alone.
+        Raises ValueError."""
         if (local := LOCALHOST.fullmatch(text)) is not None:
             return cls("localhost", port=None if local[1] is None else int(local[1]))
         return cls.parse(text)
@@ -71,7 +77,8 @@ class HostRule:
         return not self.name
 
     def matches(self, name: str, port: int) -> bool:
-        """Whether the rule matches `name`, as returned by `host_name`. An address is matched only by a rule for it."""
+        """Whether the rule matches `name`, as returned by `host_name`. An address is matched only
+        by a rule for it."""
         if not (port in WEB_PORTS if self.port is None else port == self.port):
             return False
         if self.is_any or self.below:
@@ -92,7 +99,8 @@ class HostRule:
 
 @lru_cache(maxsize=1024)
 def host_rules(pattern: str) -> tuple[HostRule, ...]:
-    """Parse `pypi.org, *.pythonhosted.org`. Raises ValueError, with the reason, if one of them is not a host."""
+    """Parse `pypi.org, *.pythonhosted.org`. Raises ValueError, with the reason, if one of them is
+    not a host."""
     return tuple(HostRule.parse(host.strip()) for host in pattern.split(","))
 
 
@@ -101,11 +109,14 @@ def names_host(pattern: str, host: str) -> bool:
     name, port = split_port(host)
     ports = WEB_PORTS if port is None else (port,)
     rules = host_rules(pattern)
-    return name is not None and all(any(rule.matches(name, each) for rule in rules) for each in ports)
+    return name is not None and all(
+        any(rule.matches(name, each) for rule in rules) for each in ports
+    )
 
 
 class Reach(Protocol):
-    """Decides which hosts a command may reach while it runs, and records what became of its requests."""
+    """Decides which hosts a command may reach while it runs, and records what became of its
+    requests."""
 
     @property
     def is_off(self) -> bool:
@@ -113,23 +124,28 @@ class Reach(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether every public host may be reached, so that it does not matter which one a request is really for."""
+        """Whether every public host may be reached, so that it does not matter which one a request
+        is really for."""
 
     async def admit(self, name: str, port: int, *, named: bool) -> str | None:
-        """Return why the request is refused, as a phrase; None if it is not. May wait for the user, for a bounded time.
+        """Return why the request is refused, as a phrase; None if it is not. May wait for the user,
+        for a bounded time.
 
         `named`: whether the command's own list names the host.
         """
 
     def note(self, host: str, refused: str | None) -> None:
-        """Record that requests to a host are passed on, or refused for this reason; once for each."""
+        """Record that requests to a host are passed on, or refused for this reason; once for
+        each."""
 
 
 def host_name(text: str) -> str | None:
-    """Return the canonical name or address: lower-case ASCII, no dot at the end; None for anything else.
+    """Return the canonical name or address: lower-case ASCII, no dot at the end; None for anything
+    else.
 
-    A name has at least two labels, and the last begins with a letter, so that no notation for addresses passes
-    as a name. An address must be in its usual form: `[…]` around version 6, no zone.
+    A name has at least two labels, and the last begins with a letter, so that no notation for
+    addresses passes as a name. An address must be in its usual form: `[…]` around version 6, no
+    zone.
     """
     if not text.isascii() or len(text) > _LONGEST_NAME:
         return None
@@ -155,7 +171,8 @@ def is_address(name: str) -> bool:
 
 
 def split_port(text: str) -> tuple[str | None, int | None]:
-    """Split `host` or `host:port`: the canonical name, None if not valid; the port, 0 if not valid."""
+    """Split `host` or `host:port`: the canonical name, None if not valid; the port, 0 if not
+    valid."""
     name, colon, digits = text.rpartition(":")
     if not colon or text.endswith("]"):
         return host_name(text), None

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from codeagent.core.ports import OutputPage  # the first frame shows jobs and needs no ports
 
 JobStatus = Literal["running", "done", "failed", "stopped", "lost", "waiting"]
-"""done: it ended well. failed: it ended with an error. stopped: by the model or the user, or with the session.
-lost: the process that ran it is gone, and how it ended is unknown. waiting: a trigger, listed among the jobs."""
+"""done: it ended well. failed: it ended with an error. stopped: by the model or the user, or with
+the session. lost: the process that ran it is gone, and how it ended is unknown. waiting: a trigger,
+listed among the jobs."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,26 @@ class JobBook(Protocol):
         """Raises KeyError."""
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """Wait for at most `timeout` seconds until the job has ended, and return it. Raises KeyError."""
+        """Wait for at most `timeout` seconds until the job has ended, and return it. Raises
+        KeyError."""
 
     def read(self, job_id: str, offset: int | None, lines: int) -> "OutputPage":
-        """Read `lines` lines of its output from line `offset` (from 1); None: the last ones. May block on a file.
+        """Read `lines` lines of its output from line `offset` (from 1); None: the last ones. May
+        block on a file.
 
         Raises KeyError.
         """
 
     def returned(self, job_id: str) -> str:
-        """Return what its call returned, or the end of it and where to find the rest; may include what it printed.
+        """Return what its call returned, or the end of it and where to find the rest; may include
+        what it printed.
 
         Empty while it runs, and if the model was already told of its end. Raises KeyError.
         """
 
     async def stop(self, job_id: str, reason: str) -> Job:
-        """Stop it, and return once none of its processes runs; a job that has ended is left alone. Raises KeyError."""
+        """Stop it, and return once none of its processes runs; a job that has ended is left alone.
+        Raises KeyError."""
 
     def send(self, job_id: str, text: str) -> bool:
         """Send it text; False if it accepts none, or has ended. Raises KeyError."""

@@ -1,7 +1,8 @@
-"""JSON in the vocabulary: any value, the envelope of every event, and unions with a discriminating field.
+"""JSON in the vocabulary: any value, the envelope of every event, and unions with a discriminating
+field.
 
-The vocabulary consists of plain dataclasses. Where JSON is read, pydantic's `TypeAdapter` uses these same dataclasses;
-nothing here imports it before that. `core.json_writing` writes them.
+The vocabulary consists of plain dataclasses. Where JSON is read, pydantic's `TypeAdapter` uses
+these same dataclasses; nothing here imports it before that. `core.json_writing` writes them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +29,8 @@ _MORE = "more"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseEvent:
-    """The envelope of every event. Whoever makes an event leaves it out; the emitter fills it in."""
+    """The envelope of every event. Whoever makes an event leaves it out; the emitter fills it
+    in."""
 
     durable: ClassVar[bool] = True
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
@@ -45,7 +47,8 @@ class BaseEvent:
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """How the JSON of a dataclass differs from one key for each field; the class has it as `json_form`."""
+    """How the JSON of a dataclass differs from one key for each field; the class has it as
+    `json_form`."""
 
     omitted: Collection[str] = ()
     """Fields that are left out if they have their default, as in older logs."""
@@ -72,11 +75,12 @@ WITH_MORE = JsonForm(spread="more")
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Annotates a union: `field` of the JSON object selects the member that has this value as its default.
+    """Annotates a union: `field` of the JSON object selects the member that has this value as its
+    default.
 
-    `then` is a second such field for members that agree in the first. Where the rest does not fit the member that has
-    both, the one that has only the first takes it. `other` takes every object no one else does: it has `type`, and the
-    rest of the object in `more`.
+    `then` is a second such field for members that agree in the first. Where the rest does not fit
+    the member that has both, the one that has only the first takes it. `other` takes every object
+    no one else does: it has `type`, and the rest of the object in `more`.
     """
 
     field: str
@@ -87,7 +91,11 @@ class OneOf:
         from pydantic_core import core_schema  # only code that reads or writes JSON pays for it
 
         members = [member for member in get_args(union) if member is not self.other]
-        first = {_default(one, self.field): one for one in members if not (self.then and _default(one, self.then))}
+        first = {
+            _default(one, self.field): one
+            for one in members
+            if not (self.then and _default(one, self.then))
+        }
         choices = {value: handler.generate_schema(member) for value, member in first.items()}
         for member in members:
             if member not in first.values():
@@ -111,7 +119,8 @@ class OneOf:
 
 
 def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
-    """Return the schema of a dataclass whose fields, except those of `outside`, are in an object `name` in JSON."""
+    """Return the schema of a dataclass whose fields, except those of `outside`, are in an object
+    `name` in JSON."""
     plain = {field.name for field in fields(outside)}
     own = {field.name for field in fields(kind)} - plain
 
@@ -126,7 +135,8 @@ def kept_in(name: str, kind: type, schema: Any, *, outside: type) -> Any:
 
 
 def _with_more(kind: type, schema: Any) -> Any:
-    """Return the schema of a dataclass whose `more` holds all fields of the object that it does not have itself."""
+    """Return the schema of a dataclass whose `more` holds all fields of the object that it does not
+    have itself."""
     own = {field.name for field in fields(kind)} - {_MORE}
 
     def read(value: Any) -> Any:
@@ -151,4 +161,11 @@ def _attribute(value: Any, name: str) -> Any:
 def _default(member: Any, field: str | None) -> str | None:
     """Return the field's default; None if the member has no such field, or no default for it."""
     assert is_dataclass(member)
-    return next((one.default for one in fields(member) if one.name == field and isinstance(one.default, str)), None)
+    return next(
+        (
+            one.default
+            for one in fields(member)
+            if one.name == field and isinstance(one.default, str)
+        ),
+        None,
+    )

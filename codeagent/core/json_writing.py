@@ -1,6 +1,8 @@
-"""Writes the vocabulary's dataclasses as JSON, checking every field against its type; pydantic reads them.
+"""Writes the vocabulary's dataclasses as JSON, checking every field against its type; pydantic
+reads them.
 
-Pydantic could write them as well, but a start logs its first events before anything else needs pydantic.
+Pydantic could write them as well, but a start logs its first events before anything else needs
+pydantic.
 """
 
 import json
@@ -20,7 +22,12 @@ _Part = Callable[[Any], Any]
 _PLAIN = JsonForm()
 _DEEPEST = 190
 """How many levels of nesting are written; pydantic reads at most 200."""
-_SCALARS: Mapping[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float, int), bool: (bool,)}
+_SCALARS: Mapping[Any, tuple[type, ...]] = {
+    str: (str,),
+    int: (int,),
+    float: (float, int),
+    bool: (bool,),
+}
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
@@ -76,7 +83,9 @@ def to_plain(value: Any) -> dict[str, Any]:
 def _encoder(indent: int | None) -> json.JSONEncoder:
     """Cached, because making one takes longer than writing an event."""
     separators = (",", ":") if indent is None else None
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    return json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, indent=indent, separators=separators
+    )
 
 
 def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
@@ -84,7 +93,9 @@ def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
     parts = {name: _part(hint) for name, hint in field_types(kind).items()}
     unsaid = {field.name: field.default for field in fields(kind) if field.name in form.omitted}
     pairs = tuple(parts.items())
-    read = attrgetter(*parts, "__class__")  # a getter of one attribute alone would not return a tuple
+    read = attrgetter(
+        *parts, "__class__"
+    )  # a getter of one attribute alone would not return a tuple
 
     def write(value: Any) -> dict[str, Any]:
         try:
@@ -162,7 +173,9 @@ def _tuple(members: tuple[Any, ...]) -> _Part:
         part = _part(members[0])
         return lambda value: [part(item) for item in _of_type(value, (tuple,))]
     parts = [_part(member) for member in members]
-    return lambda value: [part(item) for part, item in zip(parts, _of_type(value, (tuple,)), strict=True)]
+    return lambda value: [
+        part(item) for part, item in zip(parts, _of_type(value, (tuple,)), strict=True)
+    ]
 
 
 def _object(part: _Part) -> _Part:

@@ -1,4 +1,5 @@
-"""Regular expressions that are compiled when they are first used: a start defines hundreds and needs few."""
+"""Regular expressions that are compiled when they are first used: a start defines hundreds and
+needs few."""
 
 import re
 from typing import TYPE_CHECKING, Any, AnyStr
@@ -10,7 +11,8 @@ if TYPE_CHECKING:
 else:
 
     class lazy_regex:  # noqa: N801  # it is used as a function
-        """Has every attribute of the compiled expression; functions of `re`, such as `re.sub`, do not accept it."""
+        """Has every attribute of the compiled expression; functions of `re`, such as `re.sub`, do
+        not accept it."""
 
         def __init__(self, pattern: Any, flags: int = 0) -> None:
             self._source = pattern, flags

@@ -1,7 +1,9 @@
-"""Finds what passes for ASCII in a text: letters of other scripts inside a word, and signs like those of a shell.
+"""Finds what passes for ASCII in a text: letters of other scripts inside a word, and signs like
+those of a shell.
 
-`names/lookalikes.txt` has Unicode's confusables (UTS #39), through `make lookalikes`. A text in another script is not a
-finding: a letter counts only in a word that mixes scripts, or that reads as ASCII from its first letter to its last.
+`names/lookalikes.txt` has Unicode's confusables (UTS #39), through `make lookalikes`. A text in
+another script is not a finding: a letter counts only in a word that mixes scripts, or that reads as
+ASCII from its first letter to its last.
 """
 
 from collections.abc import Iterator
@@ -38,12 +40,19 @@ def _letters(text: str) -> Iterator[int]:
         is_quoted = text[sentence.start() - 1 : sentence.start()] in (*_QUOTES,)
         for word in _pattern(_WORD).finditer(text, sentence.start(), sentence.end()):
             before = text[sentence.start() : word.start()]
-            yield from _in_word(word, before + text[word.end() : sentence.end()] if is_quoted else before)
+            yield from _in_word(
+                word, before + text[word.end() : sentence.end()] if is_quoted else before
+            )
 
 
 def _in_word(word: Any, beside: str) -> Iterator[int]:
-    """Yield the positions of letters that pass for ASCII; `beside` is text that may show which language it is in."""
-    hits = [(word.start() + at, _known()[letter]) for at, letter in enumerate(word[0]) if letter in _known()]
+    """Yield the positions of letters that pass for ASCII; `beside` is text that may show which
+    language it is in."""
+    hits = [
+        (word.start() + at, _known()[letter])
+        for at, letter in enumerate(word[0])
+        if letter in _known()
+    ]
     scripts = {likeness.script for _, likeness in hits}
     reads_as_ascii = all(letter.isascii() or letter in _known() for letter in word[0])
     is_spoof = reads_as_ascii and not all(_is_evident(script, beside) for script in scripts)
@@ -56,13 +65,19 @@ def _in_word(word: Any, beside: str) -> Iterator[int]:
 def _is_evident(script: str, text: str) -> bool:
     """Whether the text has a letter of that script that is not a lookalike."""
     letters = (letter for letter in text if not letter.isascii() and letter not in _known())
-    return script != "Common" and any(_pattern(f"[{_class(script)}]").match(letter) for letter in letters)
+    return script != "Common" and any(
+        _pattern(f"[{_class(script)}]").match(letter) for letter in letters
+    )
 
 
 def _is_written_in(script: str, word: str) -> bool:
-    """Whether the word is in that script alone; text in the scripts of East Asia may have Latin letters."""
+    """Whether the word is in that script alone; text in the scripts of East Asia may have Latin
+    letters."""
     latin = r"\p{scx=Latin}" if script == "East Asian" else ""
-    return _pattern(rf"[{_class(script)}{latin}\p{{Common}}\p{{Inherited}}]+").fullmatch(word) is not None
+    return (
+        _pattern(rf"[{_class(script)}{latin}\p{{Common}}\p{{Inherited}}]+").fullmatch(word)
+        is not None
+    )
 
 
 def _class(script: str) -> str:
@@ -76,7 +91,8 @@ def _signs(text: str) -> Iterator[int]:
 
 
 def _is_east_asian(text: str, at: int) -> bool:
-    """Whether a sign belongs to East Asian text: it is wide or a quote, and next to a letter of such a text."""
+    """Whether a sign belongs to East Asian text: it is wide or a quote, and next to a letter of
+    such a text."""
     if east_asian_width(text[at]) not in _WIDE and category(text[at]) not in ("Pi", "Pf"):
         return False
     letter = rf"[\p{{L}}&&[{_EAST_ASIAN}]]"
@@ -98,5 +114,7 @@ def _known() -> dict[str, _Likeness]:
     for line, script in parse(table("lookalikes")):
         code, _, reads = line.partition(" ")
         letter = chr(int(code, 16))
-        known[letter] = _Likeness(reads, "East Asian" if east_asian_width(letter) in _WIDE else script)
+        known[letter] = _Likeness(
+            reads, "East Asian" if east_asian_width(letter) in _WIDE else script
+        )
     return known

@@ -17,13 +17,14 @@ from codeagent.core.toolbox import SourceState
 ServerPlace = Literal["sandbox", "machine"]
 
 SERVER_NAME = lazy_regex(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,31}", re.ASCII)
-"""The valid names of a server. They are part of its tools' names, `mcp__SERVER__TOOL`, and so neither contain `__` nor
-end with `_`."""
+"""The valid names of a server. They are part of its tools' names, `mcp__SERVER__TOOL`, and so
+neither contain `__` nor end with `_`."""
 
 
 @dataclass(frozen=True)
 class LoginClient:
-    """The OAuth client by which a server knows this program; without one, each login registers a client."""
+    """The OAuth client by which a server knows this program; without one, each login registers a
+    client."""
 
     client_id: str
     secret: str = ""
@@ -34,7 +35,8 @@ class LoginClient:
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One entry of `mcpServers`; either `command` or `url` is set. Values have no `${…}` left in them."""
+    """One entry of `mcpServers`; either `command` or `url` is set. Values have no `${…}` left in
+    them."""
 
     name: str
     """Unique; see SERVER_NAME."""
@@ -44,18 +46,21 @@ class ServerConfig:
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Its variables beside a minimal environment; the values are treated as secrets."""
     cwd: str = ""
-    """Where it is said to run, relative to the workspace; see `tools.mcp.program` for where it does."""
+    """Where it is said to run, relative to the workspace; see `tools.mcp.program` for where it
+    does."""
     url: str = ""
     """The address of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Sent with every request; the values are treated as secrets."""
     client: LoginClient | None = None
     where: ServerPlace = "sandbox"
-    """Where a server on stdio runs: in the session's sandbox, or on the machine because the user said so."""
+    """Where a server on stdio runs: in the session's sandbox, or on the machine because the user
+    said so."""
     hosts: tuple[str, ...] = ()
     """What a server in the sandbox may reach, as for a command; empty: no network at all."""
     write: bool = False
-    """Whether a server in the sandbox may write in the workspace, except in plan mode; because the user said so."""
+    """Whether a server in the sandbox may write in the workspace, except in plan mode; because the
+    user said so."""
     timeout: float = 60.0
     """Seconds that one call may take."""
     start_timeout: float = 30.0
@@ -68,7 +73,8 @@ class ServerConfig:
 
     @property
     def is_powerful(self) -> bool:
-        """Whether it has more than a command in the sandbox: variables, hosts, or the user's rights on this machine."""
+        """Whether it has more than a command in the sandbox: variables, hosts, or the user's rights
+        on this machine."""
         return bool(self.env or self.hosts) or self.where == "machine"
 
 
@@ -86,7 +92,11 @@ class WantedVariable:
     @property
     def line(self) -> str:
         state = "given" if self.given else "not given"
-        instead = f", so it is {self.default or 'empty'}" if self.default is not None and not self.given else ""
+        instead = (
+            f", so it is {self.default or 'empty'}"
+            if self.default is not None and not self.given
+            else ""
+        )
         return f"wants your {self.name}, for {' and '.join(self.places)}: {state}{instead}"
 
 
@@ -99,7 +109,8 @@ class ServerFacts:
     place: Literal["user", "project"]
     """Whether the user's or the project's file configures it."""
     shown: str
-    """What is run or reached, on one line: without secrets if it is the user's, whole if it is the project's."""
+    """What is run or reached, on one line: without secrets if it is the user's, whole if it is the
+    project's."""
     details: tuple[str, ...]
     """What else it is given, wants and may do, one phrase each; never cut."""
     state: SourceState | Literal["untrusted", "disabled"]
@@ -109,8 +120,8 @@ class ServerFacts:
     wrote: tuple[str, ...] = ()
     """The last lines it wrote outside the protocol."""
     changed: tuple[DiffBlock, ...] = ()
-    """What waits for the user's consent, because it is new or has changed: the program in the workspace, without which
-    the server is not started, or its tools and instructions."""
+    """What waits for the user's consent, because it is new or has changed: the program in the
+    workspace, without which the server is not started, or its tools and instructions."""
     wants: tuple[WantedVariable, ...] = ()
     """The variables of the user's that it wants; empty if it is the user's."""
 
@@ -138,20 +149,23 @@ class ServerBook(Protocol):
     def list(self) -> tuple[ServerFacts, ...]: ...
 
     async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
-        """Ask the servers that are ready for their resources and prompts; one that does not answer is left out."""
+        """Ask the servers that are ready for their resources and prompts; one that does not answer
+        is left out."""
 
     def tell_reads(self, hear: Callable[[str], None]) -> None:
         """Call `hear`, from now on, with the name of each server that a prompt takes text from."""
 
     async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
-        """Trust the project's servers as they are now and start them, or stop trusting them; later sessions too.
+        """Trust the project's servers as they are now and start them, or stop trusting them; later
+        sessions too.
 
-        One whose program in the workspace is not as the user has `seen` it is not started, and waits.
+        One whose program in the workspace is not as the user has `seen` it is not started, and
+        waits.
         """
 
     async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
-        """Give a trusted server of the project these variables of the user's, if it is as it was `seen`; later
-        sessions too. It is started with them."""
+        """Give a trusted server of the project these variables of the user's, if it is as it was
+        `seen`; later sessions too. It is started with them."""
 
     async def restart(self, name: str) -> None:
         """Restart a server; returns before it is ready."""
@@ -161,7 +175,8 @@ class ServerBook(Protocol):
 
 
 def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
-    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no servers."""
+    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no
+    servers."""
     if book is None:
         raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
     match act:
@@ -189,6 +204,7 @@ class SecretStore(Protocol):
 
 
 def login_name(config: ServerConfig) -> str:
-    """Return the name under which a login is kept: one for each address, so that no token goes to another one."""
+    """Return the name under which a login is kept: one for each address, so that no token goes to
+    another one."""
     digest = hashlib.sha256(config.url.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"MCP_{config.name.replace('-', '_')}_{digest}".upper()

@@ -1,4 +1,5 @@
-"""What the model sees: user, assistant and tool messages, and the rule that every call has exactly one result."""
+"""What the model sees: user, assistant and tool messages, and the rule that every call has exactly
+one result."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
@@ -55,21 +56,27 @@ class WebSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProviderContent:
-    """The items of an answer in which the provider used its own tools; they are sent back unchanged."""
+    """The items of an answer in which the provider used its own tools; they are sent back
+    unchanged."""
 
     origin: str
-    """The provider, or address of a server, that it came from. Others are sent only the text and the calls."""
+    """The provider, or address of a server, that it came from. Others are sent only the text and
+    the calls."""
     items: tuple[JsonObject, ...]
     """Everything in the answer, in order; a call of ours is only a placeholder here."""
 
     @property
     def begun(self) -> frozenset[str]:
-        """The ids of the calls of its own tools; it rejects them without their results, here or in a later answer."""
-        return frozenset(str(item.get("id")) for item in self.items if item.get("type") == "server_tool_use")
+        """The ids of the calls of its own tools; it rejects them without their results, here or in
+        a later answer."""
+        return frozenset(
+            str(item.get("id")) for item in self.items if item.get("type") == "server_tool_use"
+        )
 
     @property
     def results(self) -> frozenset[str]:
-        """The ids of the calls of its own tools whose results are in this answer; a call may be in an earlier one."""
+        """The ids of the calls of its own tools whose results are in this answer; a call may be in
+        an earlier one."""
         return frozenset(str(item["tool_use_id"]) for item in self.items if "tool_use_id" in item)
 
     @property
@@ -138,8 +145,8 @@ class AssistantMessage:
     thinking: tuple[Thinking, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     stop: StopReason = "end"
-    """`cut`: the stream ended early and only the text was kept. `paused`: the provider's own tools are still at work,
-    and the next request lets them continue."""
+    """`cut`: the stream ended early and only the text was kept. `paused`: the provider's own tools
+    are still at work, and the next request lets them continue."""
     model: str = ""
     provider_content: ProviderContent | None = None
 
@@ -156,7 +163,16 @@ class ToolMessage:
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, OneOf("role")]
 
 
-ErrorKind = Literal["invalid_args", "not_found", "denied", "skipped", "cancelled", "timeout", "unavailable", "failed"]
+ErrorKind = Literal[
+    "invalid_args",
+    "not_found",
+    "denied",
+    "skipped",
+    "cancelled",
+    "timeout",
+    "unavailable",
+    "failed",
+]
 OutputStream = Literal["output", "stdout", "stderr"]
 
 
@@ -171,9 +187,12 @@ class ErrorInfo:
 def is_at_work(messages: Sequence[Message]) -> bool:
     """Whether the provider's own tools are still running.
 
-    If so, only results of our calls may follow the last answer, and the next request lets the tools continue.
+    If so, only results of our calls may follow the last answer, and the next request lets the tools
+    continue.
     """
-    answer = next((message for message in reversed(messages) if not isinstance(message, ToolMessage)), None)
+    answer = next(
+        (message for message in reversed(messages) if not isinstance(message, ToolMessage)), None
+    )
     if not isinstance(answer, AssistantMessage):
         return False
     if not answer.calls:
@@ -199,10 +218,14 @@ class TranscriptCheck:
         self._count += 1
         if isinstance(message, ToolMessage):
             return self._read_result(message)
-        problems = [f"call {call_id} has no result before message {self._count}" for call_id in self._open]
+        problems = [
+            f"call {call_id} has no result before message {self._count}" for call_id in self._open
+        ]
         self._open = []
         if self._count == 1 and message.role != "user":
-            problems.append(f"message 1 is from the {message.role}; a transcript begins with the user")
+            problems.append(
+                f"message 1 is from the {message.role}; a transcript begins with the user"
+            )
         if isinstance(message, AssistantMessage):
             problems += self._read_answer(message)
         return problems
@@ -213,11 +236,15 @@ class TranscriptCheck:
 
     def _read_result(self, message: ToolMessage) -> list[str]:
         if message.call_id not in self._open:
-            return [f"message {self._count} is a result for {message.call_id}, which no open call has"]
+            return [
+                f"message {self._count} is a result for {message.call_id}, which no open call has"
+            ]
         expected = self._open[0]
         self._open.remove(message.call_id)
         if message.call_id != expected:
-            return [f"message {self._count} answers {message.call_id} before {expected}: wrong order"]
+            return [
+                f"message {self._count} answers {message.call_id} before {expected}: wrong order"
+            ]
         return []
 
     def _read_answer(self, message: AssistantMessage) -> list[str]:
@@ -226,7 +253,11 @@ class TranscriptCheck:
             problems.append(f"message {number} from the assistant is empty")
         self._open = [call.id for call in message.calls]
         known = self.call_ids.intersection(self._open)
-        problems += [f"message {number} uses the call id {call_id} again" for call_id in self._open if call_id in known]
+        problems += [
+            f"message {number} uses the call id {call_id} again"
+            for call_id in self._open
+            if call_id in known
+        ]
         if len(set(self._open)) != len(self._open):
             problems.append(f"message {number} uses one call id twice")
         self.call_ids.update(self._open)

@@ -28,7 +28,8 @@ class AnswerBegun:
     """The provider begins to answer."""
 
     count: Callable[[AssistantMessage], Usage]
-    """Estimates what the request used if it is stopped once that much of its answer came. May take milliseconds."""
+    """Estimates what the request used if it is stopped once that much of its answer came. May take
+    milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class CallGrowing:
     """A piece of a call's arguments; the call may still be discarded with the answer."""
 
     call_id: str
-    """As in the CallClosed that follows, unless the provider gives the call another id in between."""
+    """As in the CallClosed that follows, unless the provider gives the call another id in
+    between."""
     name: str
     """As far as it is known."""
     text: str
@@ -68,7 +70,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderUse:
-    """The provider used one of its own tools, on its own machines. All texts are safe for a terminal."""
+    """The provider used one of its own tools, on its own machines. All texts are safe for a
+    terminal."""
 
     tool: str
     target: str = ""
@@ -83,7 +86,8 @@ class ProviderUse:
 
 @dataclass(frozen=True)
 class ToolsLeftOut:
-    """Tools that only a provider can run and that the provider of `model` does not have: they were not sent."""
+    """Tools that only a provider can run and that the provider of `model` does not have: they were
+    not sent."""
 
     model: str
     names: tuple[str, ...]
@@ -91,7 +95,8 @@ class ToolsLeftOut:
 
 @dataclass(frozen=True)
 class Adapted:
-    """From now on the model is asked in another way, which the user should know of: what came so far is void."""
+    """From now on the model is asked in another way, which the user should know of: what came so
+    far is void."""
 
     text: str
     """What happened and what is done about it, on one line."""
@@ -154,7 +159,8 @@ class Model(Protocol):
         """The context window in tokens; None if unknown."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Send the request. Ends with exactly one Answer or raises ModelError; cancelling closes the connection."""
+        """Send the request. Ends with exactly one Answer or raises ModelError; cancelling closes
+        the connection."""
 
     async def close(self) -> None: ...
 
@@ -177,18 +183,22 @@ class ModelInUse:
 
 
 def same_provider(name: str, other: str) -> bool:
-    """Whether a model named `name` is asked at the server of `other`: it names no provider, or the same one."""
+    """Whether a model named `name` is asked at the server of `other`: it names no provider, or the
+    same one."""
     provider, slash, _ = name.partition("/")
     return not slash or provider == other.partition("/")[0]
 
 
 def from_now_on(server: str, before: str = "") -> str:
-    """Return how a sentence ends after which text goes to `server`; empty if it goes to no other host than before."""
+    """Return how a sentence ends after which text goes to `server`; empty if it goes to no other
+    host than before."""
     return f"; from now on: {server}" if server not in ("", before) else ""
 
 
 class ModelOpener(Protocol):
     """Opens the model that a conversation continues with."""
 
-    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def __call__(
+        self, name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         """Raises CodeagentError: nothing is left open then."""

@@ -1,8 +1,9 @@
-"""Notes that tell the model what happened around it: the user's commands, jobs that ended, restored files.
+"""Notes that tell the model what happened around it: the user's commands, jobs that ended, restored
+files.
 
-Each note is a pure function of logged events, so that a log tells which notes were delivered. A note begins with `(`
-and codeagent's own words; every line of text from elsewhere is quoted (`> `), so that none can be taken for a note, or
-for what the user said.
+Each note is a pure function of logged events, so that a log tells which notes were delivered. A
+note begins with `(` and codeagent's own words; every line of text from elsewhere is quoted (`> `),
+so that none can be taken for a note, or for what the user said.
 """
 
 from codeagent.core.compaction import pinned
@@ -14,11 +15,13 @@ from codeagent.core.sanitize import on_one_line, quoted, visible
 from codeagent.core.triggers import TriggerFired
 
 SHELL = "shell"
-"""The name of the user's own commands in tool events; no tool may have it, and no call of the model starts under it."""
+"""The name of the user's own commands in tool events; no tool may have it, and no call of the model
+starts under it."""
 JOB_WAIT = "job_wait"
 JOB_STOP = "job_stop"
 ENDED = "job_ended"
-"""A key in the details of these two tools' results: the id of the job whose end the result reports."""
+"""A key in the details of these two tools' results: the id of the job whose end the result
+reports."""
 ADDED = "A hook or a server adds this to what the user typed; the user did not write it:"
 LEFT = "What commands left in the workspace, as codeagent found it:"
 _MOST_FILES = 20
@@ -26,17 +29,20 @@ _FRAMING = lazy_regex(r"\\x0[9a]|[\s>-]+")
 
 
 def framed(head: str, text: str) -> UserMessage:
-    """Return a note that quotes text from elsewhere below its heading; `head` is codeagent's own words."""
+    """Return a note that quotes text from elsewhere below its heading; `head` is codeagent's own
+    words."""
     return UserMessage.from_text(f"({head}\n{quoted(text)}\n)", source="note")
 
 
 def words_of(note: UserMessage) -> str:
-    """Return a note without its framing: earlier versions logged the same words, and did not quote them."""
+    """Return a note without its framing: earlier versions logged the same words, and did not quote
+    them."""
     return _FRAMING.sub("", visible(text_of(note.content)).removesuffix(")"))
 
 
 def shell_note(result: ToolResultAdded) -> UserMessage | None:
-    """Return the message for a shared command; None for one that is not shared, and for every other result."""
+    """Return the message for a shared command; None for one that is not shared, and for every other
+    result."""
     if result.name != SHELL or result.details.get("shared") is not True:
         return None
     code = result.details.get("exit_code")
@@ -50,15 +56,23 @@ def job_note(finished: JobFinished) -> UserMessage:
     summary = f", {finished.summary}" if finished.summary else ""
     lines = [
         f"({finished.job_id},",
-        quoted(on_one_line(f"{finished.name} {finished.title}".strip() + f": {finished.status}{summary}")),
+        quoted(
+            on_one_line(
+                f"{finished.name} {finished.title}".strip() + f": {finished.status}{summary}"
+            )
+        ),
     ]
     if finished.tail:
-        lines += ["The end of its output:" if finished.handle else "Its output:", quoted(finished.tail)]
+        lines += [
+            "The end of its output:" if finished.handle else "Its output:",
+            quoted(finished.tail),
+        ]
     return UserMessage.from_text("\n".join([*lines, *_rest_of(finished), ")"]), source="note")
 
 
 def job_answer(finished: JobFinished) -> str:
-    """Return the end of what it returned or printed, as it is, and where the rest is: for a result."""
+    """Return the end of what it returned or printed, as it is, and where the rest is: for a
+    result."""
     return "\n".join([*filter(None, [finished.tail]), *_rest_of(finished)])
 
 
@@ -82,9 +96,12 @@ def trigger_note(fired: TriggerFired) -> UserMessage:
 
 
 def message_note(received: MessageReceived) -> UserMessage:
-    """Return the message that quotes what another agent wrote, so that no line of it looks like a note itself."""
+    """Return the message that quotes what another agent wrote, so that no line of it looks like a
+    note itself."""
     answers = f", in answer to {received.reply_to}" if received.reply_to else ""
-    head = f"message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
+    head = (
+        f"message {received.message_id} from the agent {received.sender} to {received.to}{answers}:"
+    )
     return framed(head, received.body)
 
 
@@ -104,7 +121,8 @@ def told_by(result: ToolResultAdded) -> str | None:
 
 
 def restored_note(event: CheckpointRestored) -> UserMessage | None:
-    """Return the message for files that were restored; None if none was, or if the conversation went back as well."""
+    """Return the message for files that were restored; None if none was, or if the conversation
+    went back as well."""
     if not event.files or event.conversation:
         return None
     did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"

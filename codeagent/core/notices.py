@@ -1,7 +1,8 @@
-"""Notices that readers act on, each a type with its fields; in JSON each is a `notice` with `code` and `data`.
+"""Notices that readers act on, each a type with its fields; in JSON each is a `notice` with `code`
+and `data`.
 
-Scripts and old logs see them as they always were, and a reader that lacks a case, or a writer that lacks a field,
-fails the type checker. What is only to be read is a plain `core.events.Notice`.
+Scripts and old logs see them as they always were, and a reader that lacks a case, or a writer that
+lacks a field, fails the type checker. What is only to be read is a plain `core.events.Notice`.
 """
 
 from dataclasses import replace
@@ -15,18 +16,22 @@ from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, NetworkLevel, Permission
 
 OWN_TEXT_FILLS = "context.own_text"
-"""The code of the notice that the user's own text fills the window; their next prompt sends it as a file."""
+"""The code of the notice that the user's own text fills the window; their next prompt sends it as a
+file."""
 TOOLSET_USE = "toolset_use"
 """The tool with which the model turns toolsets on and off."""
 NoticeLevel = Literal["info", "warning", "error"]
 PauseReason = Literal["asked", "step", "budget", "limit"]
-IN_DATA = JsonForm(inner="data", outside=("v", "seq", "ts", "session", "agent", "type", "level", "code", "text"))
+IN_DATA = JsonForm(
+    inner="data", outside=("v", "seq", "ts", "session", "agent", "type", "level", "code", "text")
+)
 """For typed notices: their own fields are in `data`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TypedNotice(BaseEvent):
-    """The common part: `code` is stable, `text` is for reading, and the other fields are the `data` in JSON."""
+    """The common part: `code` is stable, `text` is for reading, and the other fields are the `data`
+    in JSON."""
 
     json_form: ClassVar[JsonForm] = IN_DATA
 
@@ -69,7 +74,8 @@ class ModelChanged(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRetried(TypedNotice):
-    """The request failed and is sent again: what was streamed of its answer is replaced by the next attempt."""
+    """The request failed and is sent again: what was streamed of its answer is replaced by the next
+    attempt."""
 
     json_form: ClassVar[JsonForm] = replace(IN_DATA, omitted=("attempts",))
 
@@ -86,7 +92,8 @@ class ModelRetried(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFellBack(TypedNotice):
-    """The model was given up and another one answers from now on; what was streamed of the answer is discarded."""
+    """The model was given up and another one answers from now on; what was streamed of the answer
+    is discarded."""
 
     level: NoticeLevel = "warning"
     code: Literal["model.fallback"] = "model.fallback"
@@ -94,7 +101,8 @@ class ModelFellBack(TypedNotice):
     model: str
     """The one that takes over."""
     server: str = ""
-    """The host that requests go to from now on; empty if that has not changed, and in older logs."""
+    """The host that requests go to from now on; empty if that has not changed, and in older
+    logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,7 +244,8 @@ class AgentStarted(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MessageReceived(TypedNotice):
-    """Another agent sent a message; the model is told in a note that is a pure function of this event."""
+    """Another agent sent a message; the model is told in a note that is a pure function of this
+    event."""
 
     code: Literal["message.received"] = "message.received"
     message_id: str
@@ -324,7 +333,8 @@ class CompactionFailed(TypedNotice):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PinsChanged(TypedNotice):
-    """The lines that every compaction keeps have changed; the model is told of a new one in a note."""
+    """The lines that every compaction keeps have changed; the model is told of a new one in a
+    note."""
 
     code: Literal["pins.changed"] = "pins.changed"
     pins: tuple[str, ...]

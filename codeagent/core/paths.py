@@ -1,4 +1,5 @@
-"""Names that are special everywhere: protected from writes, likely to hold secrets, or run by other programs."""
+"""Names that are special everywhere: protected from writes, likely to hold secrets, or run by other
+programs."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -25,10 +26,25 @@ _SECRET = lazy_regex(
 _HARMLESS = lazy_regex(r"\.env\.(example|sample|template|dist|defaults?)|.+\.pub")
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure"})
 _SECRET_PLACES = frozenset(
-    {(".docker", "config.json"), ("gh", "hosts.yml"), (".config", "hub"), (".purple", "accounts.xml")}
+    {
+        (".docker", "config.json"),
+        ("gh", "hosts.yml"),
+        (".config", "hub"),
+        (".purple", "accounts.xml"),
+    }
 )
 """Files of secrets with an ordinary name, each with its folder."""
-_IGNORABLE = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x3164, *range(0xFE00, 0xFE10), 0xFFA0}
+_IGNORABLE = {
+    0x34F,
+    0x115F,
+    0x1160,
+    0x17B4,
+    0x17B5,
+    *range(0x180B, 0x1810),
+    0x3164,
+    *range(0xFE00, 0xFE10),
+    0xFFA0,
+}
 _TAGS = range(0xE0000, 0xE1000)
 
 
@@ -45,17 +61,22 @@ def plain_name(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return name.lower().split(":", 1)[0].strip().rstrip(". ")
-    visible = "".join(c for c in name if unicodedata.category(c) not in ("Cf", "Cc", "Cs") and not ignorable(c))
+    visible = "".join(
+        c for c in name if unicodedata.category(c) not in ("Cf", "Cc", "Cs") and not ignorable(c)
+    )
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold())
     plain = "".join(c for c in folded if not ignorable(c))
     return plain.split(":", 1)[0].strip().rstrip(". ")
 
 
 def protected_part(path: str) -> str | None:
-    """Return the component that protects the path from every tool: any spelling of `.git` or `.codeagent`."""
+    """Return the component that protects the path from every tool: any spelling of `.git` or
+    `.codeagent`."""
     if path.isascii() and path.isprintable():
         lowered = path.lower()
-        if "git" not in lowered and "codeag" not in lowered:  # most paths, and then no part of it can be one
+        if (
+            "git" not in lowered and "codeag" not in lowered
+        ):  # most paths, and then no part of it can be one
             return None
     parts = path.replace("\\", "/").split("/")
     return next((part for part in parts if part and _PROTECTED.fullmatch(plain_name(part))), None)
@@ -77,31 +98,37 @@ def secret_reason(path: str) -> str | None:
     *folders, name = _plain(path)
     if any(folder in _SECRET_FOLDERS for folder in folders):
         return f"{spelled(path)} is in a folder that usually holds credentials"
-    if (*folders[-1:], name) in _SECRET_PLACES or (_SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name)):
+    if (*folders[-1:], name) in _SECRET_PLACES or (
+        _SECRET.fullmatch(name) and not _HARMLESS.fullmatch(name)
+    ):
         return f"{spelled(path)} looks like a file of secrets"
     return None
 
 
 def host_reason(path: str) -> str | None:
-    """Return why a change to the file may run something outside the sandbox, as a phrase; None if it will not."""
+    """Return why a change to the file may run something outside the sandbox, as a phrase; None if
+    it will not."""
     *folders, name = _plain(path)
     when = host_files.runs(folders, name)
     return f"{spelled(path)} {when}" if when else None
 
 
 def runs_by_folder(path: str) -> bool:
-    """Whether the file runs outside the sandbox because of a folder that it is in, whatever its own name is."""
+    """Whether the file runs outside the sandbox because of a folder that it is in, whatever its own
+    name is."""
     return host_files.runs_below(_plain(path)) != ""
 
 
 def watched(path: str) -> bool:
-    """Whether the file is compared after every command: it may run outside the sandbox and is not a package's own."""
+    """Whether the file is compared after every command: it may run outside the sandbox and is not a
+    package's own."""
     *folders, name = _plain(path)
     return INSTALLED.isdisjoint((*folders, name)) and host_files.runs(folders, name) != ""
 
 
 def holds_back(path: str) -> bool:
-    """Whether a program outside the sandbox may do more once the file is gone: deleting it is like writing it."""
+    """Whether a program outside the sandbox may do more once the file is gone: deleting it is like
+    writing it."""
     *folders, name = _plain(path)
     return host_files.holds_back(folders, name)
 
@@ -112,7 +139,8 @@ def watched_folder(path: str) -> bool:
 
 
 def installed_in(path: str) -> str | None:
-    """Return the outermost folder on the path that a package manager fills; None if there is none."""
+    """Return the outermost folder on the path that a package manager fills; None if there is
+    none."""
     parts = path.split("/")
     found = next((at for at, part in enumerate(parts) if plain_name(part) in INSTALLED), None)
     return None if found is None else "/".join(parts[: found + 1])
@@ -125,7 +153,8 @@ _GIT_NAMES = frozenset({"head", "objects", "refs", "info", *GIT_RUNS})
 
 
 def git_layout(names: Iterable[str]) -> bool:
-    """Whether git takes a folder with these names in it for a repository, whatever the folder is called."""
+    """Whether git takes a folder with these names in it for a repository, whatever the folder is
+    called."""
     found = {name.lower() for name in names}
     return "head" in found and ("commondir" in found or {"objects", "refs"} <= found)
 
@@ -135,5 +164,8 @@ def in_git_layout(name: str) -> bool:
     return plain_name(name) in _GIT_NAMES
 
 
-INSTALLED = frozenset({".yarn", ".venv", "venv", "node_modules", "site-packages", ".tox", ".nox", ".terraform"})
-"""Folders of host files that a package manager fills: a write there asks, an installation by a command is reported."""
+INSTALLED = frozenset(
+    {".yarn", ".venv", "venv", "node_modules", "site-packages", ".tox", ".nox", ".terraform"}
+)
+"""Folders of host files that a package manager fills: a write there asks, an installation by a
+command is reported."""

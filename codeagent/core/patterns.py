@@ -12,7 +12,8 @@ SYSTEM_FOLDER = lazy_regex(r"\A/(?:usr/(?:local/)?)?s?bin/")
 
 
 def meets(pattern: str, text: str) -> bool:
-    """Whether some text in each hole makes the pattern match; a blank beside an empty hole vanishes with it."""
+    """Whether some text in each hole makes the pattern match; a blank beside an empty hole vanishes
+    with it."""
     places = _onward({0}, text)
     for token in pattern:
         if not places:
@@ -21,7 +22,11 @@ def meets(pattern: str, text: str) -> bool:
             places = set(range(min(places), len(text) + 1))
             continue
         stay = {at for at in places if text[at : at + 1] == HOLE}
-        step = {at + 1 for at in places if at < len(text) and text[at] != HOLE and token in ("?", text[at])}
+        step = {
+            at + 1
+            for at in places
+            if at < len(text) and text[at] != HOLE and token in ("?", text[at])
+        }
         places = _onward(stay | step, text)
     return len(text) in places
 
@@ -42,10 +47,11 @@ def _onward(places: set[int], text: str) -> set[int]:
 
 @lru_cache(maxsize=1024)
 def glob_of(pattern: str, kind: str) -> re.Pattern[str]:
-    """Compile a pattern with `*` and `?` as in a shell; in a path they stop at `/` and `**` does not.
+    """Compile a pattern with `*` and `?` as in a shell; in a path they stop at `/` and `**` does
+    not.
 
-    ` *` at the end of a command matches any further words, or none: `pytest *` matches `pytest`, not `pytest-x`. `/**`
-    at the end of a path also matches the folder itself.
+    ` *` at the end of a command matches any further words, or none: `pytest *` matches `pytest`,
+    not `pytest-x`. `/**` at the end of a path also matches the folder itself.
     """
     within = "[^/]" if kind == "path" else "."
     out: list[str] = []

@@ -18,17 +18,17 @@ Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 NetworkLevel = Literal["none", "allow-list", "ask", "open"]
-"""What a command with network access may reach: nothing; the hosts that rules allow; also those that the user
-allows when asked; every public host."""
+"""What a command with network access may reach: nothing; the hosts that rules allow; also those
+that the user allows when asked; every public host."""
 _TIGHTEST_FIRST: tuple[NetworkLevel, ...] = ("none", "allow-list", "ask", "open")
 ApprovalSource = Literal["auto", "user", "rule", "hook", "flag"]
 """`auto`: nobody was asked, or nobody was there. `flag`: `--yes` answered for the user."""
 RuleOrigin = Literal["flag", "session", "saved", "user", "project"]
-"""Where a rule comes from: the command line, an answer for this session, a saved answer, the user's own
-configuration, the project's (which may only tighten)."""
+"""Where a rule comes from: the command line, an answer for this session, a saved answer, the user's
+own configuration, the project's (which may only tighten)."""
 Answer = Literal["once", "session", "rule", "edit", "deny"]
-"""`session`: this exact call is not asked about again in this session. `rule`: nor is what `Decision.rule` matches.
-`edit`: ask again about other arguments."""
+"""`session`: this exact call is not asked about again in this session. `rule`: nor is what
+`Decision.rule` matches. `edit`: ask again about other arguments."""
 
 ToolHookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
 """The hook events around a call; a hook may name the tools it is for (FEATURES F11)."""
@@ -49,7 +49,8 @@ ALWAYS_ASKS = "this tool asks"
 SAID_NO = "the user said no"
 """How a denial by the user begins, for the model; their reason follows a colon."""
 NETWORK = "network: "
-"""The beginning of an allowing rule for calls with network access, as in `bash(network: pip install *)`."""
+"""The beginning of an allowing rule for calls with network access, as in `bash(network: pip install
+*)`."""
 HOSTS = "network"
 """What stands for the tool in a rule about hosts, as in `network(pypi.org, *.pythonhosted.org)`."""
 _MOST_NAMED = 3
@@ -63,7 +64,8 @@ _INCLUDES: dict[str, tuple[str, ...]] = {
     "read": ("list", "search", "glob", "tree", "json_read"),
     "list": ("glob", "tree"),
 }
-"""The tools that a rule for each tool also covers: `write` also covers `edit`, and `read` also covers `search`."""
+"""The tools that a rule for each tool also covers: `write` also covers `edit`, and `read` also
+covers `search`."""
 
 
 @dataclass(frozen=True)
@@ -79,38 +81,48 @@ class ApprovalKey:
     parts: tuple[str, ...]
     opaque: bool = False
     sensitive: str | None = None
-    """Why the user is asked even if the mode would not ask: shown with the question. For a path, only a rule that
-    names it exactly answers in their place."""
+    """Why the user is asked even if the mode would not ask: shown with the question. For a path,
+    only a rule that names it exactly answers in their place."""
     reads_only: bool = False
-    """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is set."""
+    """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is
+    set."""
     leaves_files: bool = False
-    """Whether all of it only reads but is asked about anyway, as on this machine: it needs no checkpoint."""
+    """Whether all of it only reads but is asked about anyway, as on this machine: it needs no
+    checkpoint."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False
-    """Whether it reaches other machines: only a rule whose pattern begins with NETWORK allows it, matched against the
-    parts after that word; other rules match with the word or without it. Plan mode denies it."""
+    """Whether it reaches other machines: only a rule whose pattern begins with NETWORK allows it,
+    matched against the parts after that word; other rules match with the word or without it. Plan
+    mode denies it."""
     server: str = ""
     """The host or the MCP server that answers the call, if it is known."""
     runs: tuple[str, ...] = ()
-    """Further spellings of what the call does, only for rules that deny or ask; `HOLE` is unknown text."""
+    """Further spellings of what the call does, only for rules that deny or ask; `HOLE` is unknown
+    text."""
     host: str = ""
-    """The host that the call reaches, as `example.org:443`; empty if there is none, or there may be several."""
+    """The host that the call reaches, as `example.org:443`; empty if there is none, or there may be
+    several."""
     needs: tuple[str, ...] = ()
-    """The hosts that a command with network access is known to need, as `example.org`: its question names them."""
+    """The hosts that a command with network access is known to need, as `example.org`: its question
+    names them."""
     offline: "ApprovalKey | None" = None
-    """The same call without network access, if a question about each host can take the place of one about the call."""
+    """The same call without network access, if a question about each host can take the place of one
+    about the call."""
     perhaps: tuple[str, ...] = ()
-    """What the call may do, as far as can be seen: a rule that denies or asks and matches one of these asks."""
+    """What the call may do, as far as can be seen: a rule that denies or asks and matches one of
+    these asks."""
     unseen: str = ""
-    """Why it may do more than is listed here, as a phrase: it is asked about if a rule that denies or asks has a
-    pattern. Empty if it does no more."""
+    """Why it may do more than is listed here, as a phrase: it is asked about if a rule that denies
+    or asks has a pattern. Empty if it does no more."""
     does: tuple["EquivalentCall", ...] = ()
-    """What the call does in place of other tools: their rules that deny or ask apply to it, but none allows it."""
+    """What the call does in place of other tools: their rules that deny or ask apply to it, but
+    none allows it."""
 
     @property
     def answered_by(self) -> str:
-        """Who answers the call if this machine does not: the model reads what they wrote. Empty: nobody else."""
+        """Who answers the call if this machine does not: the model reads what they wrote. Empty:
+        nobody else."""
         return self.server or ("the network" if self.network else "")
 
     @property
@@ -149,9 +161,13 @@ class Rule:
         """Raises ConfigError if the text is not a rule."""
         match = _RULE.fullmatch(text.strip())
         if match is None or match["pattern"] == "":
-            raise ConfigError(f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)")
+            raise ConfigError(
+                f"not a rule: {text!r}; write tool or tool(pattern), as in bash(git status*)"
+            )
         if match["tool"] == HOSTS and match["pattern"] is not None:
-            from codeagent.core.hosts import host_rules  # brings ipaddress, and few rules are about hosts
+            from codeagent.core.hosts import (
+                host_rules,
+            )  # brings ipaddress, and few rules are about hosts
 
             try:
                 host_rules(match["pattern"])
@@ -169,16 +185,22 @@ class Rule:
 
     @property
     def names_what_runs(self) -> bool:
-        """Whether the name it ends with, whatever its wildcards stand for, is one of a file that runs outside."""
+        """Whether the name it ends with, whatever its wildcards stand for, is one of a file that
+        runs outside."""
         name = (self.pattern or "").rpartition("/")[2]
         return host_reason(re.sub(r"[*?]+", "x", name)) is not None
 
     def covers(self, tool: str) -> bool:
-        """Whether the rule covers the tool: its own one, or one that it includes, see `_INCLUDES`."""
-        return any(glob_of(name, "text").fullmatch(tool) for name in (self.tool, *_INCLUDES.get(self.tool, ())))
+        """Whether the rule covers the tool: its own one, or one that it includes, see
+        `_INCLUDES`."""
+        return any(
+            glob_of(name, "text").fullmatch(tool)
+            for name in (self.tool, *_INCLUDES.get(self.tool, ()))
+        )
 
     def reaches(self, host: str) -> bool:
-        """Whether the rule is about this host, `example.org` or `example.org:8443`; False if it is not about hosts."""
+        """Whether the rule is about this host, `example.org` or `example.org:8443`; False if it is
+        not about hosts."""
         if self.tool != HOSTS or self.pattern is None:
             return self.tool == HOSTS
         from codeagent.core.hosts import names_host  # as above
@@ -203,13 +225,15 @@ Objection = Callable[[Rule], str | None]
 
 
 class RuleBook(Protocol):
-    """The rules a user keeps for a workspace beyond one session; methods may block on a small file."""
+    """The rules a user keeps for a workspace beyond one session; methods may block on a small
+    file."""
 
     def keep(self, rule: str, *, denies: bool = False) -> str:
         """Save the rule for this workspace; return where it is kept. Raises ConfigError."""
 
     def forget(self, rule: str) -> None:
-        """Remove a saved rule; an unknown one is ignored. Raises ConfigError if it cannot be removed."""
+        """Remove a saved rule; an unknown one is ignored. Raises ConfigError if it cannot be
+        removed."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +244,8 @@ class Verdict:
     """A phrase for the user and, on a denial, for the model."""
     rule: str | None = None
     later: str = ""
-    """With `auto`: the user is asked once the call wants to reach a host, whichever it is, for this reason."""
+    """With `auto`: the user is asked once the call wants to reach a host, whichever it is, for this
+    reason."""
 
 
 @dataclass(frozen=True)
@@ -232,13 +257,15 @@ class Decision:
     """On a denial: what the model is told."""
     source: ApprovalSource = "user"
     rule: str = ""
-    """With `rule`: the rule that allows this call and similar ones from now on, as edited by the user."""
+    """With `rule`: the rule that allows this call and similar ones from now on, as edited by the
+    user."""
     keep: bool = False
     """With `rule`: whether it also holds in later sessions of this workspace."""
     arguments: str = ""
     """With `edit`: the arguments that the call should have instead, as JSON."""
     hunks: tuple[HunkAnswer, ...] | None = None
-    """With `once`: which hunks are accepted, an answer for each of `core.display.cut`; None: all of them."""
+    """With `once`: which hunks are accepted, an answer for each of `core.display.cut`; None: all of
+    them."""
 
 
 @dataclass(frozen=True)
@@ -251,14 +278,20 @@ class Policy:
     """Whether to ask about commands that only read, too."""
     network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
-    """Whose text the model has read so far, besides the user's and this machine's: see `ApprovalKey.answered_by`."""
+    """Whose text the model has read so far, besides the user's and this machine's: see
+    `ApprovalKey.answered_by`."""
     vouched: Mapping[Rule, int] = field(default_factory=dict)
     """The length of `heard` when the user last made each rule; 0 for a rule that is not listed."""
 
     def adding(self, rule: Rule, known: int | None = None) -> "Policy":
-        """Return the policy with a rule that the user made knowing of the first `known` of `heard`; None: of all."""
+        """Return the policy with a rule that the user made knowing of the first `known` of `heard`;
+        None: of all."""
         rules = self.rules if rule in self.rules else (*self.rules, rule)
-        return replace(self, rules=rules, vouched={**self.vouched, rule: len(self.heard) if known is None else known})
+        return replace(
+            self,
+            rules=rules,
+            vouched={**self.vouched, rule: len(self.heard) if known is None else known},
+        )
 
     def check(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
         """Judge a call; `default` and `effect` are the tool's own."""
@@ -280,24 +313,35 @@ class Policy:
         rules = _having("auto", [rule for rule in self.rules if rule.covers(tool)])
         return self._by_rules_or_mode(key, rules, default, effect)
 
-    def asking_later(self, tool: str, key: ApprovalKey, default: Permission, effect: Effect) -> Verdict:
-        """Judge as `check` does, but for a call that asks only because of hosts that nobody knows yet.
+    def asking_later(
+        self, tool: str, key: ApprovalKey, default: Permission, effect: Effect
+    ) -> Verdict:
+        """Judge as `check` does, but for a call that asks only because of hosts that nobody knows
+        yet.
 
         Such a call runs; nothing that it wants to reach is reached before the user has answered.
         """
         verdict = self.check(tool, key, default, effect)
-        if verdict.permission != "prompt" or self.network != "ask" or key.offline is None or key.needs:
+        if (
+            verdict.permission != "prompt"
+            or self.network != "ask"
+            or key.offline is None
+            or key.needs
+        ):
             return verdict
         if _having("prompt", self._stopping(tool, key)) or self._doubt(tool, key) is not None:
             return verdict
         offline = self.check(tool, key.offline, default, effect)
         return replace(offline, later=verdict.reason) if offline.permission == "auto" else verdict
 
-    def _by_rules_or_mode(self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect) -> Verdict:
+    def _by_rules_or_mode(
+        self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect
+    ) -> Verdict:
         """Judge by the allowing rules and, if they leave something open, by the call and the mode.
 
-        Rules made by answers are suspended for calls that others answer, once the model has read what somebody wrote
-        since then (SECURITY.md T40); if only such a rule would have allowed the call, the user is asked and told so.
+        Rules made by answers are suspended for calls that others answer, once the model has read
+        what somebody wrote since then (SECURITY.md T40); if only such a rule would have allowed the
+        call, the user is asked and told so.
         """
         known = [rule for rule in rules if not (key.answered_by and self._is_suspended(rule))]
         verdict = self._allowed(key, known) or self._without_rules(key, default, effect)
@@ -319,7 +363,11 @@ class Policy:
         """
         if self.network == "none":
             return Verdict("deny", "auto", "the network is off")
-        about = [rule for rule in self.rules if rule.reaches(host) or (rule.pattern is None and rule.covers(HOSTS))]
+        about = [
+            rule
+            for rule in self.rules
+            if rule.reaches(host) or (rule.pattern is None and rule.covers(HOSTS))
+        ]
         for rule in _having("deny", about):
             return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
         asking = next(iter(_having("prompt", about)), None)
@@ -339,17 +387,21 @@ class Policy:
                 return Verdict("deny", "auto", "it is not on the allow-list")
 
     def _stopping(self, tool: str, key: ApprovalKey) -> list[Rule]:
-        """Return the rules that match the call or what it does; a denying one without a pattern matches everything."""
+        """Return the rules that match the call or what it does; a denying one without a pattern
+        matches everything."""
         found = []
         for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
                 whole = rule.pattern is None and rule.permission == "deny"
-                if rule.covers(name) and (whole or any(rule.matches(part, one.kind) for part in one.spellings)):
+                if rule.covers(name) and (
+                    whole or any(rule.matches(part, one.kind) for part in one.spellings)
+                ):
                     found.append(rule)
         return found
 
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
-        """Return why a rule that denies or asks might match what cannot be seen of the call; None if none might."""
+        """Return why a rule that denies or asks might match what cannot be seen of the call; None
+        if none might."""
         for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
@@ -402,7 +454,8 @@ def tighter(*levels: NetworkLevel) -> NetworkLevel:
 
 
 def _runs_only(key: ApprovalKey) -> bool:
-    """Whether the paths are sensitive only because a file among them has the name of one that runs outside."""
+    """Whether the paths are sensitive only because a file among them has the name of one that runs
+    outside."""
     if any(runs_by_folder(part) or secret_reason(part) for part in key.parts):
         return False
     return key.sensitive in map(host_reason, key.parts)

@@ -1,4 +1,5 @@
-"""The ports through which tools reach the world; real ones are beside their library, fakes in tests."""
+"""The ports through which tools reach the world; real ones are beside their library, fakes in
+tests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -36,14 +37,16 @@ class DirEntry:
 
 
 class IgnoreRules(Protocol):
-    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, read once for one walk of the tree.
+    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, read once for one walk of the
+    tree.
 
     Ask about a directory before its entries: a path inside an ignored directory is ignored.
     """
 
     @property
     def from_above(self) -> bool:
-        """Whether ignore files above the root count, because the root is a folder of a repository."""
+        """Whether ignore files above the root count, because the root is a folder of a
+        repository."""
 
     def ignored(self, path: str, directory: bool) -> bool:
         """`path` is relative to the root. Unreadable ignore files count as empty."""
@@ -61,7 +64,8 @@ class Workspace(Protocol):
         """The root's own path, for display and for the sandbox; never used to open a file."""
 
     def relative(self, path: str) -> str:
-        """Return the path as shown to the user: relative to the root, `.` and `..` folded, `.` for the root.
+        """Return the path as shown to the user: relative to the root, `.` and `..` folded, `.` for
+        the root.
 
         Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
         """
@@ -69,11 +73,13 @@ class Workspace(Protocol):
     def resolve(self, path: str) -> str:
         """Return where the path leads after every link inside the workspace, relative to the root.
 
-        The last part need not exist. The answer may be outdated at once: open it again beneath the root.
+        The last part need not exist. The answer may be outdated at once: open it again beneath the
+        root.
         """
 
     def check(self) -> None:
-        """Raise WorkspaceLost if the root is no longer where it was, or may no longer be entered."""
+        """Raise WorkspaceLost if the root is no longer where it was, or may no longer be
+        entered."""
 
     def descriptor(self) -> int:
         """The root directory's own descriptor, for the working directory of a child process."""
@@ -88,7 +94,8 @@ class Workspace(Protocol):
         """Look at a file or folder; links inside the workspace are followed. Raises MissingPath."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a regular file for reading, never blocking on a FIFO. Raises MissingPath, NotAFile."""
+        """Open a regular file for reading, never blocking on a FIFO. Raises MissingPath,
+        NotAFile."""
 
     def entries(self, path: str) -> Iterator[DirEntry]:
         """List a directory, links not followed, in byte order of the names."""
@@ -101,12 +108,15 @@ class Workspace(Protocol):
         """
 
     def remove(self, path: str, *, base: str) -> None:
-        """Remove a file whose content has the SHA-256 `base` (hex). Raises ContentChanged, ProtectedPath."""
+        """Remove a file whose content has the SHA-256 `base` (hex). Raises ContentChanged,
+        ProtectedPath."""
 
     def move(self, path: str, to: str, *, base: str) -> None:
-        """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be taken.
+        """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be
+        taken.
 
-        Mode, owner and attributes stay. Missing folders are made. Raises ContentChanged, ProtectedPath.
+        Mode, owner and attributes stay. Missing folders are made. Raises ContentChanged,
+        ProtectedPath.
         """
 
 
@@ -139,7 +149,8 @@ class OutputPage:
 
 
 class OutputStore(Protocol):
-    """Keeps outputs that are too long for the model's context (FEATURES F29), and images, as files."""
+    """Keeps outputs that are too long for the model's context (FEATURES F29), and images, as
+    files."""
 
     def create(self, call_id: str) -> OutputSink: ...
 
@@ -158,17 +169,22 @@ class Command:
     text: str
     call_id: str
     read_only: bool = False
-    """Whether the workspace is mounted read-only for it, so that the kernel refuses every change."""
+    """Whether the workspace is mounted read-only for it, so that the kernel refuses every
+    change."""
     hosts: tuple[str, ...] = ()
-    """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public one. Empty: none."""
+    """Hosts it may reach over HTTP and HTTPS: `*.example.org` is any below that, `*` any public
+    one. Empty: none."""
     reach: "Reach | None" = None
-    """Decides about each of these hosts while the command runs; None: all of them may be reached."""
+    """Decides about each of these hosts while the command runs; None: all of them may be
+    reached."""
     alone: bool = False
-    """Whether no other command may share its way out, because nobody has been asked about it yet."""
+    """Whether no other command may share its way out, because nobody has been asked about it
+    yet."""
     apart: bool = False
     """Whether standard output and standard error are told apart, at the cost of their order.
 
-    Otherwise both are one pipe, so that what the command wrote comes in the order in which it was written.
+    Otherwise both are one pipe, so that what the command wrote comes in the order in which it was
+    written.
     """
 
 
@@ -195,16 +211,19 @@ class StdioProgram:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Its variables beside a minimal environment."""
     directory: str | None = None
-    """Where it runs: relative to the workspace's root, or an absolute folder of this machine outside the workspace.
+    """Where it runs: relative to the workspace's root, or an absolute folder of this machine
+    outside the workspace.
 
-    None: in an empty folder of its own, with nothing of the workspace where programs and libraries are searched.
+    None: in an empty folder of its own, with nothing of the workspace where programs and libraries
+    are searched.
     """
     hosts: tuple[str, ...] = ()
     """See `Command.hosts`."""
     reach: "Reach | None" = None
     """See `Command.reach`."""
     writes: bool = False
-    """Whether it may write in the workspace, which otherwise is mounted read-only for it; in a sandbox only."""
+    """Whether it may write in the workspace, which otherwise is mounted read-only for it; in a
+    sandbox only."""
     owner: str = ""
     """Whose program it is, as a phrase for the user: `the MCP server git`."""
 
@@ -221,20 +240,24 @@ class RunningProgram(Protocol):
         return ""
 
     async def begun(self) -> None:
-        """Say that it has started, before its first use: what it may have written so far is inspected."""
+        """Say that it has started, before its first use: what it may have written so far is
+        inspected."""
         return
 
     async def send(self, data: bytes) -> None:
-        """Write to its standard input; waits while that is full. Raises SandboxLost if it has ended."""
+        """Write to its standard input; waits while that is full. Raises SandboxLost if it has
+        ended."""
 
     def output(self) -> AsyncIterator[tuple[Literal["stdout", "stderr"], bytes]]:
         """Yield what it writes until it has ended; call it once; nothing is read ahead."""
 
     async def outdated(self) -> str:
-        """Return why it must be restarted before use, as a phrase; empty if it need not. Raises SandboxUnavailable."""
+        """Return why it must be restarted before use, as a phrase; empty if it need not. Raises
+        SandboxUnavailable."""
 
     async def close(self) -> int | None:
-        """End it and everything it started; return its exit code, None if that is unknown. Idempotent."""
+        """End it and everything it started; return its exit code, None if that is unknown.
+        Idempotent."""
 
 
 StartProgram = Callable[[StdioProgram], Awaitable[RunningProgram]]
@@ -250,11 +273,13 @@ class Swept:
     alive: bool = False
     """Whether something that a command started may still be running."""
     moment: object = field(default=None, compare=False)
-    """Equal to that of an earlier look if nothing has run inside in between; None if that is not known."""
+    """Equal to that of an earlier look if nothing has run inside in between; None if that is not
+    known."""
 
 
 CHECK = ".codeagent-check-"
-"""The prefix of the files with which a sandbox tests itself; they exist in the workspace for a moment."""
+"""The prefix of the files with which a sandbox tests itself; they exist in the workspace for a
+moment."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +299,8 @@ class SandboxInfo:
 
 
 OnOutput = Callable[[OutputStream, bytes], Awaitable[None]]
-"""`output` is both streams of a command in their order; the others come only if they are told apart."""
+"""`output` is both streams of a command in their order; the others come only if they are told
+apart."""
 
 
 class RunsCommands(Protocol):
@@ -283,9 +309,10 @@ class RunsCommands(Protocol):
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run to the end, passing output on as it comes; while `on_output` waits, reading stops.
 
-        When the awaiting task is cancelled, everything the command started is stopped (TERM, two seconds, KILL) and a
-        result with `stopped` is returned in place of the CancelledError. Raises SandboxUnavailable before anything ran
-        (also if `read_only` is not possible), SandboxLost if the effect is unknown.
+        When the awaiting task is cancelled, everything the command started is stopped (TERM, two
+        seconds, KILL) and a result with `stopped` is returned in place of the CancelledError.
+        Raises SandboxUnavailable before anything ran (also if `read_only` is not possible),
+        SandboxLost if the effect is unknown.
         """
 
 
@@ -296,29 +323,35 @@ class Sandbox(RunsCommands, Protocol):
         """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
 
     async def ready(self) -> None:
-        """Return once commands can run; only from then on `exposed` is known. Raises SandboxUnavailable."""
+        """Return once commands can run; only from then on `exposed` is known. Raises
+        SandboxUnavailable."""
 
     @property
     def exposed(self) -> str:
-        """Why commands may find files of secrets that are not hidden from them, as a phrase; usually empty."""
+        """Why commands may find files of secrets that are not hidden from them, as a phrase;
+        usually empty."""
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
-        """Pause everything inside during the block, so that the workspace stays as it is; nests. Raises SandboxLost."""
+        """Pause everything inside during the block, so that the workspace stays as it is; nests.
+        Raises SandboxLost."""
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in its own container, see `StartProgram`."""
 
     async def listening(self) -> frozenset[int]:
-        """Return the TCP ports on which processes inside listen now; empty if that cannot be known."""
+        """Return the TCP ports on which processes inside listen now; empty if that cannot be
+        known."""
 
     async def sweep(self) -> Swept:
-        """Move away a `.git` or `.codeagent` that appeared at the root since a command ran; costs nothing if none ran.
+        """Move away a `.git` or `.codeagent` that appeared at the root since a command ran; costs
+        nothing if none ran.
 
         After `close` it returns, once, what was found when everything had ended.
         """
 
     async def set_aside(self, path: str) -> str:
-        """Move one file or folder out of the workspace, unread; returns where it is. Raises OSError."""
+        """Move one file or folder out of the workspace, unread; returns where it is. Raises
+        OSError."""
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""
@@ -338,7 +371,8 @@ class Asker(Protocol):
     """Asks the user a question in the middle of a run."""
 
     async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
-        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's fields.
+        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's
+        fields.
 
         Raises RunCancelled.
         """
@@ -362,9 +396,11 @@ class SkillText:
     """The text of a skill, read on demand."""
 
     text: str
-    """Markdown without its front matter, or the text of one of the files; hidden characters are escaped."""
+    """Markdown without its front matter, or the text of one of the files; hidden characters are
+    escaped."""
     files: tuple[str, ...] = ()
-    """The other files: for a project's skill relative to the workspace, for a user's relative to its folder."""
+    """The other files: for a project's skill relative to the workspace, for a user's relative to
+    its folder."""
 
 
 class Skills(Protocol):
@@ -376,7 +412,8 @@ class Skills(Protocol):
     def read(self, name: str, file: str | None = None) -> SkillText:
         """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
 
-        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads elsewhere, or is not text.
+        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads
+        elsewhere, or is not text.
         """
 
 
@@ -402,7 +439,8 @@ class Found:
 
 class Memory(Protocol):
     def search(self, words: tuple[str, ...], limit: int) -> Found:
-        """Find the prompts, answers and commands with all the words, ignoring case. Blocks for a bounded time."""
+        """Find the prompts, answers and commands with all the words, ignoring case. Blocks for a
+        bounded time."""
 
 
 @dataclass(frozen=True)
@@ -413,10 +451,11 @@ class Note:
 
 
 class Scratchpad(Protocol):
-    """Values by key. Secrets are masked before anything is kept, so `get` may return less than was set.
+    """Values by key. Secrets are masked before anything is kept, so `get` may return less than was
+    set.
 
-    Every method blocks on a small file; if it raises SessionError, nothing was changed. A part of one (for a
-    sub-agent) is another Scratchpad that puts a prefix in front of every key.
+    Every method blocks on a small file; if it raises SessionError, nothing was changed. A part of
+    one (for a sub-agent) is another Scratchpad that puts a prefix in front of every key.
     """
 
     def get(self, key: str) -> str | None: ...
@@ -435,4 +474,5 @@ class Scratchpad(Protocol):
 
 
 class ScratchpadFull(Exception):
-    """It would become larger than allowed; the text says what is too large and what could be removed."""
+    """It would become larger than allowed; the text says what is too large and what could be
+    removed."""

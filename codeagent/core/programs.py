@@ -1,4 +1,5 @@
-"""Finds programs to run, never one in the workspace, and the command that runs this program again."""
+"""Finds programs to run, never one in the workspace, and the command that runs this program
+again."""
 
 import os
 import re
@@ -18,7 +19,8 @@ SEARCH_VARIABLES = frozenset(_SEARCH_VARIABLES_AS_TEXT.split())
 
 
 def find_program(name: str, workspace: Path) -> str | None:
-    """Find the first on PATH, in an absolute folder, that is not in the workspace after following links.
+    """Find the first on PATH, in an absolute folder, that is not in the workspace after following
+    links.
 
     A name with a slash is a path that somebody chose: it is used unchanged if a program is there.
     """
@@ -33,10 +35,13 @@ def find_program(name: str, workspace: Path) -> str | None:
 
 
 def path_outside(path: str, workspace: Path) -> str:
-    """Return a PATH without its folders that are relative, or in the workspace after following links."""
+    """Return a PATH without its folders that are relative, or in the workspace after following
+    links."""
     root = Path(os.path.realpath(workspace))
     folders = (folder for folder in path.split(os.pathsep) if Path(folder).is_absolute())
-    return os.pathsep.join(each for each in folders if not Path(os.path.realpath(each)).is_relative_to(root))
+    return os.pathsep.join(
+        each for each in folders if not Path(os.path.realpath(each)).is_relative_to(root)
+    )
 
 
 def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
@@ -51,10 +56,11 @@ def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
 
 
 def needed_version(text: str, fixed: Sequence[Version]) -> str | None:
-    """Return the version to upgrade to if the one in `text` is older than a fix; None if it has the fix.
+    """Return the version to upgrade to if the one in `text` is older than a fix; None if it has the
+    fix.
 
-    `fixed`: the first version of each line with the fix, ascending; lines before them never got it, and lines after
-    them always had it. Raises ValueError if there is no version in `text`.
+    `fixed`: the first version of each line with the fix, ascending; lines before them never got it,
+    and lines after them always had it. Raises ValueError if there is no version in `text`.
     """
     numbers = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     if numbers is None:
@@ -67,15 +73,18 @@ def needed_version(text: str, fixed: Sequence[Version]) -> str | None:
 
 
 def this_system() -> str:
-    """Name this system, its release and machine; the module `platform` would run whatever `uname` is first on PATH."""
+    """Name this system, its release and machine; the module `platform` would run whatever `uname`
+    is first on PATH."""
     found = os.uname()
     return f"{found.sysname} {found.release} {found.machine}"
 
 
 def this_program() -> str:
-    """Return what to type in a shell to run codeagent as it was run now: by name only if PATH finds this very file.
+    """Return what to type in a shell to run codeagent as it was run now: by name only if PATH finds
+    this very file.
 
-    With `-P`, Python looks for no module in the current folder, which can be a stranger's repository.
+    With `-P`, Python looks for no module in the current folder, which can be a stranger's
+    repository.
     """
     path = Path(sys.argv[0])
     try:

@@ -6,8 +6,8 @@ from typing import Literal
 from codeagent.core.dataclass import dataclass
 
 Coming = Literal["", "asking", "thinking", "answering", "writing", "retrying"]
-"""asking: the request was sent, and nothing of an answer has come. writing: the arguments of a call are coming.
-retrying: the request failed and is sent again. Empty: no answer is awaited."""
+"""asking: the request was sent, and nothing of an answer has come. writing: the arguments of a call
+are coming. retrying: the request failed and is sent again. Empty: no answer is awaited."""
 SILENCE = 5.0
 """Seconds without a piece of an answer after which its stream is said to be silent."""
 _CHARACTERS_PER_TOKEN = 4
@@ -49,22 +49,34 @@ class Pulse:
             case "asking":
                 return f"waiting for {self.model.rpartition('/')[2] or 'the model'} · {duration(now - self.since)}"
             case "retrying":
-                tried = f"attempt {self.attempt}" + (f" of {self.attempts}" if self.attempts else "")
+                tried = f"attempt {self.attempt}" + (
+                    f" of {self.attempts}" if self.attempts else ""
+                )
                 left = ceil(self.retry_at - now)
-                return f"{tried} in {duration(left)}" if left > 0 else f"{tried} · {duration(now - self.retry_at)}"
+                return (
+                    f"{tried} in {duration(left)}"
+                    if left > 0
+                    else f"{tried} · {duration(now - self.retry_at)}"
+                )
             case _ if now - self.heard >= SILENCE:
                 return f"silent for {duration(now - self.heard)}"
             case "thinking":
                 return f"thinking {duration(now - self.since)}"
             case "writing":
-                return f"writing {_size(self.size)}" + (f" for {self.tool}" if self.tool not in ("", "write") else "")
+                return f"writing {_size(self.size)}" + (
+                    f" for {self.tool}" if self.tool not in ("", "write") else ""
+                )
             case "answering":
                 return "answering"
 
     def rate(self, now: float) -> str:
         """Return about how many tokens a second come, in words; empty until it can be told."""
         seconds = now - self.first
-        if self.state not in ("thinking", "answering", "writing") or not self.first or seconds < _SHORTEST_RATE:
+        if (
+            self.state not in ("thinking", "answering", "writing")
+            or not self.first
+            or seconds < _SHORTEST_RATE
+        ):
             return ""
         return f"~{round(self.characters / _CHARACTERS_PER_TOKEN / seconds)} tokens/s"
 
@@ -107,4 +119,10 @@ def duration(seconds: float) -> str:
 
 
 def _size(count: int) -> str:
-    return f"{count} bytes" if count < 1024 else f"{count // 1024} KB" if count < 1024**2 else f"{count // 1024**2} MB"
+    return (
+        f"{count} bytes"
+        if count < 1024
+        else f"{count // 1024} KB"
+        if count < 1024**2
+        else f"{count // 1024**2} MB"
+    )

@@ -1,4 +1,5 @@
-"""Follows the events of a conversation with a pulse: what each says about the answer that is awaited."""
+"""Follows the events of a conversation with a pulse: what each says about the answer that is
+awaited."""
 
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.events import (

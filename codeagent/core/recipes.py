@@ -1,4 +1,5 @@
-"""Recipes: parametrised prompts of one step or several, as they are listed, given their inputs and filled."""
+"""Recipes: parametrised prompts of one step or several, as they are listed, given their inputs and
+filled."""
 
 import hashlib
 import math
@@ -29,11 +30,12 @@ RESERVED = frozenset({
     "ps", "q", "queue", "quit", "recipes", "redo", "redraw", "rename", "resume", "rewind", "sandbox", "sessions",
     "skills", "status", "step", "stop", "suspend", "theme", "todo", "tools", "toolsets", "triggers", "undo", "unpin",
     "usage",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """The slash commands that are, or will be, built in: no recipe has such a name."""
 NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 ARGUMENTS = "ARGUMENTS"
-"""The only input of a command that was written for `$ARGUMENTS` and `$1`: everything behind its name."""
+"""The only input of a command that was written for `$ARGUMENTS` and `$1`: everything behind its
+name."""
 LONGEST_VALUE = 32 * 1024
 """Characters of one input."""
 _LONGEST_TEXT = 100_000
@@ -65,7 +67,8 @@ class RecipeInput:
     choices: tuple[str, ...] = ()
     """Of the type choice: all that may be given."""
     root: str = ""
-    """The workspace, below which a path may also be absolute; if it is empty, only relative paths are accepted."""
+    """The workspace, below which a path may also be absolute; if it is empty, only relative paths
+    are accepted."""
 
     @property
     def means(self) -> str:
@@ -97,16 +100,24 @@ class RecipeInput:
 def _below(path: str, root: str) -> str:
     """Return a path below the root relative to it, and any other path as it is."""
     plain = posixpath.normpath(path)
-    for base in dict.fromkeys((root, os.path.realpath(root))) if root and plain.startswith("/") else ():
+    for base in (
+        dict.fromkeys((root, os.path.realpath(root))) if root and plain.startswith("/") else ()
+    ):
         if plain == base or plain.startswith(base.rstrip("/") + "/"):
             return posixpath.relpath(plain, base)
     return path
 
 
 def leads_inside(path: str) -> bool:
-    """Whether the path as written is relative and stays in the workspace; where links lead, the workspace checks."""
+    """Whether the path as written is relative and stays in the workspace; where links lead, the
+    workspace checks."""
     plain = posixpath.normpath(path)
-    return bool(path) and "\0" not in path and not plain.startswith("/") and plain.split("/")[0] != ".."
+    return (
+        bool(path)
+        and "\0" not in path
+        and not plain.startswith("/")
+        and plain.split("/")[0] != ".."
+    )
 
 
 def _number(text: str, wrong: str) -> float:
@@ -175,7 +186,8 @@ class Recipe:
         return tuple(one for one in self.inputs if one.required and one.name not in set(given))
 
     def spelled(self, line: str) -> dict[str, str]:
-        """What was typed behind its name, by input: as `name=value`, or by position. Raises ConfigError."""
+        """What was typed behind its name, by input: as `name=value`, or by position. Raises
+        ConfigError."""
         if self.numbered:
             return {ARGUMENTS: line.strip()} if line.strip() else {}
         try:
@@ -190,23 +202,28 @@ class Recipe:
                 name = next((one.name for one in self.inputs if one.name not in given), "")
                 value = word
             if not name:
-                raise ConfigError(f"/{self.name} takes {self.usage or 'no inputs'}, not also {one_line(word, 40)!r}")
+                raise ConfigError(
+                    f"/{self.name} takes {self.usage or 'no inputs'}, not also {one_line(word, 40)!r}"
+                )
             if name in given:
                 raise ConfigError(f"/{self.name}: {name} is given twice")
             given[name] = value
         return given
 
     def values(self, given: Mapping[str, str]) -> dict[str, InputValue]:
-        """The inputs as they are used, with defaults. Raises ConfigError that lists everything that is wrong."""
+        """The inputs as they are used, with defaults. Raises ConfigError that lists everything that
+        is wrong."""
         return checked_values(self.inputs, given, f"the recipe {self.name} was not run:")
 
     def digest(self, values: Values) -> str:
-        """SHA-256 (hex) over its steps and these values: a session that is resumed continues only with the same."""
+        """SHA-256 (hex) over its steps and these values: a session that is resumed continues only
+        with the same."""
         told = repr((self.name, self.steps, sorted(values.items())))
         return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
     def prompt(self, step: RecipeStep, values: Values, texts: Mapping[str, str]) -> str:
-        """The step's prompt; `texts` are those of the steps before it. What is put in is never looked through again."""
+        """The step's prompt; `texts` are those of the steps before it. What is put in is never
+        looked through again."""
         if self.numbered:
             return _with_arguments(step.prompt, str(values.get(ARGUMENTS, "")))
 
@@ -218,13 +235,19 @@ class Recipe:
         return PLACEHOLDER.sub(fill, step.prompt)
 
 
-def checked_values(inputs: Sequence[RecipeInput], given: Mapping[str, str], heading: str) -> dict[str, InputValue]:
+def checked_values(
+    inputs: Sequence[RecipeInput], given: Mapping[str, str], heading: str
+) -> dict[str, InputValue]:
     """Return the inputs as they are used, with defaults.
 
     Raises ConfigError that lists everything that is wrong below the heading.
     """
     known = {one.name: one for one in inputs}
-    wrong = [f"{one_line(name, 60)} is not an input{_meant(name, known)}" for name in given if name not in known]
+    wrong = [
+        f"{one_line(name, 60)} is not an input{_meant(name, known)}"
+        for name in given
+        if name not in known
+    ]
     out: dict[str, InputValue] = {}
     for one in inputs:
         if one.name in given:
@@ -248,7 +271,8 @@ def said(value: InputValue) -> str:
 
 
 def _with_arguments(prompt: str, line: str) -> str:
-    """The prompt with `$ARGUMENTS` and `$1` to `$9`; one that mentions neither has the arguments at its end."""
+    """The prompt with `$ARGUMENTS` and `$1` to `$9`; one that mentions neither has the arguments at
+    its end."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -294,14 +318,16 @@ class RecipeBook(Protocol):
         """Files of the project that run nothing because nobody trusts them as they are now."""
 
     def trust(self) -> None:
-        """Trust the project's recipes as they were read last, in later sessions, too. Blocks; raises ConfigError."""
+        """Trust the project's recipes as they were read last, in later sessions, too. Blocks;
+        raises ConfigError."""
 
     def distrust(self) -> None:
         """Stop trusting the project's recipes. Blocks; raises ConfigError."""
 
 
 def find_recipe(book: RecipeBook, name: str) -> Recipe:
-    """The recipe of that name, trusted or not. Raises ConfigError, which also names every file that is broken."""
+    """The recipe of that name, trusted or not. Raises ConfigError, which also names every file that
+    is broken."""
     found = next((recipe for recipe in book.listed if recipe.name == name), None)
     if found is None:
         broken = [str(problem) for problem in book.problems if problem.level == "error"]

@@ -13,12 +13,14 @@ _SECRET_NAME = lazy_regex(
     re.IGNORECASE,
 )
 _LOGIN = lazy_regex(r"[A-Za-z][\w+.-]*://([^\s/?#@:]*:([^\s/?#]+))@")
-"""A URL with a password, as in `DATABASE_URL`: who logs in and with what, then the password alone."""
+"""A URL with a password, as in `DATABASE_URL`: who logs in and with what, then the password
+alone."""
 _SHORTEST = 8
 _DEEPEST = 3
 _SHORTEST_PART = 6
 _CUT = lazy_regex(r"((?:\n|\\n)?\[?…\]?(?:\n|\\n)?)")
-"""The mark of a cut, also of one with a sentence about it in brackets on a line of its own; in JSON or not."""
+"""The mark of a cut, also of one with a sentence about it in brackets on a line of its own; in JSON
+or not."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -27,7 +29,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value, and what quoting makes of it, several times over: a command is JSON within the JSON of an event."""
+    """The value, and what quoting makes of it, several times over: a command is JSON within the
+    JSON of an event."""
     found = {value}
     for _ in range(_DEEPEST):
         found |= {quoted for one in found for quoted in _quoted(one)}
@@ -37,15 +40,21 @@ def _spellings(value: str) -> set[str]:
 def _quoted(text: str) -> tuple[str, ...]:
     """Inside the quotes of JSON with and without ASCII only, of a shell, and of Python."""
     python = text.replace("\\", "\\\\").replace("'", "\\'")
-    return json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.replace("'", "'\\''"), python
+    return (
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+        text.replace("'", "'\\''"),
+        python,
+    )
 
 
 class Redactor:
     """Replaces each secret's value by `[secret NAME]`, in plain text and inside JSON strings.
 
-    A variable counts as a secret by its name (`*_API_KEY`, `*_PASS`, …), and whatever its name, the login of a URL in
-    its value (`postgres://user:password@host`). Values under eight characters are left alone, since they would match
-    ordinary words; of a login that is true of the password by itself, not of both together.
+    A variable counts as a secret by its name (`*_API_KEY`, `*_PASS`, …), and whatever its name, the
+    login of a URL in its value (`postgres://user:password@host`). Values under eight characters are
+    left alone, since they would match ordinary words; of a login that is true of the password by
+    itself, not of both together.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -55,8 +64,14 @@ class Redactor:
         self._longest = 0
         self._pattern: re.Pattern[str] | None = None
         self._add((name, value) for name, value in environment.items() if is_secret_name(name))
-        logins = ((name, login) for name, value in environment.items() for login in _LOGIN.finditer(value))
-        self._add((name, text) for name, login in logins for text in (f"{login[1]}@", login[2], unquote(login[2])))
+        logins = (
+            (name, login) for name, value in environment.items() for login in _LOGIN.finditer(value)
+        )
+        self._add(
+            (name, text)
+            for name, login in logins
+            for text in (f"{login[1]}@", login[2], unquote(login[2]))
+        )
 
     def learn(self, name: str, value: str) -> None:
         """Mask this secret as well from now on."""
@@ -67,7 +82,9 @@ class Redactor:
             if len(value) >= _SHORTEST:
                 self._names |= dict.fromkeys(_spellings(value), name)
         longest_first = sorted(self._names, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._pattern = (
+            re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        )
         self._longest = max(map(len, longest_first), default=0)
         self._by_start, self._by_end = {}, {}
         for secret in longest_first:
@@ -75,7 +92,8 @@ class Redactor:
             self._by_end.setdefault(secret[-_SHORTEST_PART:], []).append(secret)
 
     def clean(self, text: str) -> str:
-        """Also masks the part of a secret that is left where a text was cut short, which an ellipsis shows."""
+        """Also masks the part of a secret that is left where a text was cut short, which an
+        ellipsis shows."""
         if self._pattern is None:
             return text
         cleaned = self._pattern.sub(lambda match: f"[secret {self._names[match[0]]}]", text)

@@ -39,23 +39,27 @@ class AgentHandle(Protocol):
     """One conversation: acts go in, events come out."""
 
     def do(self, act: Act) -> Refused | None:
-        """Carry out an act. What takes time is begun and shows as events; its failure is a notice `act.failed`."""
+        """Carry out an act. What takes time is begun and shows as events; its failure is a notice
+        `act.failed`."""
 
     async def finish(self, act: Act) -> Refused | None:
-        """Like `do`, but wait for what it begins; if that fails, the act is refused. Runs are not waited for."""
+        """Like `do`, but wait for what it begins; if that fails, the act is refused. Runs are not
+        waited for."""
 
     async def settled(self) -> None:
         """Wait until everything that acts began has ended; runs are not waited for."""
 
     def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
-        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun` if a hook denied it.
+        """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
+        if a hook denied it.
 
-        A recipe is one run per step, as long as each ends well. A group is a single run of all its agents. None
-        begins with what is queued.
+        A recipe is one run per step, as long as each ends well. A group is a single run of all its
+        agents. None begins with what is queued.
         """
 
     def events(self) -> AsyncIterator[KnownEvent]:
-        """Yield every event from now until the agent is closed, also outside runs; unread deltas are merged.
+        """Yield every event from now until the agent is closed, also outside runs; unread deltas
+        are merged.
 
         The first reader also gets the earlier ones.
         """
@@ -70,7 +74,8 @@ class AgentHandle(Protocol):
 
     @property
     def running(self) -> bool:
-        """Whether a run is in progress: from the prompt until `run.finished` is emitted or a hook denied the prompt."""
+        """Whether a run is in progress: from the prompt until `run.finished` is emitted or a hook
+        denied the prompt."""
 
     @property
     def queued(self) -> tuple[Queued, ...]:
@@ -117,4 +122,5 @@ class Runtime:
     skills: Skills
     """The skills that the model is told about."""
     sandbox_starting: Awaitable[SandboxInfo] | None = None
-    """Done once commands can run; fails, with a notice, if they never will. None: no sandbox is starting."""
+    """Done once commands can run; fails, with a notice, if they never will. None: no sandbox is
+    starting."""

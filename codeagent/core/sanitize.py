@@ -1,4 +1,5 @@
-"""Makes text from models, tools and files safe for a terminal: control characters are shown as escapes."""
+"""Makes text from models, tools and files safe for a terminal: control characters are shown as
+escapes."""
 
 import os
 import re
@@ -8,21 +9,27 @@ from typing import Any, TextIO
 
 from codeagent.core.lazy_regex import lazy_regex
 
-# Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, the noncharacters, and
-# what shows as nothing: fillers, variation selectors, blank Braille; bidirectional controls and tags are among them.
+# Every character of the Unicode categories Cc (but newline and tab), Cf, Cs, Co, Zl and Zp, the
+# noncharacters, and what shows as nothing: fillers, variation selectors, blank Braille;
+# bidirectional controls and tags are among them.
 _ACTS = lazy_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    + "".join(f"{chr(plane | 0xFFFE)}{chr(plane | 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000))
+    + "".join(
+        f"{chr(plane | 0xFFFE)}{chr(plane | 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000)
+    )
     + "\U000e0000-\U0010ffff]"
 )
-# What joins, styles or tags emoji, and is invisible anywhere else; or an emoji outside of the first plane.
+# What joins, styles or tags emoji, and is invisible anywhere else; or an emoji outside of the first
+# plane.
 _HINT = re.compile("[\u200d\ufe0f\U0001f000-\U0001faff\U000e0020-\U000e007f]")
-# The sequences of UTS #51. Flags made of tags are the three in use, as others could carry text; an emoji has at most
-# four parts, as in a family.
-_TAGS = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in flag) for flag in ("gbeng", "gbsct", "gbwls"))
+# The sequences of UTS #51. Flags made of tags are the three in use, as others could carry text; an
+# emoji has at most four parts, as in a family.
+_TAGS = "|".join(
+    "".join(chr(0xE0000 + ord(letter)) for letter in flag) for flag in ("gbeng", "gbsct", "gbwls")
+)
 _STYLE = r"[\p{Emoji_Modifier}\uFE0F]"
 _PART = r"[\p{Emoji}--[0-9#*]--\p{Regional_Indicator}]"
 _SEQUENCE = "|".join(
@@ -35,7 +42,8 @@ _SEQUENCE = "|".join(
 )
 
 BLANKS = r"(?:(?<=\n)|\A)(?:[^\S\n]*\n){9,}|[^\S\n]{9,}"
-"""Runs of spaces, tabs and blank lines that could push something out of sight: more than eight of them."""
+"""Runs of spaces, tabs and blank lines that could push something out of sight: more than eight of
+them."""
 _BLANKS = lazy_regex(BLANKS)
 _BREAKS = lazy_regex("[\n\t]")
 _STRAY = lazy_regex("[\udc80-\udcff]")
@@ -60,7 +68,8 @@ def visible(text: str) -> str:
 
 
 def emoji_spans(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each well-formed emoji; those that consist of one visible character may be missing."""
+    """Return start and end of each well-formed emoji; those that consist of one visible character
+    may be missing."""
     if _HINT.search(text) is None:
         return []
     return [found.span() for found in _sequences().finditer(text)]
@@ -68,11 +77,16 @@ def emoji_spans(text: str) -> list[tuple[int, int]]:
 
 def visible_json(text: str) -> str:
     """Return equivalent JSON with every such character as a JSON escape."""
-    return text if text.isascii() and "\x7f" not in text else _ACTS.sub(lambda match: _json_escape(match[0]), text)
+    return (
+        text
+        if text.isascii() and "\x7f" not in text
+        else _ACTS.sub(lambda match: _json_escape(match[0]), text)
+    )
 
 
 class VisibleStream:
-    """Wraps a text stream that a terminal may read in the end, so that nothing written to it acts there."""
+    """Wraps a text stream that a terminal may read in the end, so that nothing written to it acts
+    there."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -97,7 +111,9 @@ def one_line(text: str, width: int) -> str:
 
 def on_one_line(text: str) -> str:
     """Return the whole text on one line: as `visible` does, with newlines, tabs and stray bytes as `\\xNN`, too."""
-    return _BREAKS.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", visible(_STRAY.sub(_byte, text)))
+    return _BREAKS.sub(
+        lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", visible(_STRAY.sub(_byte, text))
+    )
 
 
 def spelled(path: str) -> str:
@@ -113,12 +129,14 @@ def spelled(path: str) -> str:
 
 
 def unspelled(text: str) -> str:
-    """Return the path that `spelled` wrote like this; each part that it would have written otherwise stays as it is."""
+    """Return the path that `spelled` wrote like this; each part that it would have written
+    otherwise stays as it is."""
     return "/".join(map(_unspelled_part, text.split("/"))) if "\\" in text else text
 
 
 def folded(text: str) -> str:
-    """Return `visible` text with long runs of blanks as their count, for a user who is asked about it."""
+    """Return `visible` text with long runs of blanks as their count, for a user who is asked about
+    it."""
     return _BLANKS.sub(lambda run: counted_blanks(run[0]), visible(text))
 
 
@@ -133,7 +151,8 @@ def counted_blanks(run: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return `visible` text with `> ` before each line, so that no line of it can be taken for anything but a quote."""
+    """Return `visible` text with `> ` before each line, so that no line of it can be taken for
+    anything but a quote."""
     return "\n".join(f"> {line}" for line in visible(text).split("\n"))
 
 

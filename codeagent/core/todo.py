@@ -1,4 +1,5 @@
-"""The to-do list: the model's plan for work of several steps, which the user sees (FEATURES F39)."""
+"""The to-do list: the model's plan for work of several steps, which the user sees (FEATURES
+F39)."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -25,7 +26,8 @@ class TodoItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TodoChanged(BaseEvent):
-    """The list of the event's agent changed: the model wrote it, or the conversation went back to an earlier one."""
+    """The list of the event's agent changed: the model wrote it, or the conversation went back to
+    an earlier one."""
 
     type: Literal["todo.changed"] = "todo.changed"
     items: tuple[TodoItem, ...]

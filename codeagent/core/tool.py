@@ -1,7 +1,15 @@
 """Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
@@ -19,7 +27,8 @@ from codeagent.core.sanitize import spelled
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
-"""direct: the call is awaited. background: it runs as a job. stateful: a job that takes messages (FEATURES F6)."""
+"""direct: the call is awaited. background: it runs as a job. stateful: a job that takes messages
+(FEATURES F6)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +43,8 @@ class ToolResult:
     """For programs that read the log; never sent to the model."""
     error: ErrorInfo | None = None
     executed: bool = True
-    """Whether the call was started; False if it was rejected, denied beforehand or skipped. Set by the executor."""
+    """Whether the call was started; False if it was rejected, denied beforehand or skipped. Set by
+    the executor."""
     child_session: str | None = None
 
     @classmethod
@@ -103,7 +113,8 @@ class Skipped(ToolError):
 
 
 class Cancelled(ToolError):
-    """The call was stopped midway: the text says what the stop did, `content` holds the output so far."""
+    """The call was stopped midway: the text says what the stop did, `content` holds the output so
+    far."""
 
     kind = "cancelled"
 
@@ -156,7 +167,8 @@ class Preview:
     """Binds an approval to what the preview was made from: the resolved target and the SHA-256
     of its bytes. A tool that gets another base in `ToolContext.base` raises BaseChanged."""
     by_hunk: bool = False
-    """Whether its DiffBlocks may be answered hunk by hunk; the tool gets the answers in `ToolContext.hunks`."""
+    """Whether its DiffBlocks may be answered hunk by hunk; the tool gets the answers in
+    `ToolContext.hunks`."""
 
 
 @dataclass(frozen=True)
@@ -175,12 +187,18 @@ class RunCommand(Protocol):
     """Runs a command in the sandbox for a tool that was given `ToolContext.run`."""
 
     async def __call__(
-        self, command: str | Sequence[str], *, timeout: float | None = None, hosts: tuple[str, ...] = ()
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float | None = None,
+        hosts: tuple[str, ...] = (),
     ) -> str:
-        """Run a command; return both streams as a model may read them. Live output goes to `on_update` as it comes.
+        """Run a command; return both streams as a model may read them. Live output goes to
+        `on_update` as it comes.
 
-        A string is for bash, a sequence is a program and its arguments, without a shell. `timeout` is in seconds.
-        Raises Failed, with the output, if the exit code is not 0; TimedOut; Cancelled.
+        A string is for bash, a sequence is a program and its arguments, without a shell. `timeout`
+        is in seconds. Raises Failed, with the output, if the exit code is not 0; TimedOut;
+        Cancelled.
         """
 
 
@@ -195,7 +213,9 @@ class NoChannels:
     """The `channels` of an agent that cannot write to others."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise Failed("this agent has no channels; the user can turn on the toolset messages, which adds them")
+        raise Failed(
+            "this agent has no channels; the user can turn on the toolset messages, which adds them"
+        )
 
     addressees = send = read = wait = _refuse
 
@@ -251,26 +271,31 @@ class ToolContext:
     sandbox: RunsCommands | None
     cancel: CancelToken
     on_update: Callable[..., Awaitable[None]] = ignore_update
-    """`on_update(text, stream="output")`: a piece of the result, as it comes. Pieces are shown in order, awaited or
-    not; awaiting returns once the piece has been shown."""
+    """`on_update(text, stream="output")`: a piece of the result, as it comes. Pieces are shown in
+    order, awaited or not; awaiting returns once the piece has been shown."""
     on_progress: Callable[[str], Awaitable[None]] = ignore_progress
-    """`on_progress(text)`: a message to the user, never part of the result; awaiting it is optional, too."""
+    """`on_progress(text)`: a message to the user, never part of the result; awaiting it is
+    optional, too."""
     base: str | None = None
     """The `Preview.base` that was approved; None if nobody was asked."""
     hunks: tuple[HunkAnswer, ...] | None = None
     """Which hunks of the previewed change were accepted, an answer for each; None: all of them."""
     read_only: bool = False
-    """Whether commands get the workspace mounted read-only: in plan mode, and for a tool whose effect is nothing."""
+    """Whether commands get the workspace mounted read-only: in plan mode, and for a tool whose
+    effect is nothing."""
     session_id: str = ""
     """The id of the session that the call belongs to."""
     agent: str = MAIN
     """The name of the agent that makes the call, as on its events."""
     scratchpad: Scratchpad | None = None
-    """The agent's notes of this session; its methods block on a small file. None if nothing is kept."""
+    """The agent's notes of this session; its methods block on a small file. None if nothing is
+    kept."""
     withheld: Callable[[str], bool] = lambda path: False
-    """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was asked."""
+    """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was
+    asked."""
     denied: Callable[[str], bool] = lambda path: False
-    """`denied(path)`: whether a rule denies reading the file; then listings do not name it either."""
+    """`denied(path)`: whether a rule denies reading the file; then listings do not name it
+    either."""
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
@@ -282,11 +307,14 @@ class ToolContext:
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
     channels: OwnChannels = NO_CHANNELS
-    """The channels of the agent that makes the call: it sends and receives messages through them."""
+    """The channels of the agent that makes the call: it sends and receives messages through
+    them."""
     recall: Callable[[str], str] = lambda call_id: ""
-    """`recall(call_id)`: the text of that call's result, if it is still in the model's context; otherwise empty."""
+    """`recall(call_id)`: the text of that call's result, if it is still in the model's context;
+    otherwise empty."""
     is_job: Callable[[], bool] = lambda: False
-    """Whether it now runs in the background: then any change to the workspace may be somebody else's."""
+    """Whether it now runs in the background: then any change to the workspace may be somebody
+    else's."""
 
 
 class ToolArgs(BaseModel):
@@ -319,40 +347,43 @@ class Tool(ABC, Generic[ArgsT]):
     """What the model reads."""
     Args: type[ArgsT]
     schema: dict[str, JsonValue] | None = None
-    """JSON Schema of the arguments, an object, where `Args` only carries what it has checked (`OpenArgs`).
-    None: made from `Args`."""
+    """JSON Schema of the arguments, an object, where `Args` only carries what it has checked
+    (`OpenArgs`). None: made from `Args`."""
     has_defaults: bool = False
-    """Whether whoever runs the tool applies the defaults in `schema`: then only those of required arguments are filled
-    in here, and a question shows just what is sent."""
+    """Whether whoever runs the tool applies the defaults in `schema`: then only those of required
+    arguments are filled in here, and a question shows just what is sent."""
     mode: ToolMode = "direct"
     permission: Permission = "prompt"
     """Applies if neither a rule nor the mode says otherwise."""
     effect: Effect = "anything"
     may_write: bool = True
-    """Whether a call could change the workspace, for all that its `effect` may be elsewhere; otherwise it gets no
-    checkpoint and is not inspected."""
+    """Whether a call could change the workspace, for all that its `effect` may be elsewhere;
+    otherwise it gets no checkpoint and is not inspected."""
     says_it_reads: bool = False
-    """Whether somebody else says that it changes nothing, which is believed for nothing but what is asked about: in
-    plan mode the user is asked about it where another tool is denied."""
+    """Whether somebody else says that it changes nothing, which is believed for nothing but what is
+    asked about: in plan mode the user is asked about it where another tool is denied."""
     timeout: float | None = None
     """Seconds; None: the run's own limit."""
     max_calls: int | None = None
     """Calls in one run; None: the run's own limit."""
     repeatable: bool = False
-    """Whether the same call may give another result later, so that a model that repeats it is not stuck."""
+    """Whether the same call may give another result later, so that a model that repeats it is not
+    stuck."""
     waits_for_user: bool = False
     """Whether it waits for the user: then no time limit applies."""
     at_provider: bool = False
     """Whether the model's provider runs it; then the executor never does."""
     starts_agents: bool = False
-    """Whether a call starts an agent, whose calls are judged, take turns and have time limits: this call does none of
-    that, but the batch gets a checkpoint."""
+    """Whether a call starts an agent, whose calls are judged, take turns and have time limits: this
+    call does none of that, but the batch gets a checkpoint."""
     output_limit: int | None = 40_000
     """Characters of text the model gets; the rest is kept for `output_read`. None: no cap."""
     concurrency: AccessMode = "exclusive"
-    """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path, overrides `access`."""
+    """The mode that `access` gives; a tool whose calls differ, or that is keyed by a path,
+    overrides `access`."""
     sandboxed: bool = False
-    """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted read-only."""
+    """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted
+    read-only."""
     require_info: bool = False
     """Whether its calls are refused until the model has read its documentation with `info`."""
     in_place_of: "Tool[Any] | None" = None
@@ -360,7 +391,8 @@ class Tool(ABC, Generic[ArgsT]):
     narrows: str = ""
     """The name of the built-in tool that it is made from; empty if it is not made from one."""
     restricted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`, `hosts`."""
+    """Its restrictions, to be shown: `paths.read` and `paths.write` (globs), `commands`,
+    `hosts`."""
     source: str = "builtin"
     """The kind of source it comes from: `builtin`, `python`, `yaml`, `mcp`."""
     origin: str = ""
@@ -368,7 +400,8 @@ class Tool(ABC, Generic[ArgsT]):
     hint: str = ""
     """A sentence for the system prompt."""
     documentation: str = ""
-    """Full documentation in Markdown, for `info` (FEATURES F27). Empty: there is only the description."""
+    """Full documentation in Markdown, for `info` (FEATURES F27). Empty: there is only the
+    description."""
 
     @property
     def whose(self) -> str:
@@ -388,9 +421,11 @@ class Tool(ABC, Generic[ArgsT]):
         return SHARED if self.concurrency == "shared" else EXCLUSIVE
 
     def time_limit(self, args: ArgsT) -> float | None:
-        """Return the seconds that this call may take; None: the run's own limit, while it is awaited. Must not raise.
+        """Return the seconds that this call may take; None: the run's own limit, while it is
+        awaited. Must not raise.
 
-        No longer applies once the user moved the call to the background; applies to the end if the call began there.
+        No longer applies once the user moved the call to the background; applies to the end if the
+        call began there.
         """
         return self.timeout
 
@@ -408,31 +443,35 @@ class Tool(ABC, Generic[ArgsT]):
         return ApprovalKey(kind="text", parts=(args.model_dump_json(),))
 
     def proposal(self, args: ArgsT) -> str:
-        """Return a rule that would allow this call and similar ones, for the user to edit; empty if there is none.
+        """Return a rule that would allow this call and similar ones, for the user to edit; empty if
+        there is none.
 
         Never the bare tool name; must not raise.
         """
         return ""
 
     def refuse(self, args: ArgsT, ctx: ToolContext) -> None:
-        """Raise ToolError or WorkspaceError for a call that no answer of the user could allow; touch nothing.
+        """Raise ToolError or WorkspaceError for a call that no answer of the user could allow;
+        touch nothing.
 
-        Called before the user is asked and before the call starts. For every tool it is also checked that its paths are
-        in the workspace and, if its effect is `files`, not protected.
+        Called before the user is asked and before the call starts. For every tool it is also
+        checked that its paths are in the workspace and, if its effect is `files`, not protected.
         """
 
     async def preview(self, args: ArgsT, ctx: ToolContext) -> Preview:
         """Return what to show before asking. A ToolError raised here becomes the call's result.
 
-        `ctx.base` is that of the preview shown before, if this one has to show what has changed since.
+        `ctx.base` is that of the preview shown before, if this one has to show what has changed
+        since.
         """
         return Preview(self.name, (TextBlock(text=args.model_dump_json(indent=2)),))
 
     def outdated(self, *, asked: bool) -> Coroutine[Any, Any, str] | None:
-        """Return how the tool has changed since its calls were shown, as a sentence; empty if it has not.
+        """Return how the tool has changed since its calls were shown, as a sentence; empty if it
+        has not.
 
-        Awaited right before each call runs. `asked`: the user was shown the call, so its source must be asked again.
-        None: nothing can change it but a new tool in its place.
+        Awaited right before each call runs. `asked`: the user was shown the call, so its source
+        must be asked again. None: nothing can change it but a new tool in its place.
         """
         return None
 

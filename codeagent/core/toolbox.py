@@ -1,4 +1,5 @@
-"""The tools in use as the user sees them: where each comes from, which files have problems, what waits for trust."""
+"""The tools in use as the user sees them: where each comes from, which files have problems, what
+waits for trust."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field
@@ -9,7 +10,8 @@ from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
 BUILT_IN_SETS = frozenset({"agents", "files", "messages", "provider", "triggers", "web"})
-"""The names of the built-in sets: no server, document, package or group has one, whether the set is offered or not."""
+"""The names of the built-in sets: no server, document, package or group has one, whether the set is
+offered or not."""
 SourceState = Literal["waiting", "starting", "ready", "failed"]
 """waiting: it starts on first use. failed: it is retried at growing intervals."""
 
@@ -64,7 +66,8 @@ class ToolsetFacts:
 
 @dataclass(frozen=True)
 class ToolProblem:
-    """What is wrong with a tool file or a source of tools. An error keeps its tools out of use; a warning does not."""
+    """What is wrong with a tool file or a source of tools. An error keeps its tools out of use; a
+    warning does not."""
 
     where: str
     """`file:line`, `file:line: key`, or the name of a package or source."""
@@ -72,7 +75,8 @@ class ToolProblem:
     """What is wrong and how to mend it, in one line."""
     level: Literal["error", "warning"] = "error"
     partial: bool = False
-    """Whether the text names what is not in use because of an error, and the rest of the file or source is in use."""
+    """Whether the text names what is not in use because of an error, and the rest of the file or
+    source is in use."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"
@@ -85,10 +89,12 @@ class Toolbox:
     tools: tuple[ToolFacts, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
     untrusted: tuple[str, ...] = field(default=())
-    """Files of the project that are not loaded because the user has not trusted them as they are now."""
+    """Files of the project that are not loaded because the user has not trusted them as they are
+    now."""
     toolsets: tuple[ToolsetFacts, ...] = field(default=())
     digest: str = ""
-    """Stands for the content of the project's files as they were last read; empty if there are none."""
+    """Stands for the content of the project's files as they were last read; empty if there are
+    none."""
 
 
 class ToolsInUse(Protocol):
@@ -104,22 +110,27 @@ class ToolsInUse(Protocol):
     def definitions(self) -> tuple[ToolDefinition, ...]: ...
 
     async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
-        """Check a list of names and patterns of tools; waits for sources that may still bring one of them.
+        """Check a list of names and patterns of tools; waits for sources that may still bring one
+        of them.
 
-        An empty list is fine. A tool of a server may be missing, but not everything that is listed. `of_project`: a
-        file of the project has the list, which so holds only together with the project's tool files. Raises
-        ConfigError if a name is unknown, if nothing would be left, or if those files are not trusted.
+        An empty list is fine. A tool of a server may be missing, but not everything that is listed.
+        `of_project`: a file of the project has the list, which so holds only together with the
+        project's tool files. Raises ConfigError if a name is unknown, if nothing would be left, or
+        if those files are not trusted.
         """
 
 
 class TrustBook(Protocol):
-    """Keeps which state of a workspace's tool files the user trusts; methods may block on a small file."""
+    """Keeps which state of a workspace's tool files the user trusts; methods may block on a small
+    file."""
 
     def trusts(self, digest: str) -> bool:
-        """Whether the user trusts exactly this state in this folder. Raises ConfigError if the record is damaged."""
+        """Whether the user trusts exactly this state in this folder. Raises ConfigError if the
+        record is damaged."""
 
     def trust(self, digest: str) -> None:
-        """Trust this state in place of any earlier one. Raises ConfigError if that cannot, or must not, be saved."""
+        """Trust this state in place of any earlier one. Raises ConfigError if that cannot, or must
+        not, be saved."""
 
     def forget(self) -> None:
         """Stop trusting any state. Raises ConfigError."""

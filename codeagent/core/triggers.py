@@ -37,7 +37,9 @@ class Trigger:
     @property
     def over(self) -> bool:
         """Whether it has fired for the last time."""
-        return self.fired >= self.at_most or (self.kind in ("timer", "schedule") and self.due is None)
+        return self.fired >= self.at_most or (
+            self.kind in ("timer", "schedule") and self.due is None
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,8 @@ class TriggerAdded(BaseEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TriggerFired(BaseEvent):
-    """A trigger fired, between turns; the model is told in a note that is a pure function of this event."""
+    """A trigger fired, between turns; the model is told in a note that is a pure function of this
+    event."""
 
     type: Literal["trigger.fired"] = "trigger.fired"
     trigger: Trigger

@@ -1,9 +1,10 @@
-"""Ends the programs that this process started on this machine once it is gone itself, even by `kill -9`.
+"""Ends the programs that this process started on this machine once it is gone itself, even by `kill
+-9`.
 
-The watchdog is a process of its own that waits for its standard input to end. It finds the programs and all they
-started by the mark in their environment, by their parents, and by the session that a marked one leads. A shell waits,
-which needs a fraction of Python's memory; it becomes Python with this file as its program, which therefore imports
-only the standard library.
+The watchdog is a process of its own that waits for its standard input to end. It finds the programs
+and all they started by the mark in their environment, by their parents, and by the session that a
+marked one leads. A shell waits, which needs a fraction of Python's memory; it becomes Python with
+this file as its program, which therefore imports only the standard library.
 """
 
 import os
@@ -29,11 +30,13 @@ _TERM_SECONDS = 2.0
 _MOST_SECONDS = 8.0
 _STEP = 0.02
 _EMPTY_LOOKS = 5
-"""Looks in a row that find nothing: a program that is just being started has no environment for a moment."""
+"""Looks in a row that find nothing: a program that is just being started has no environment for a
+moment."""
 
 
 class Watchdog:
-    """Marks the programs of this process, and starts the process that ends them when it is first needed.
+    """Marks the programs of this process, and starts the process that ends them when it is first
+    needed.
 
     On a system without /proc it marks programs, but cannot end them.
     """
@@ -46,13 +49,15 @@ class Watchdog:
         self._left: set[str] = set()
 
     def mark(self, *, hangs_up: bool = False) -> str:
-        """Return a new mark for a program about to be started, which ends with this process. Raises OSError."""
+        """Return a new mark for a program about to be started, which ends with this process. Raises
+        OSError."""
         with self._lock:
             self._ready()
             return f"{self._instance}-{secrets.token_hex(8)}{_HANGS_UP if hangs_up else ''}"
 
     def leave(self, mark: str) -> None:
-        """Let what has this mark outlive this process: a command has ended and left it running on purpose."""
+        """Let what has this mark outlive this process: a command has ended and left it running on
+        purpose."""
         with self._lock:
             self._left.add(mark)
             self._tell(mark)
@@ -63,7 +68,9 @@ class Watchdog:
             self._instance = secrets.token_hex(8)
             self._left = set()
             self._process = None
-        if not Path("/proc/self/environ").exists() or (self._process is not None and self._process.poll() is None):
+        if not Path("/proc/self/environ").exists() or (
+            self._process is not None and self._process.poll() is None
+        ):
             return
         self._process = _start(self._instance)
         for mark in self._left:
@@ -79,7 +86,8 @@ class Watchdog:
 def _start(instance: str) -> subprocess.Popen[bytes]:
     """Start the process in a session of its own. Raises OSError.
 
-    Its command line does not name this package, so that `pkill -9 -f` with that name leaves it alive.
+    Its command line does not name this package, so that `pkill -9 -f` with that name leaves it
+    alive.
     """
     program = os.open(__file__, os.O_RDONLY | os.O_CLOEXEC)
     python = getattr(sys, "_base_executable", sys.executable)
@@ -100,7 +108,8 @@ def _start(instance: str) -> subprocess.Popen[bytes]:
 
 
 def end_marked(instance: str, left: frozenset[str]) -> None:
-    """End every program with a mark of `instance` and what it started: TERM, and KILL after two seconds.
+    """End every program with a mark of `instance` and what it started: TERM, and KILL after two
+    seconds.
 
     `left`: marks of programs that are left alone. Those of a terminal get HUP only.
     """
@@ -130,8 +139,12 @@ def _found(instance: str, left: frozenset[str]) -> tuple[set[int], set[int]]:
     """Return the processes to end, and those whose terminal hangs up."""
     everything = [each for each in _processes() if each.mark not in left]
     ours = [each for each in everything if each.mark.startswith(f"{instance}-")]
-    hanging_up = _with_descendants({each.pid for each in ours if each.mark.endswith(_HANGS_UP)}, everything)
-    return _with_descendants({each.pid for each in ours} - hanging_up, everything) - hanging_up, hanging_up
+    hanging_up = _with_descendants(
+        {each.pid for each in ours if each.mark.endswith(_HANGS_UP)}, everything
+    )
+    return _with_descendants(
+        {each.pid for each in ours} - hanging_up, everything
+    ) - hanging_up, hanging_up
 
 
 def _with_descendants(found: set[int], everything: list[_Seen]) -> set[int]:

@@ -24,13 +24,15 @@ _NEVER = lazy_regex(r"(?!)")
 
 @dataclass(frozen=True)
 class IgnoreLine:
-    """A pattern that matches a path itself; skipping what is below an ignored directory is up to the walk."""
+    """A pattern that matches a path itself; skipping what is below an ignored directory is up to
+    the walk."""
 
     expression: re.Pattern[str]
     negated: bool
     directories_only: bool
     whole_path: bool
-    """Whether it is matched against the path from the ignore file's directory, not just against the last part."""
+    """Whether it is matched against the path from the ignore file's directory, not just against the
+    last part."""
 
     def matches(self, path: str, directory: bool) -> bool:
         if self.directories_only and not directory:
@@ -55,7 +57,8 @@ def ignore_line(line: str) -> IgnoreLine | None:
 
 
 def wildmatch(pattern: str) -> re.Pattern[str]:
-    """Translate: `*`, `?` and `[…]` stop at a slash, `**` between slashes does not; a broken one matches nothing."""
+    """Translate: `*`, `?` and `[…]` stop at a slash, `**` between slashes does not; a broken one
+    matches nothing."""
     out: list[str] = []
     at = 0
     while at < len(pattern):
@@ -94,7 +97,8 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int] | None:
-    """Return the set that opens at `at`, and where it ends; None if it is not closed or names no class."""
+    """Return the set that opens at `at`, and where it ends; None if it is not closed or names no
+    class."""
     at += 1
     negated = pattern[at : at + 1] in ("!", "^") and pattern[at : at + 1] != ""
     at += negated

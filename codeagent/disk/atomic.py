@@ -17,7 +17,8 @@ from codeagent.disk.opens import create_file, open_file, open_folder, open_regul
 LEFTOVER = lazy_regex(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
 LARGEST_BASE = 64 << 20
-"""Bytes; nobody has read a larger file as the base of a change, so a present one that is larger has changed."""
+"""Bytes; nobody has read a larger file as the base of a change, so a present one that is larger has
+changed."""
 _CHUNK = 1 << 20
 _DESCRIPTORS = "/proc/self/fd"
 _PATIENCE = 1.0
@@ -25,7 +26,8 @@ _PATIENCE = 1.0
 
 
 def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
-    """Put `data` at the location, if what is there still has the hash `base` (SHA-256, hex; None: no file).
+    """Put `data` at the location, if what is there still has the hash `base` (SHA-256, hex; None:
+    no file).
 
     Mode, owner and extended attributes stay; set-id bits do not. `owner` (uid, gid) owns a new file
     if this process may choose. A hard link is cut, never written through. Raises ContentChanged,
@@ -50,13 +52,16 @@ def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[i
         os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(f"cannot write {location.path}: {reason}; the old content was kept") from None
+        raise WorkspaceError(
+            f"cannot write {location.path}: {reason}; the old content was kept"
+        ) from None
     finally:
         discard(location, temporary)
 
 
 def remove(location: Location, *, base: str) -> None:
-    """Remove the file, if it has the hash `base` (SHA-256, hex). Raises ContentChanged, NotAFile, WorkspaceError."""
+    """Remove the file, if it has the hash `base` (SHA-256, hex). Raises ContentChanged, NotAFile,
+    WorkspaceError."""
     try:
         with _alone_in(location):
             _check(location, base)
@@ -83,15 +88,18 @@ def move(location: Location, target: Location, *, base: str) -> None:
         os.fsync(location.parent)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(f"cannot move {location.path} to {target.path}: {reason}; it was kept") from None
+        raise WorkspaceError(
+            f"cannot move {location.path} to {target.path}: {reason}; it was kept"
+        ) from None
 
 
 @contextmanager
 def _alone_in(location: Location) -> Iterator[None]:
     """Keep other codeagents from changing files of the folder between a check and what it allows.
 
-    Without it, two that had both checked the same content would both replace it. A folder that cannot be opened or
-    locked, as on some network file systems, is not locked. Raises WorkspaceError.
+    Without it, two that had both checked the same content would both replace it. A folder that
+    cannot be opened or locked, as on some network file systems, is not locked. Raises
+    WorkspaceError.
     """
     try:
         fd = open_folder(".", within=location.parent)
@@ -102,7 +110,9 @@ def _alone_in(location: Location) -> Iterator[None]:
         wait_for_lock(fd, seconds=_PATIENCE)
     except TimeoutError:
         os.close(fd)
-        raise WorkspaceError(f"{location.path}: another process has locked its folder; nothing was changed") from None
+        raise WorkspaceError(
+            f"{location.path}: another process has locked its folder; nothing was changed"
+        ) from None
     except OSError:
         pass  # locks are not supported here
     try:
@@ -112,7 +122,8 @@ def _alone_in(location: Location) -> Iterator[None]:
 
 
 def _check(location: Location, base: str | None) -> os.stat_result | None:
-    """Return the status of the present file, None if there is none. Raises ContentChanged, NotAFile."""
+    """Return the status of the present file, None if there is none. Raises ContentChanged,
+    NotAFile."""
     try:
         fd = open_file(location.name, within=location.parent)
     except FileNotFoundError:
@@ -144,15 +155,19 @@ def _check(location: Location, base: str | None) -> os.stat_result | None:
 
 @contextmanager
 def _draft(location: Location, name: str, mode: int) -> Iterator[tuple[int, bool]]:
-    """Yield a new file to fill, and whether it has its name already; without one it ends with this process.
+    """Yield a new file to fill, and whether it has its name already; without one it ends with this
+    process.
 
-    It stays locked while it is filled, which tells others that it is not a leftover. Raises OSError.
+    It stays locked while it is filled, which tells others that it is not a leftover. Raises
+    OSError.
     """
     fd, named = _unnamed(location, mode), False
     if fd is None:
         fd, named = create_file(name, mode, within=location.parent), True
     try:
-        with suppress(OSError):  # a file system without locks: then leftovers are not removed either
+        with suppress(
+            OSError
+        ):  # a file system without locks: then leftovers are not removed either
             try_lock(fd)
         yield fd, named
     finally:
@@ -160,7 +175,8 @@ def _draft(location: Location, name: str, mode: int) -> Iterator[tuple[int, bool
 
 
 def _unnamed(location: Location, mode: int) -> int | None:
-    """Open a file without a name; None if the file system has none, or there is no way to name it later."""
+    """Open a file without a name; None if the file system has none, or there is no way to name it
+    later."""
     if not Path(_DESCRIPTORS).is_dir():
         return None
     try:
@@ -171,8 +187,11 @@ def _unnamed(location: Location, mode: int) -> int | None:
         raise
 
 
-def fill(location: Location, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]) -> None:
-    """Write the content of a new file, and give it what the old one has, or its owner. Raises OSError, WorkspaceError.
+def fill(
+    location: Location, fd: int, data: bytes, old: os.stat_result | None, owner: tuple[int, int]
+) -> None:
+    """Write the content of a new file, and give it what the old one has, or its owner. Raises
+    OSError, WorkspaceError.
 
     `owner` (uid, gid) owns a new file if this process may choose.
     """
@@ -186,7 +205,8 @@ def fill(location: Location, fd: int, data: bytes, old: os.stat_result | None, o
 
 
 def is_leftover(folder: int, name: str) -> bool:
-    """Tell whether a file with a name like `LEFTOVER` was left unfinished by a killed process. Never raises."""
+    """Tell whether a file with a name like `LEFTOVER` was left unfinished by a killed process.
+    Never raises."""
     held = name.removesuffix("-reply")
     try:
         fd = open_regular(held, within=folder)
@@ -203,13 +223,16 @@ def is_leftover(folder: int, name: str) -> bool:
 
 
 def _keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
-    """Give the new file the old one's owner, attributes and mode. Raises OSError, WorkspaceError."""
+    """Give the new file the old one's owner, attributes and mode. Raises OSError,
+    WorkspaceError."""
     new = os.fstat(fd)
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
             os.fchown(fd, old.st_uid, old.st_gid)
         except PermissionError:
-            raise WorkspaceError(f"{location.path} belongs to another user; nothing was written") from None
+            raise WorkspaceError(
+                f"{location.path} belongs to another user; nothing was written"
+            ) from None
     old_fd = open_file(location.name, within=location.parent)
     try:
         for attribute in _attributes(old_fd):
@@ -256,7 +279,13 @@ def _link(location: Location, path: str, folder: int | None) -> None:
     """Link a new name. Raises OSError, ContentChanged."""
     follow = folder is None
     try:
-        os.link(path, location.name, src_dir_fd=folder, dst_dir_fd=location.parent, follow_symlinks=follow)
+        os.link(
+            path,
+            location.name,
+            src_dir_fd=folder,
+            dst_dir_fd=location.parent,
+            follow_symlinks=follow,
+        )
     except FileExistsError:
         raise _exists(location) from None
 

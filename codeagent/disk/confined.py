@@ -1,4 +1,5 @@
-"""Opens paths confined to one directory, from its descriptor; nothing is checked first and opened later."""
+"""Opens paths confined to one directory, from its descriptor; nothing is checked first and opened
+later."""
 
 import ctypes
 import errno
@@ -10,7 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.errors import (
+    MissingPath,
+    NotAFile,
+    OutsideWorkspace,
+    ProtectedPath,
+    WorkspaceError,
+)
 from codeagent.core.paths import protected_part
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import open_folder
@@ -63,7 +70,9 @@ class ConfinedRoot:
         for _ in range(_MOST_RETRIES):
             with self.locate(path) as location, _named(path):
                 try:
-                    return os.open(location.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=location.parent)
+                    return os.open(
+                        location.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=location.parent
+                    )
                 except OSError as error:
                     if error.errno != errno.ELOOP:
                         raise
@@ -115,7 +124,9 @@ class _Walk:
             parent = self._open[-1][0]
             if part == "..":
                 if len(self._open) == 1:
-                    raise OutsideWorkspace(f"{self._path} leads out of the workspace; nothing was touched")
+                    raise OutsideWorkspace(
+                        f"{self._path} leads out of the workspace; nothing was touched"
+                    )
                 os.close(self._open.pop()[0])
                 continue
             target = _link_target(parent, part)
@@ -136,7 +147,10 @@ class _Walk:
             self._make(parent, part)
             fd = open_folder(part, within=parent)
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR) and _link_target(parent, part) is not None:
+            if (
+                error.errno in (errno.ELOOP, errno.ENOTDIR)
+                and _link_target(parent, part) is not None
+            ):
                 self._links += 1
                 self._check_links()
                 self._pending.appendleft(part)
@@ -175,7 +189,9 @@ class _Walk:
 
     def _check_links(self) -> None:
         if self._links > _MOST_LINKS:
-            raise WorkspaceError(f"{self._path} goes through more than {_MOST_LINKS} links, perhaps in a circle")
+            raise WorkspaceError(
+                f"{self._path} goes through more than {_MOST_LINKS} links, perhaps in a circle"
+            )
 
     def _shown(self, part: str) -> str:
         return "/".join([name for _, name in self._open[1:]] + ([part] if part else [])) or "."
@@ -217,7 +233,9 @@ def _openat2(root: int, path: str, flags: int) -> int | None:
     how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_RETRIES):
-        fd: int = _libc.syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
+        fd: int = _libc.syscall(
+            _SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        )
         if fd >= 0:
             return fd
         code = ctypes.get_errno()
@@ -243,4 +261,6 @@ def _named(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise NotAFile(f"{shown} is a socket or pipe, not a regular file") from None
-        raise WorkspaceError(f"cannot open {shown}: {os.strerror(error.errno or 0)}; nothing was touched") from None
+        raise WorkspaceError(
+            f"cannot open {shown}: {os.strerror(error.errno or 0)}; nothing was touched"
+        ) from None

@@ -1,4 +1,5 @@
-"""File locks between processes; the kernel releases a lock when the last process that holds its file ends."""
+"""File locks between processes; the kernel releases a lock when the last process that holds its
+file ends."""
 
 import errno
 import fcntl
@@ -18,14 +19,18 @@ _STEP = 0.01
 
 
 def open_lock_file(path: Path, *, create: bool = True) -> int:
-    """Open a file to lock, made with mode 0600 if it is missing; no link is followed. Raises OSError."""
+    """Open a file to lock, made with mode 0600 if it is missing; no link is followed. Raises
+    OSError."""
     return os.open(
-        path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600
+        path,
+        os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if create else 0),
+        0o600,
     )
 
 
 def try_lock(fd: int, *, shared: bool = False) -> bool:
-    """Lock the open file at once; False if another process holds it. Closing `fd` releases it. Raises OSError."""
+    """Lock the open file at once; False if another process holds it. Closing `fd` releases it.
+    Raises OSError."""
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
@@ -35,7 +40,9 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
     return True
 
 
-def wait_for_lock(fd: int, *, seconds: float = math.inf, stop: threading.Event | None = None) -> bool:
+def wait_for_lock(
+    fd: int, *, seconds: float = math.inf, stop: threading.Event | None = None
+) -> bool:
     """Lock the open file as soon as no other process holds it; False if `stop` ended the wait.
 
     Raises OSError, TimeoutError.
@@ -52,7 +59,8 @@ def wait_for_lock(fd: int, *, seconds: float = math.inf, stop: threading.Event |
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock at `path`, one process at a time; its folder is made. Raises OSError, TimeoutError."""
+    """Hold the lock at `path`, one process at a time; its folder is made. Raises OSError,
+    TimeoutError."""
     make_private_folder(path.parent)
     fd = open_lock_file(path)
     try:

@@ -1,7 +1,8 @@
 """Opens one name itself, never what a link there points to, and never waits for a pipe.
 
-Every function returns a descriptor for the caller to close, and raises OSError: ELOOP or ENOTDIR for a link.
-`within` is the descriptor of the folder that the name is in; without it the name is a path.
+Every function returns a descriptor for the caller to close, and raises OSError: ELOOP or ENOTDIR
+for a link. `within` is the descriptor of the folder that the name is in; without it the name is a
+path.
 """
 
 import ctypes
@@ -25,12 +26,14 @@ _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_file(name: Name, *, within: int | None = None) -> int:
-    """Open for reading. It may be a pipe or a device: look at `os.fstat` before reading, or use `open_regular`."""
+    """Open for reading. It may be a pipe or a device: look at `os.fstat` before reading, or use
+    `open_regular`."""
     return os.open(name, os.O_RDONLY | _SAFE, dir_fd=within)
 
 
 def open_regular(name: Name, *, within: int | None = None, follow: bool = False) -> int:
-    """Open a regular file for reading, and raise OSError for anything else; `follow` allows a link."""
+    """Open a regular file for reading, and raise OSError for anything else; `follow` allows a
+    link."""
     fd = os.open(name, os.O_RDONLY | _flags(follow), dir_fd=within)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -39,9 +42,15 @@ def open_regular(name: Name, *, within: int | None = None, follow: bool = False)
 
 
 def read_regular(
-    name: Name, *, within: int | None = None, follow: bool = False, most: int = -1, largest: int | None = None
+    name: Name,
+    *,
+    within: int | None = None,
+    follow: bool = False,
+    most: int = -1,
+    largest: int | None = None,
 ) -> bytes:
-    """Read a regular file: its first `most` bytes, or all of it; OSError if it has more than `largest` bytes."""
+    """Read a regular file: its first `most` bytes, or all of it; OSError if it has more than
+    `largest` bytes."""
     with os.fdopen(open_regular(name, within=within, follow=follow), "rb") as file:
         data = file.read(most if largest is None else largest + 1)
     if largest is not None and len(data) > largest:
@@ -49,16 +58,24 @@ def read_regular(
     return data
 
 
-def open_folder(name: Name, *, within: int | None = None, listed: bool = True, follow: bool = False) -> int:
+def open_folder(
+    name: Name, *, within: int | None = None, listed: bool = True, follow: bool = False
+) -> int:
     """Open a folder for listing it and for opening what is in it; `follow` allows a link.
 
-    Without `listed` the folder need not be readable, and the descriptor serves only for opening what is in it.
+    Without `listed` the folder need not be readable, and the descriptor serves only for opening
+    what is in it.
     """
-    return os.open(name, (os.O_RDONLY if listed else _PATH_ONLY) | os.O_DIRECTORY | _flags(follow), dir_fd=within)
+    return os.open(
+        name,
+        (os.O_RDONLY if listed else _PATH_ONLY) | os.O_DIRECTORY | _flags(follow),
+        dir_fd=within,
+    )
 
 
 def open_below(folder: int, parts: Iterable[str], *, listed: bool = False) -> int:
-    """Open the folder that `parts` lead to, one after the other, as `open_folder` does; `folder` stays open."""
+    """Open the folder that `parts` lead to, one after the other, as `open_folder` does; `folder`
+    stays open."""
     found = os.dup(folder)
     try:
         for part in parts:
@@ -87,7 +104,8 @@ def open_appended(path: Path) -> int:
 
 
 def may_exist(path: Path) -> bool:
-    """Tell whether there is anything at the path; true also if that cannot be seen, so that opening it says why."""
+    """Tell whether there is anything at the path; true also if that cannot be seen, so that opening
+    it says why."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -114,7 +132,8 @@ def sync_file_system(fd: int) -> None:
 
 
 def _reports_failed_writes(fd: int) -> bool:
-    """Tell whether `syncfs` reports a failed write: since Linux 5.8, on file systems that have no other one below."""
+    """Tell whether `syncfs` reports a failed write: since Linux 5.8, on file systems that have no
+    other one below."""
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _REPORTS_SINCE:
         return False
@@ -132,7 +151,8 @@ def _type_of(fd: int) -> int | None:
 def rename_new(name: str, new: str, source: int, target: int) -> None:
     """Rename a file in the folder `source` to a name in the folder `target` that is still free.
 
-    Raises OSError: FileExistsError if it is taken, ENOSYS or EINVAL if that cannot be done in one step.
+    Raises OSError: FileExistsError if it is taken, ENOSYS or EINVAL if that cannot be done in one
+    step.
     """
     rename = getattr(_libc, "renameat2", None)
     if rename is None:

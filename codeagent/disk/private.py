@@ -1,4 +1,5 @@
-"""Small files that only their owner may read or write: no link is followed, and they are replaced whole."""
+"""Small files that only their owner may read or write: no link is followed, and they are replaced
+whole."""
 
 import os
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ def read_private(path: Path, largest: int = LARGEST) -> bytes | None:
 
 
 def read_owned(path: Path) -> bytes | None:
-    """Read a file that others may read, but not write or replace; links are followed. Raises UnsafeFile."""
+    """Read a file that others may read, but not write or replace; links are followed. Raises
+    UnsafeFile."""
     with _opened(path, LARGEST, follow=True) as fd:
         if fd is None:
             return None
@@ -39,7 +41,8 @@ def read_owned(path: Path) -> bytes | None:
 
 
 def read_small(path: Path, largest: int) -> bytes | None:
-    """Read a file of our own, even if others may read it; None if there is none. Raises UnsafeFile."""
+    """Read a file of our own, even if others may read it; None if there is none. Raises
+    UnsafeFile."""
     with _opened(path, largest) as fd:
         return None if fd is None else _all_of(fd, largest)
 
@@ -74,13 +77,15 @@ def _refuse_shared(path: Path, status: os.stat_result) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, in its place; a crash may lose it. Raises OSError."""
+    """Write a file that only its owner may read, in its place; a crash may lose it. Raises
+    OSError."""
     with os.fdopen(open_emptied(path), "wb") as file:
         file.write(data)
 
 
 def replace_private(path: Path, data: bytes, *, synced: bool = True) -> None:
-    """Replace a file whole, or make it, and its folder. Raises OSError: the old content is still there then.
+    """Replace a file whole, or make it, and its folder. Raises OSError: the old content is still
+    there then.
 
     Without `synced` it may be lost when the machine stops, but not when the process does.
     """
@@ -100,7 +105,8 @@ def replace_private(path: Path, data: bytes, *, synced: bool = True) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and the missing ones above it, with mode 0700; one that exists stays as it is. Raises OSError."""
+    """Make a folder, and the missing ones above it, with mode 0700; one that exists stays as it is.
+    Raises OSError."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -1,8 +1,10 @@
-"""Where the repository of a workspace is (in it, around it, or elsewhere), and the environment that our git runs in.
+"""Where the repository of a workspace is (in it, around it, or elsewhere), and the environment that
+our git runs in.
 
-A folder of a repository sees the rest of that repository read-only. A linked worktree or a submodule has a file `.git`
-that names its git directory. That name is the repository's word and could be any folder of the user's, so commands
-read that directory, and commits go to it, only once the user has agreed to that very directory.
+A folder of a repository sees the rest of that repository read-only. A linked worktree or a
+submodule has a file `.git` that names its git directory. That name is the repository's word and
+could be any folder of the user's, so commands read that directory, and commits go to it, only once
+the user has agreed to that very directory.
 """
 
 import os
@@ -28,14 +30,17 @@ class OutsideGit:
     directory: Path
     """What git needs of it: with the objects and branches that a worktree shares with others."""
     own: Path
-    """The folder below it with the HEAD and index of this linked worktree; the same directory for a submodule."""
+    """The folder below it with the HEAD and index of this linked worktree; the same directory for a
+    submodule."""
     device: int
     inode: int
 
     @property
     def digest(self) -> str:
         """Sixty-four hex digits that name this pointer and this very directory."""
-        return sha256(f"{self.pointer}\0{self.directory}\0{self.device}\0{self.inode}".encode()).hexdigest()
+        return sha256(
+            f"{self.pointer}\0{self.directory}\0{self.device}\0{self.inode}".encode()
+        ).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Repository:
 
 
 def isolated_environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a git whose directory and home is `folder`: nothing of the caller's is in it.
+    """Return the environment of a git whose directory and home is `folder`: nothing of the caller's
+    is in it.
 
     It has no configuration of the user or the system, and no program to ask or to page with.
     """
@@ -70,12 +76,16 @@ def isolated_environment(folder: Path) -> dict[str, str]:
 
 
 def work_tree_of(root: Path) -> Path | None:
-    """Return the nearest folder with a `.git`, `root` (absolute, links resolved) or one above it; follows no link."""
-    return next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+    """Return the nearest folder with a `.git`, `root` (absolute, links resolved) or one above it;
+    follows no link."""
+    return next(
+        (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None
+    )
 
 
 def repository_of(root: Path) -> Repository | None:
-    """Find the repository of `root` (absolute, links resolved); follows no link. None if there is none."""
+    """Find the repository of `root` (absolute, links resolved); follows no link. None if there is
+    none."""
     top = work_tree_of(root)
     if top is None:
         return None
@@ -90,7 +100,9 @@ def repository_of(root: Path) -> Repository | None:
         outside = _followed(top / ".git", owner)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        return Repository(top, problem=f"{top / '.git'} does not lead to a git directory ({reason})")
+        return Repository(
+            top, problem=f"{top / '.git'} does not lead to a git directory ({reason})"
+        )
     return Repository(top, outside)
 
 
@@ -105,7 +117,9 @@ def _followed(pointer: Path, owner: int) -> OutsideGit:
         if Path(os.path.realpath(_text(own / "gitdir"))) != pointer:
             raise ValueError("it does not point back")
     status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode) or not all(os.path.lexists(directory / name) for name in _PARTS):
+    if not stat.S_ISDIR(status.st_mode) or not all(
+        os.path.lexists(directory / name) for name in _PARTS
+    ):
         raise ValueError("no git directory is there")
     if owner not in (status.st_uid, 0):
         raise ValueError("it belongs to another user")

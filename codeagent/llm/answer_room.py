@@ -1,4 +1,5 @@
-"""How long an answer may be: within the model's window, and within what its server has said about it."""
+"""How long an answer may be: within the model's window, and within what its server has said about
+it."""
 
 import asyncio
 import re
@@ -29,8 +30,8 @@ _REFUSALS = tuple(
         r"maximum tokens you requested exceeds the model limit of (?P<most>\d+)",
     )
 )
-"""How vLLM, OpenAI, SGLang, OpenRouter, text-generation-inference, Anthropic, DeepSeek, Qwen, Groq and Bedrock say
-that an answer may not be that long."""
+"""How vLLM, OpenAI, SGLang, OpenRouter, text-generation-inference, Anthropic, DeepSeek, Qwen, Groq
+and Bedrock say that an answer may not be that long."""
 
 
 class AnswerRoom:
@@ -45,7 +46,8 @@ class AnswerRoom:
         """Tokens of a character, by what the provider counted last."""
 
     async def left(self, window: int | None, request: ModelRequest) -> int | None:
-        """Return how many tokens an answer may have beside the request; None if neither limit is known."""
+        """Return how many tokens an answer may have beside the request; None if neither limit is
+        known."""
         window = _smaller(window, self.window)
         if window is None:
             return self._most
@@ -61,7 +63,8 @@ class AnswerRoom:
             self._ratio = usage.input_tokens / max(_length(request), 1)
 
     def refused(self, said: str, request: ModelRequest, asked: int | None) -> int | None:
-        """Learn from a refusal; return the tokens to ask for instead, None if it names no number below `asked`."""
+        """Learn from a refusal; return the tokens to ask for instead, None if it names no number
+        below `asked`."""
         found = next((match for pattern in _REFUSALS if (match := pattern.search(said))), None)
         if found is None:
             return None
@@ -80,5 +83,7 @@ def _smaller(one: int | None, other: int | None) -> int | None:
 
 
 def _length(request: ModelRequest) -> int:
-    tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+    tools = sum(
+        len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools
+    )
     return len(request.system) + tools + sum(map(characters, request.messages))

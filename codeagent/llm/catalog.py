@@ -1,7 +1,9 @@
-"""What litellm's table says about models (windows, prices, abilities), read as data and without its import.
+"""What litellm's table says about models (windows, prices, abilities), read as data and without its
+import.
 
-The table is three megabytes of JSON, a tenth of a second to parse. So it is written once into the cache folder with
-one model per line, in the order of their names: there a model is found in a tenth of a millisecond.
+The table is three megabytes of JSON, a tenth of a second to parse. So it is written once into the
+cache folder with one model per line, in the order of their names: there a model is found in a tenth
+of a millisecond.
 """
 
 import importlib.util
@@ -26,7 +28,8 @@ _RULES = "fallback_generalizations"
 
 
 def is_scripted(model: str) -> bool:
-    """Tell whether the name stands for a model that plays turns from a file, and needs neither key nor money."""
+    """Tell whether the name stands for a model that plays turns from a file, and needs neither key
+    nor money."""
     return model == "demo" or model.startswith("script:")
 
 
@@ -56,7 +59,8 @@ def whole_number(value: Any) -> int | None:
 
 
 def entry(*names: str) -> Mapping[str, Any]:
-    """Return the entry of the first of the names that the table has; empty if it has none of them."""
+    """Return the entry of the first of the names that the table has; empty if it has none of
+    them."""
     return next((found for name in names if name != _RULES and (found := _entry(name))), {})
 
 
@@ -90,7 +94,8 @@ def _table() -> Path | None:
 
 
 def _index(table: Path) -> BinaryIO:
-    """Open the index in the cache folder; make it if it is missing, outdated, cut, or somebody else's."""
+    """Open the index in the cache folder; make it if it is missing, outdated, cut, or somebody
+    else's."""
     with suppress(OSError):
         file = os.fdopen(open_regular(_cached()), "rb")
         status = os.fstat(file.fileno())
@@ -105,15 +110,25 @@ def _cached() -> Path:
 
 
 def _header(table: Path, size: int) -> bytes:
-    """Return the first line of an index of that many bytes. It says which state of which table it was made from."""
+    """Return the first line of an index of that many bytes. It says which state of which table it
+    was made from."""
     status = table.stat()
-    return json.dumps(["codeagent 1", str(table), status.st_size, status.st_mtime_ns, f"{size:>12}"]).encode() + b"\n"
+    return (
+        json.dumps(
+            ["codeagent 1", str(table), status.st_size, status.st_mtime_ns, f"{size:>12}"]
+        ).encode()
+        + b"\n"
+    )
 
 
 def _rewritten(table: Path) -> bytes:
-    """Make the index from the table and keep it for the next time, if the cache folder can be written."""
+    """Make the index from the table and keep it for the next time, if the cache folder can be
+    written."""
     lines = sorted(
-        json.dumps(name).encode() + b"\t" + json.dumps(value, separators=(",", ":")).encode() + b"\n"
+        json.dumps(name).encode()
+        + b"\t"
+        + json.dumps(value, separators=(",", ":")).encode()
+        + b"\n"
         for name, value in _with_aliases(json.loads(table.read_bytes())).items()
     )
     body = b"".join(lines)
@@ -124,14 +139,18 @@ def _rewritten(table: Path) -> bytes:
 
 
 def _with_aliases(table: dict[str, Any]) -> dict[str, Any]:
-    """Add the other names that entries list for themselves; a name with an entry of its own keeps that."""
+    """Add the other names that entries list for themselves; a name with an entry of its own keeps
+    that."""
     named = {name: value for name, value in table.items() if isinstance(value, dict)}
-    others = {alias: value for value in named.values() for alias in reversed(value.get("aliases") or ())}
+    others = {
+        alias: value for value in named.values() for alias in reversed(value.get("aliases") or ())
+    }
     return others | named
 
 
 def _looked_up(index: BinaryIO, name: str) -> dict[str, Any]:
-    """Find the model among the sorted lines; empty if it is not there. Raises OSError, ValueError for bad lines."""
+    """Find the model among the sorted lines; empty if it is not there. Raises OSError, ValueError
+    for bad lines."""
     key = json.dumps(name).encode()
     index.seek(0)
     low, high = len(index.readline()), index.seek(0, io.SEEK_END)

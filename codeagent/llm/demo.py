@@ -1,4 +1,5 @@
-"""The demo: a project with a bug, the prompt about it, and a scripted model that finds and fixes the bug."""
+"""The demo: a project with a bug, the prompt about it, and a scripted model that finds and fixes
+the bug."""
 
 import re
 from collections.abc import Sequence
@@ -23,24 +24,30 @@ def demo_files() -> dict[str, str]:
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
-    """List the files; Python ones are stored as `*.py.txt`, as they are the demo's data and not our modules."""
+    """List the files; Python ones are stored as `*.py.txt`, as they are the demo's data and not our
+    modules."""
     found: list[tuple[str, str]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
             found += _walk(entry, f"{prefix}{entry.name}/")
         else:
-            found.append((prefix + entry.name.removesuffix(".txt"), entry.read_text(encoding="utf-8")))
+            found.append(
+                (prefix + entry.name.removesuffix(".txt"), entry.read_text(encoding="utf-8"))
+            )
     return found
 
 
 class DemoModel(ScriptedModel):
-    """Follows its script, but asks again for what was denied or stopped, and says when the demo is over."""
+    """Follows its script, but asks again for what was denied or stopped, and says when the demo is
+    over."""
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         denied = _denial(messages)
         if self._played and denied is not None:
             quoted = f": “{denied}”" if denied else ""
-            return self._again(f"You said no{quoted}. This is all the demo can offer; say yes to see it work.")
+            return self._again(
+                f"You said no{quoted}. This is all the demo can offer; say yes to see it work."
+            )
         if self._played == len(self._turns):
             return self._played, _OVER
         expect = self._turns[self._played].expect

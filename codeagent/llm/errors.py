@@ -1,6 +1,8 @@
-"""Turns whatever exception litellm or a provider's library raised into a ModelError that says what went wrong.
+"""Turns whatever exception litellm or a provider's library raised into a ModelError that says what
+went wrong.
 
-Exceptions are recognised by attribute, name and cause, never by class: no library is imported for it.
+Exceptions are recognised by attribute, name and cause, never by class: no library is imported for
+it.
 """
 
 import json
@@ -39,8 +41,12 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
-_QUOTA = lazy_regex(r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE)
-_POLICY = lazy_regex(r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE)
+_QUOTA = lazy_regex(
+    r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE
+)
+_POLICY = lazy_regex(
+    r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE
+)
 _ABOUT_MODEL = lazy_regex(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
 """In a 404: the path was found, but not what was asked for there."""
 _TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
@@ -66,11 +72,19 @@ _NO_ROLE = lazy_regex(
 _PREFIX = lazy_regex(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
-_ADVICE = lazy_regex(r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*")
+_ADVICE = lazy_regex(
+    r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*"
+)
 """The names of litellm's classes, which it adds to a provider's words."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
-_HANG_UPS = {"ReadError", "WriteError", "RemoteProtocolError", "ServerDisconnectedError", "ClientOSError"}
+_HANG_UPS = {
+    "ReadError",
+    "WriteError",
+    "RemoteProtocolError",
+    "ServerDisconnectedError",
+    "ClientOSError",
+}
 _TITLE = lazy_regex(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _LONGEST_PAGE = 64 << 10
 _MESSAGE = lazy_regex(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
@@ -79,7 +93,8 @@ _MESSAGE = lazy_regex(r"""["']message["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\
 class NotAStream(Exception):
     """A response with status 200 whose body is neither a stream nor a whole completion.
 
-    The text says what came instead, with its first line; `body` is the error object, if the body has one.
+    The text says what came instead, with its first line; `body` is the error object, if the body
+    has one.
     """
 
     def __init__(self, body: bytes, content_type: str, decoded: object) -> None:
@@ -89,7 +104,10 @@ class NotAStream(Exception):
         first = text.partition("\n")[0].strip()
         title = _TITLE.search(text)
         if decoded is not None:
-            what, first = "JSON", first if len(first) > 1 else json.dumps(decoded, ensure_ascii=False)
+            what, first = (
+                "JSON",
+                first if len(first) > 1 else json.dumps(decoded, ensure_ascii=False),
+            )
         elif title or "html" in content_type:
             what = f"a web page titled {_short(title[1])!r}" if title else "a web page"
         else:
@@ -105,14 +123,17 @@ class Redirected(Exception):
 
 
 class ProviderError(Exception):
-    """An error object from the provider: the body of an error status, or an event in the middle of a stream.
+    """An error object from the provider: the body of an error status, or an event in the middle of
+    a stream.
 
-    `body` is the object itself (`message`, `type`, `code`), without what wraps it; `status_code` is None if the
-    provider gave none.
+    `body` is the object itself (`message`, `type`, `code`), without what wraps it; `status_code` is
+    None if the provider gave none.
     """
 
     @classmethod
-    def of_response(cls, status_code: int, headers: Mapping[str, str], body: bytes) -> "ProviderError":
+    def of_response(
+        cls, status_code: int, headers: Mapping[str, str], body: bytes
+    ) -> "ProviderError":
         """Read the body of an error status, whatever it is."""
         text = body.decode("utf-8", "replace")
         try:
@@ -122,7 +143,10 @@ class ProviderError(Exception):
         return cls(found or {"message": text}, status_code, headers)
 
     def __init__(
-        self, body: dict[str, Any], status_code: int | None = None, headers: Mapping[str, str] | None = None
+        self,
+        body: dict[str, Any],
+        status_code: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """`headers` are the response's, in lower case."""
         super().__init__(json.dumps(body, ensure_ascii=False))
@@ -149,7 +173,8 @@ class FailedRequest:
 def model_error(
     error: BaseException, request: FailedRequest, *, streaming: bool, clean: Callable[[str], str]
 ) -> ModelError:
-    """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of the message."""
+    """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of
+    the message."""
     failure = _Failure(error, request, clean)
     return (
         failure.from_cause(streaming=streaming)
@@ -162,7 +187,9 @@ def model_error(
 class _Failure:
     """What one exception and its causes say."""
 
-    def __init__(self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]) -> None:
+    def __init__(
+        self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]
+    ) -> None:
         self._chain = list(_causes(error))
         self._request, self._address, self._clean = request, request.address, clean
         self._text = " ".join(str(each) for each in self._chain)
@@ -177,19 +204,33 @@ class _Failure:
                 said = f"no way through the proxy {proxy}: {_quote(str(cause))}"
                 return self._error("connection", said, retryable=passing)
             if isinstance(cause, Redirected):
-                return self._final("server", f"{self._address} sent no answer but {cause}; check the address")
+                return self._final(
+                    "server", f"{self._address} sent no answer but {cause}; check the address"
+                )
             if isinstance(cause, ImportError):
                 return self._final("bad_request", f"this provider needs a library: {cause}")
             if isinstance(cause, ssl.SSLError) or "Certificate" in type(cause).__name__:
-                return self._final("connection", f"no secure connection to {self._address}: {_quote(str(cause))}")
+                return self._final(
+                    "connection", f"no secure connection to {self._address}: {_quote(str(cause))}"
+                )
             if isinstance(cause, socket.gaierror) or "DNSError" in type(cause).__name__:
                 return self._error("connection", f"cannot reach {self._address}: are you offline?")
             if isinstance(cause, ConnectionRefusedError):
-                return self._error("connection", f"nothing answers at {self._address}; is the server running?")
+                return self._error(
+                    "connection", f"nothing answers at {self._address}; is the server running?"
+                )
         if self._status in (None, 408, 500) and any(_is_timeout(cause) for cause in self._chain):
-            return self._error("timeout", f"{self._address} sent nothing for {self._request.idle:g} s")
-        if not streaming and self._status in (None, 500) and any(_is_hang_up(cause) for cause in self._chain):
-            return self._error("connection", f"{self._address} closed the connection before it answered")
+            return self._error(
+                "timeout", f"{self._address} sent nothing for {self._request.idle:g} s"
+            )
+        if (
+            not streaming
+            and self._status in (None, 500)
+            and any(_is_hang_up(cause) for cause in self._chain)
+        ):
+            return self._error(
+                "connection", f"{self._address} closed the connection before it answered"
+            )
         return None
 
     def from_status(self, *, streaming: bool) -> ModelError | None:
@@ -209,7 +250,9 @@ class _Failure:
             return self._error("server", f"the provider failed with status {status}: {said}")
         match status:
             case 401:
-                return self._final("auth", f"key refused by {self._request.owner}: {said}{self._another_key()}")
+                return self._final(
+                    "auth", f"key refused by {self._request.owner}: {said}{self._another_key()}"
+                )
             case 403:
                 return self._final("auth", f"the key may not use this model: {said}")
             case 404:
@@ -231,13 +274,25 @@ class _Failure:
 
     def _another_key(self) -> str:
         variable = self._request.key_variable
-        return f"; to change the key, set {variable} or choose /model, then Paste an API key" if variable else ""
+        return (
+            f"; to change the key, set {variable} or choose /model, then Paste an API key"
+            if variable
+            else ""
+        )
 
     def _not_found(self) -> str:
-        """Say whether the model is missing or the path: a server without the path knows nothing of models."""
+        """Say whether the model is missing or the path: a server without the path knows nothing of
+        models."""
         if not lacks_path(self._text):
             return f"not found at {self._address}: {self._quote}; check the model's name"
-        url = next((url for each in self._chain if (url := getattr(each, "url", "")) and isinstance(url, str)), "")
+        url = next(
+            (
+                url
+                for each in self._chain
+                if (url := getattr(each, "url", "")) and isinstance(url, str)
+            ),
+            "",
+        )
         return f"404 at {url or self._address}: {self._quote}; check the address (--api-base) and its path"
 
     def _rate_limited(self) -> ModelError:
@@ -292,17 +347,20 @@ def words_of(error: BaseException) -> str:
 
 
 def refuses_tools(error: ModelError) -> bool:
-    """Tell whether the provider or the model has no native tool calls; wrong tools are another matter."""
+    """Tell whether the provider or the model has no native tool calls; wrong tools are another
+    matter."""
     return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
 
 
 def refuses_roles(error: ModelError) -> bool:
-    """Tell whether the model's chat template takes no system or tool messages, or none in this order."""
+    """Tell whether the model's chat template takes no system or tool messages, or none in this
+    order."""
     return error.kind in ("bad_request", "server") and _NO_ROLE.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
-    """Return the seconds that a Retry-After header asks for, 0 to 120; None if it gives neither seconds nor a date."""
+    """Return the seconds that a Retry-After header asks for, 0 to 120; None if it gives neither
+    seconds nor a date."""
     if value is None:
         return None
     try:
@@ -320,7 +378,8 @@ def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes, the outermost first; a wrapper of another error is skipped."""
+    """Yield the error and its causes, the outermost first; a wrapper of another error is
+    skipped."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -338,14 +397,19 @@ def _status_of(error: BaseException) -> int | None:
     body = getattr(error, "body", None)
     names = (body.get("code"), body.get("type")) if isinstance(body, dict) else ()
     named = (_STATUSES.get(str(name), name) for name in names)
-    for value in (getattr(error, "status_code", None), *named, getattr(response, "status_code", None)):
+    for value in (
+        getattr(error, "status_code", None),
+        *named,
+        getattr(response, "status_code", None),
+    ):
         if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) <= 599:
             return int(value)
     return None
 
 
 def _provider_words(chain: list[BaseException]) -> str:
-    """Return the message of the innermost error response; else what the outermost exception says."""
+    """Return the message of the innermost error response; else what the outermost exception
+    says."""
     for error in reversed(chain):
         body, message = getattr(error, "body", None), getattr(error, "message", None)
         if isinstance(body, dict) and isinstance(body.get("message"), str):
@@ -371,7 +435,8 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _is_transport(error: BaseException) -> bool:
-    """Tell whether the connection broke, seen as such or as an event that stops in the middle of its JSON."""
+    """Tell whether the connection broke, seen as such or as an event that stops in the middle of
+    its JSON."""
     return isinstance(error, OSError | json.JSONDecodeError) or type(error).__name__ in {
         "ReadError",
         "RemoteProtocolError",
@@ -404,7 +469,8 @@ def _short(text: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return what the provider said, on one line: its own message if the text is an error object."""
+    """Return what the provider said, on one line: its own message if the text is an error
+    object."""
     text = _ADVICE.sub("", _PREFIX.sub("", text.strip()))
     found = _MESSAGE.search(text)
     if found:

@@ -56,7 +56,8 @@ def open_model(
     options: ModelOptions | None = None,
     learned: Learned | None = None,
 ) -> RetryingModel:
-    """Open the model, with retries, and with tools as text if `options` or the provider asks for it.
+    """Open the model, with retries, and with tools as text if `options` or the provider asks for
+    it.
 
     Raises ConfigError for a bad script; a bad name shows at the first request.
     """
@@ -66,7 +67,11 @@ def open_model(
 
         return RetryingModel(demo_model(), first_delay=_SCRIPTED_DELAY)
     if is_scripted(name):
-        from codeagent.llm.scripted import PREFIX, ScriptedModel, load_script  # most models play no script
+        from codeagent.llm.scripted import (
+            PREFIX,
+            ScriptedModel,
+            load_script,
+        )  # most models play no script
 
         script = ScriptedModel(load_script(name.removeprefix(PREFIX)), name=name)
         tooled = _with_tools(script, options.text_tools)
@@ -89,11 +94,16 @@ def open_model(
 
 
 def lane(name: str, api_base: str | None, api_key: str | None, wire: Wire) -> Lane:
-    """Return how the model's requests are sent. A missing key shows at the first request, in the same words."""
+    """Return how the model's requests are sent. A missing key shows at the first request, in the
+    same words."""
     if wire == "litellm":
         return "litellm"
     try:
-        return "native" if native_target(name, api_base, api_key, os.environ) is not None else "litellm"
+        return (
+            "native"
+            if native_target(name, api_base, api_key, os.environ) is not None
+            else "litellm"
+        )
     except ModelError:
         return "native"
 
@@ -110,7 +120,8 @@ def _lane_class(chosen: Lane) -> "type[ProviderModel]":
 
 
 def _with_tools(model: Model, tools: TextTools, learned: Learned | None = None) -> Model:
-    """Apply the user's choice of protocol; without one, text replaces native tools once the provider refuses them."""
+    """Apply the user's choice of protocol; without one, text replaces native tools once the
+    provider refuses them."""
     choice = tools.choice(model.name)
     if choice is None:
         return NativeFirstModel(model, tools.when_refused, learned)

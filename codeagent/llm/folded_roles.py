@@ -14,7 +14,8 @@ from codeagent.llm.retry import ModelWrapper
 
 
 class FoldingModel(ModelWrapper):
-    """A model that is sent system messages until its template refuses them; that is remembered, and said once."""
+    """A model that is sent system messages until its template refuses them; that is remembered, and
+    said once."""
 
     def __init__(self, inner: Model, learned: Learned) -> None:
         super().__init__(inner)
@@ -33,7 +34,8 @@ class FoldingModel(ModelWrapper):
 
 
 def folded(request: ModelRequest) -> ModelRequest:
-    """Return the request with its system prompt at the start of the first user message, and users merged."""
+    """Return the request with its system prompt at the start of the first user message, and users
+    merged."""
     if not request.system:
         return request
     prompt: Message = UserMessage.from_text(request.system, source="note")

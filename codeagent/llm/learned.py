@@ -8,22 +8,26 @@ if TYPE_CHECKING:  # asked only by those who have a server of their own
     from codeagent.llm.server_facts import ServedModel
 
 _FRESH = 30.0
-"""Seconds for which what the server said is trusted after a reconnection, unless the connection failed."""
+"""Seconds for which what the server said is trusted after a reconnection, unless the connection
+failed."""
 
 
 class Learned:
     """Kept for as long as the process lives."""
 
-    def __init__(self, base: str | None = None, headers: Mapping[str, str] | None = None, model: str = "") -> None:
-        """`base` is the address of the user's own server, None for others, which are not asked; `model` is its name
-        there."""
+    def __init__(
+        self, base: str | None = None, headers: Mapping[str, str] | None = None, model: str = ""
+    ) -> None:
+        """`base` is the address of the user's own server, None for others, which are not asked;
+        `model` is its name there."""
         self._base = base
         self._headers = headers or {}
         self._model = model
         self._facts: ServedModel | None = None
         self._stale = base is not None
         self.asked = 0
-        """How often the server has said what it can do; each time, what was known before may be out of date."""
+        """How often the server has said what it can do; each time, what was known before may be out
+        of date."""
         self._asked_at = 0.0
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""
@@ -37,11 +41,13 @@ class Learned:
         return self._facts is not None and self._facts.tools is False
 
     def lost(self) -> None:
-        """Take note that the connection ended: what answers next may be another server, or have other settings."""
+        """Take note that the connection ended: what answers next may be another server, or have
+        other settings."""
         self._stale = self._base is not None
 
     def reconnected(self) -> None:
-        """Take note of a new connection; as many servers close idle ones, it means nothing soon after an answer."""
+        """Take note of a new connection; as many servers close idle ones, it means nothing soon
+        after an answer."""
         if time.monotonic() - self._asked_at > _FRESH:
             self.lost()
 

@@ -23,8 +23,8 @@ from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messag
 
 _SEARCH = "web_search_options"
 _NO_SEARCHES = ("gemini", "vertex_ai", "vertex_ai_beta", "xai", "groq")
-"""litellm drops the search without a word, Gemini's if a request has other tools and xAI's always; what Groq's finds
-is not read here, so that nothing could be said of it."""
+"""litellm drops the search without a word, Gemini's if a request has other tools and xAI's always;
+what Groq's finds is not read here, so that nothing could be said of it."""
 _NAMES_SEARCHES = ("openai", "azure")
 """Their models search in chat completions only if their names say so, whatever the table says."""
 _CONNECT_SECONDS = 30.0
@@ -67,10 +67,14 @@ class LitellmModel(ProviderModel):
         target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
         searches = _SEARCH in takes and target.provider not in _NO_SEARCHES
-        searches = searches and (target.provider not in _NAMES_SEARCHES or "search" in target.bare_name)
+        searches = searches and (
+            target.provider not in _NAMES_SEARCHES or "search" in target.bare_name
+        )
         return with_provider_tools(target, self._name, self._provider_tools, searches=searches)
 
-    async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
+    async def _arrivals(
+        self, target: Target, request: ModelRequest
+    ) -> AsyncGenerator[Iterable[StreamPiece], None]:
         library, arguments = await self.ready(), self._arguments(target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | Exception | None] = asyncio.Queue()
@@ -88,7 +92,10 @@ class LitellmModel(ProviderModel):
         """Return the keyword arguments for litellm's `acompletion`."""
         thinking, thinks = asked_effort(self._thinking, target.family, request.messages)
         own = declared_in(request, target)
-        tools = [*to_tools(request.tools, target.family), *(one.tool for one in own if one.tool is not None)]
+        tools = [
+            *to_tools(request.tools, target.family),
+            *(one.tool for one in own if one.tool is not None),
+        ]
         arguments: dict[str, Any] = {
             "model": target.wire_name,
             "messages": _messages(target, request, thinks=thinks),
@@ -98,13 +105,16 @@ class LitellmModel(ProviderModel):
             "max_tokens": target.max_tokens,
             "timeout": _timeout(self._idle),
             "max_retries": 0,
-            # Without this, any request with tools imports litellm's proxy server and the mcp library.
+            # Without this, any request with tools imports litellm's proxy server and the mcp
+            # library.
             "_skip_mcp_handler": True,
             "api_base": _base(target, self._api_base),
             "api_key": target.api_key,
         }
         arguments |= {name: value for one in own for name, value in one.fields.items()}
-        return arguments | thinking_arguments(thinking, target.family, target.max_tokens, target.facts, target.room)
+        return arguments | thinking_arguments(
+            thinking, target.family, target.max_tokens, target.facts, target.room
+        )
 
 
 def _base(target: Target, api_base: str | None) -> str | None:
@@ -115,13 +125,22 @@ def _base(target: Target, api_base: str | None) -> str | None:
 
 
 def _messages(target: Target, request: ModelRequest, *, thinks: bool) -> list[Wire]:
-    """Return what litellm is given; to Anthropic, answers that used its tools go back as they came."""
+    """Return what litellm is given; to Anthropic, answers that used its tools go back as they
+    came."""
     request = replace(request, messages=tuple(sendable(request.messages)))
-    system, *messages = to_messages(request, target.family, error_flag=target.error_flag, thinking=thinks)
+    system, *messages = to_messages(
+        request, target.family, error_flag=target.error_flag, thinking=thinks
+    )
     if target.family != "anthropic":
         return [system, *messages] if request.system else messages
     as_sent = zip(messages, (content_for(each, target) for each in request.messages), strict=True)
-    return [system, *(one if content is None else _answer(one, content, thinks=thinks) for one, content in as_sent)]
+    return [
+        system,
+        *(
+            one if content is None else _answer(one, content, thinks=thinks)
+            for one, content in as_sent
+        ),
+    ]
 
 
 def _answer(wire: Wire, content: ProviderContent, *, thinks: bool) -> Wire:
@@ -132,9 +151,11 @@ def _answer(wire: Wire, content: ProviderContent, *, thinks: bool) -> Wire:
 async def _read(
     library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | Exception | None]"
 ) -> None:
-    """Send the request and pass every piece on, after an empty one; the queue ends with None or what went wrong.
+    """Send the request and pass every piece on, after an empty one; the queue ends with None or
+    what went wrong.
 
-    Cancelled while it gives way to the event loop, the task is not reading: so the response is closed in any case.
+    Cancelled while it gives way to the event loop, the task is not reading: so the response is
+    closed in any case.
     """
     pace, responses = Pace(), list[Any]()
     litellm_setup.OPENED.set(responses)
@@ -162,7 +183,8 @@ def _timeout(idle: float) -> Any:
 
 
 def _import() -> Any:
-    """Import litellm and set it up; return it. Raises whatever goes wrong with either, again each time."""
+    """Import litellm and set it up; return it. Raises whatever goes wrong with either, again each
+    time."""
     with _import_lock:
         return _import_once()
 
@@ -184,7 +206,8 @@ def _import_once() -> Any:
 
 
 def _import_client(name: str) -> None:
-    """Import what the first request through OpenAI's client would, for a third of a second on the event loop."""
+    """Import what the first request through OpenAI's client would, for a third of a second on the
+    event loop."""
     provider, slash, _ = name.partition("/")
     others = {"anthropic", "bedrock", "gemini", "vertex_ai", "ollama", "cohere"}
     if provider.startswith("claude") or (slash and provider in others):
@@ -205,7 +228,9 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
         if error is None:
             future.set_result(library)
         else:
-            future.set_exception(ModelError(f"litellm cannot be imported: {error}", kind="bad_request"))
+            future.set_exception(
+                ModelError(f"litellm cannot be imported: {error}", kind="bad_request")
+            )
             future.exception()  # marked as seen, even if no request ever asks for it
 
     def run() -> None:
@@ -225,7 +250,8 @@ def _import_in_thread(name: str) -> "asyncio.Future[Any]":
 
 
 async def _close_connections(library: Any) -> None:
-    """Close the HTTP clients, which litellm keeps for the whole process, and let it make new ones."""
+    """Close the HTTP clients, which litellm keeps for the whole process, and let it make new
+    ones."""
     await library.close_litellm_async_clients()
     library.in_memory_llm_clients_cache.flush_cache()
     client = vars(library).pop("module_level_aclient", None)

@@ -1,4 +1,5 @@
-"""Sets litellm up: its import fetches nothing, reads no `.env` file and is quick, and its gaps are patched."""
+"""Sets litellm up: its import fetches nothing, reads no `.env` file and is quick, and its gaps are
+patched."""
 
 import gc
 import importlib
@@ -20,10 +21,11 @@ ENVIRONMENT = {
     "LITELLM_MODE": "PRODUCTION",
     "LITELLM_LOG": "ERROR",
 }
-"""Read by litellm at import: its price map comes from the package, not from the network, and no `.env`
-file of the working directory, which may be anybody's repository, is loaded."""
+"""Read by litellm at import: its price map comes from the package, not from the network, and no
+`.env` file of the working directory, which may be anybody's repository, is loaded."""
 OPENED: ContextVar[list[Any]] = ContextVar("opened")
-"""The responses that a request of this task has got, to close them: most of litellm's readers cannot."""
+"""The responses that a request of this task has got, to close them: most of litellm's readers
+cannot."""
 _GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
 
 
@@ -35,8 +37,8 @@ def set_environment() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause garbage collection, and never collect what was made in the meantime.
 
-    litellm's import makes about a million objects that live as long as the process; walking them again
-    and again is a third of its time.
+    litellm's import makes about a million objects that live as long as the process; walking them
+    again and again is a third of its time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -49,7 +51,8 @@ def collector_paused() -> Iterator[None]:
 
 
 def silence(library: Any) -> None:
-    """Keep the library from printing on any stream, and pydantic from warning about the library's objects."""
+    """Keep the library from printing on any stream, and pydantic from warning about the library's
+    objects."""
     library.suppress_debug_info = True
     library.telemetry = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -58,7 +61,9 @@ def silence(library: Any) -> None:
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
-    warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
+    warnings.filterwarnings(
+        "ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning
+    )
 
 
 def stub_proxy_gateway() -> None:
@@ -73,8 +78,11 @@ def stub_proxy_gateway() -> None:
 
 
 def patch_error_flags(library: Any) -> None:
-    """Let a tool message's `is_error` reach Anthropic: litellm makes its `tool_result` without looking for it."""
-    factory = importlib.import_module(f"{library.__name__}.litellm_core_utils.prompt_templates.factory")
+    """Let a tool message's `is_error` reach Anthropic: litellm makes its `tool_result` without
+    looking for it."""
+    factory = importlib.import_module(
+        f"{library.__name__}.litellm_core_utils.prompt_templates.factory"
+    )
     made = factory.convert_to_anthropic_tool_result
 
     def with_error(message: Any, *args: Any, **options: Any) -> Any:
@@ -86,7 +94,9 @@ def patch_error_flags(library: Any) -> None:
 
 def patch_responses(library: Any) -> None:
     """Follow no redirect, and tell a 200 response that is not a stream from one that was cut."""
-    from codeagent.llm.response_body import watch_responses  # it needs httpx, which litellm has imported by now
+    from codeagent.llm.response_body import (
+        watch_responses,
+    )  # it needs httpx, which litellm has imported by now
 
     transport = importlib.import_module(f"{library.__name__}.llms.custom_httpx.aiohttp_transport")
     watch_responses(transport.LiteLLMAiohttpTransport, OPENED)
@@ -127,7 +137,8 @@ def _is_this_machine(host: str) -> bool:
 
 
 def patch_native_streaming(library: Any) -> None:
-    """Stream models of the responses API that litellm's table does not know, such as those of self-hosted servers.
+    """Stream models of the responses API that litellm's table does not know, such as those of
+    self-hosted servers.
 
     litellm assumes that they cannot stream, asks for the whole answer and cuts it up.
     """
@@ -144,7 +155,8 @@ def patch_native_streaming(library: Any) -> None:
 
 
 def defer_tokenizer(library: Any) -> None:
-    """Load the tokenizer only if it is used: litellm loads it for each request, in case it has to count an answer."""
+    """Load the tokenizer only if it is used: litellm loads it for each request, in case it has to
+    count an answer."""
     main = importlib.import_module(f"{library.__name__}.main")
     load = main._get_encoding
 
@@ -158,8 +170,9 @@ def defer_tokenizer(library: Any) -> None:
 def send_as_given(client: Any) -> None:
     """Let OpenAI's client, the module of its chat completions, send a body as it is.
 
-    It walks through all messages of each request, to write dates and files as JSON. There are none: what litellm
-    hands over is JSON already, and in a long session that walk was two thirds of the time of a turn.
+    It walks through all messages of each request, to write dates and files as JSON. There are none:
+    what litellm hands over is JSON already, and in a long session that walk was two thirds of the
+    time of a turn.
     """
 
     is_given = importlib.import_module(f"{client.__name__.partition('.')[0]}._utils").is_given

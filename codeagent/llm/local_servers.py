@@ -1,4 +1,5 @@
-"""Finds model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), and the models of one that is named."""
+"""Finds model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), and the models of one
+that is named."""
 
 import asyncio
 import json
@@ -30,7 +31,8 @@ class LocalServer:
 
 
 async def local_servers(seconds: float = _SECONDS) -> tuple[LocalServer, ...]:
-    """Find the servers that name at least one model in time, on the usual ports of the products that we know.
+    """Find the servers that name at least one model in time, on the usual ports of the products
+    that we know.
 
     Only loopback is asked, and no redirect is followed.
     """
@@ -52,7 +54,8 @@ class KeyWanted:
 
 
 async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWanted | None:
-    """Ask the server at this address, as the user may give it, for its models; None if it does not list any."""
+    """Ask the server at this address, as the user may give it, for its models; None if it does not
+    list any."""
     from codeagent.llm.providers import server_root  # not needed before a server is named
     from codeagent.llm.server_facts import answer_of, object_of
     from codeagent.net.http import HttpClient
@@ -122,7 +125,13 @@ def _listed(answer: object) -> tuple[str, ...]:
     """Return the names in a list of models; none if the answer is not one."""
     match answer:
         case {"data": list(models)}:
-            named = [model["id"] for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)]
-            return tuple(name for name in named if name.isprintable() and 0 < len(name) <= 200)[:_MOST_MODELS]
+            named = [
+                model["id"]
+                for model in models
+                if isinstance(model, dict) and isinstance(model.get("id"), str)
+            ]
+            return tuple(name for name in named if name.isprintable() and 0 < len(name) <= 200)[
+                :_MOST_MODELS
+            ]
         case _:
             return ()

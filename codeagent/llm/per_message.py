@@ -1,7 +1,7 @@
 """Converts the messages of a conversation for the wire, in order, and encodes each of them once.
 
-A history grows at its end, and every request sends all of it. The JSON of a message is kept for as long as the message
-is part of the history.
+A history grows at its end, and every request sends all of it. The JSON of a message is kept for as
+long as the message is part of the history.
 """
 
 import json
@@ -27,7 +27,8 @@ class Converted(Generic[T]):
 
 
 class PerMessage(Generic[T]):
-    """Converts histories with one function; a message that was in the last history is not converted again."""
+    """Converts histories with one function; a message that was in the last history is not converted
+    again."""
 
     def __init__(self, convert: Callable[[Message], T]) -> None:
         self._convert = convert
@@ -41,7 +42,8 @@ class PerMessage(Generic[T]):
 
 
 def in_order(messages: Iterable[Converted[T]], shown: Callable[[list[T]], T]) -> list[T]:
-    """Return what all messages became; `shown` makes the user message with the images of a batch of results."""
+    """Return what all messages became; `shown` makes the user message with the images of a batch of
+    results."""
     wire: list[T] = []
     images: list[T] = []
     for message in messages:
@@ -59,5 +61,6 @@ def encoded(value: Any) -> bytes:
 
 
 def json_body(head: dict[str, Any], name: str, items: Sequence[bytes]) -> bytes:
-    """Return the JSON object `head` with one more field, a list of items that are encoded already."""
+    """Return the JSON object `head` with one more field, a list of items that are encoded
+    already."""
     return b'%b,"%b":[%b]}' % (encoded(head)[:-1], name.encode(), b",".join(items))

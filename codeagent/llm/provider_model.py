@@ -35,11 +35,13 @@ from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost,
 
 _LONGEST_TURN = 0.002
 _TURNS = 8
-"""Of the event loop, between two of ours: a key goes through about as many before it is on the screen."""
+"""Of the event loop, between two of ours: a key goes through about as many before it is on the
+screen."""
 
 
 class ProviderModel(ABC):
-    """One model of one provider: pieces of a stream become events, and every failure one line that helps."""
+    """One model of one provider: pieces of a stream become events, and every failure one line that
+    helps."""
 
     def __init__(
         self,
@@ -53,8 +55,8 @@ class ProviderModel(ABC):
         provider_tools: DeclaredTools | None = None,
         learned: Learned | None = None,
     ) -> None:
-        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price` and `provider_tools`
-        override what is known; `learned` is what its server has said."""
+        """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price`
+        and `provider_tools` override what is known; `learned` is what its server has said."""
         self._learned = learned or Learned()
         self._asked = self._learned.asked
         self._name = name
@@ -66,7 +68,9 @@ class ProviderModel(ABC):
         self._provider_tools = provider_tools or {}
         self._told: set[str] = set()
         """The provider tools of which it was said that they are left out."""
-        self._redactor = Redactor({**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""})
+        self._redactor = Redactor(
+            {**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""}
+        )
         self._target: Target | None = None
         self._room = AnswerRoom()
 
@@ -77,7 +81,11 @@ class ProviderModel(ABC):
     @property
     def context_window(self) -> int | None:
         """Known from the first request on, if the data about models has it."""
-        return self._room.window or self._learned.window or (self._target.context_window if self._target else None)
+        return (
+            self._room.window
+            or self._learned.window
+            or (self._target.context_window if self._target else None)
+        )
 
     @abstractmethod
     async def close(self) -> None:
@@ -88,8 +96,11 @@ class ProviderModel(ABC):
         """Find out what the name stands for. Raises ModelError."""
 
     @abstractmethod
-    def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
-        """Send the request; yield nothing once the answer begins, then, each time something came, its pieces.
+    def _arrivals(
+        self, target: Target, request: ModelRequest
+    ) -> AsyncGenerator[Iterable[StreamPiece], None]:
+        """Send the request; yield nothing once the answer begins, then, each time something came,
+        its pieces.
 
         Raises whatever went wrong, and so may the pieces. Closing it closes the socket.
         """
@@ -109,10 +120,16 @@ class ProviderModel(ABC):
                 await self._learned.look()  # the server may have been restarted before this answer
                 return
             except _Refused as refusal:
-                less = self._room.refused(refusal.said, request, target.max_tokens) if attempt == 1 else None
+                less = (
+                    self._room.refused(refusal.said, request, target.max_tokens)
+                    if attempt == 1
+                    else None
+                )
                 if less is None:
                     raise refusal.error from None
-            yield Adapted(f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more")
+            yield Adapted(
+                f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more"
+            )
 
     async def _within_window(self, target: Target, request: ModelRequest) -> Target:
         """Return the target with the limits of this request."""
@@ -122,7 +139,9 @@ class ProviderModel(ABC):
         most = DEFAULT_MAX_TOKENS if target.max_tokens is None else target.max_tokens
         return replace(target, max_tokens=min(most, room), room=room)
 
-    async def _streamed(self, target: Target, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    async def _streamed(
+        self, target: Target, request: ModelRequest
+    ) -> AsyncGenerator[ModelEvent, None]:
         """Stream one attempt. Raises _Refused if nothing came but an error."""
         answers = (message for message in request.messages if isinstance(message, AssistantMessage))
         accumulator = Accumulator({call.id for message in answers for call in message.calls})
@@ -158,7 +177,9 @@ class ProviderModel(ABC):
                 yield event
             if isinstance(error, ModelError):
                 raise
-            failed = FailedRequest(self._name, target.address, target.owner, self._idle, target.key_variable)
+            failed = FailedRequest(
+                self._name, target.address, target.owner, self._idle, target.key_variable
+            )
             told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
             if told.kind in ("connection", "cut", "timeout"):
                 self._learned.lost()
@@ -187,7 +208,8 @@ class _Refused(Exception):
 
 
 class Pace:
-    """Gives way to the event loop every 2 ms while much has come at once: the screen has to stay alive."""
+    """Gives way to the event loop every 2 ms while much has come at once: the screen has to stay
+    alive."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
@@ -204,11 +226,16 @@ class Pace:
 
 def _grown(event: ModelEvent) -> tuple[type, str, str]:
     """Return what the event is a piece of."""
-    return (type(event), event.call_id, event.name) if isinstance(event, CallGrowing) else (type(event), "", "")
+    return (
+        (type(event), event.call_id, event.name)
+        if isinstance(event, CallGrowing)
+        else (type(event), "", "")
+    )
 
 
 def _taken(events: list[ModelEvent]) -> list[ModelEvent]:
-    """Empty the list; return its events, with neighbouring pieces of a text as one: each has a long way to go."""
+    """Empty the list; return its events, with neighbouring pieces of a text as one: each has a long
+    way to go."""
     taken: list[ModelEvent] = []
     for _, run in groupby(events, _grown):
         first, *others = run

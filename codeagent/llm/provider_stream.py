@@ -1,4 +1,5 @@
-"""Reads one litellm stream at its source, before litellm adds anything, into plain deltas and usage.
+"""Reads one litellm stream at its source, before litellm adds anything, into plain deltas and
+usage.
 
 litellm's own wrapper says "stop" for a stream that was cut, makes up usage, joins the calls of
 sloppy servers and holds text back; it costs most of the time of a chunk. So the provider's stream
@@ -19,8 +20,12 @@ from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import read_usage
 
 _GEMINI = "litellm.llms.vertex_ai"
-"""Where litellm's reader of Gemini's events is: it says "stop" for every event that does not say why it is the last."""
-_TYPED: Mapping[str, WireFormat] = {"litellm.llms.anthropic": "anthropic", "litellm.completion_extras": "responses"}
+"""Where litellm's reader of Gemini's events is: it says "stop" for every event that does not say
+why it is the last."""
+_TYPED: Mapping[str, WireFormat] = {
+    "litellm.llms.anthropic": "anthropic",
+    "litellm.completion_extras": "responses",
+}
 """Where litellm's readers of typed events are, and whose events they read."""
 
 
@@ -31,7 +36,8 @@ class _Event:
 
 
 async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
-    """Read `wrapper`, litellm's CustomStreamWrapper. Errors are those of the library that reads the socket.
+    """Read `wrapper`, litellm's CustomStreamWrapper. Errors are those of the library that reads the
+    socket.
 
     Raises ProviderError for an error event.
     """
@@ -61,15 +67,18 @@ async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
 
 
 def _pass_events_on(source: Any) -> WireFormat:
-    """Make litellm's reader of typed events pass them on as they are; return the format of what comes.
+    """Make litellm's reader of typed events pass them on as they are; return the format of what
+    comes.
 
-    It loses inputs that come whole with the start of their block, and what a server says only at the end of a call or
-    an answer.
+    It loses inputs that come whole with the start of their block, and what a server says only at
+    the end of a call or an answer.
     """
     if type(source).__module__.startswith(_GEMINI) and hasattr(source, "chunk_parser"):
         source.chunk_parser = partial(_as_said, source.chunk_parser)
         return "chat"
-    wire = next((wire for place, wire in _TYPED.items() if type(source).__module__.startswith(place)), None)
+    wire = next(
+        (wire for place, wire in _TYPED.items() if type(source).__module__.startswith(place)), None
+    )
     if wire is None or not hasattr(source, "chunk_parser"):
         return "chat"
     source.chunk_parser = _Event

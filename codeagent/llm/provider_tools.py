@@ -1,4 +1,5 @@
-"""The tools that a provider runs itself: how each is declared on the wire, and how an answer that used them is kept."""
+"""The tools that a provider runs itself: how each is declared on the wire, and how an answer that
+used them is kept."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -12,7 +13,8 @@ from codeagent.llm.providers import Target, WireFormat
 from codeagent.llm.wire import Wire
 
 DeclaredTools = Mapping[str, Collection[str]]
-"""Which of its provider's tools a model has, by a pattern over the model's name; the first that matches counts."""
+"""Which of its provider's tools a model has, by a pattern over the model's name; the first that
+matches counts."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,15 @@ _TABLE: Mapping[WireFormat, Mapping[str, OnWire]] = {
     "anthropic": {
         "web_search": OnWire({"type": "web_search_20250305", "name": "web_search"}),
         "code_execution": OnWire(
-            {"type": "code_execution_20250825", "name": "code_execution"}, beta="code-execution-2025-08-25"
+            {"type": "code_execution_20250825", "name": "code_execution"},
+            beta="code-execution-2025-08-25",
         ),
     },
     "responses": {
         "web_search": OnWire({"type": "web_search"}, include="web_search_call.action.sources"),
         "code_execution": OnWire(
-            {"type": "code_interpreter", "container": {"type": "auto"}}, include="code_interpreter_call.outputs"
+            {"type": "code_interpreter", "container": {"type": "auto"}},
+            include="code_interpreter_call.outputs",
         ),
         "image_generation": OnWire({"type": "image_generation"}),
     },
@@ -49,21 +53,27 @@ _OF_FORMAT = {"anthropic": "anthropic", "responses": "openai"}
 """Whose models have all tools of a format, unless the settings say otherwise."""
 
 
-def with_provider_tools(target: Target, name: str, declared: DeclaredTools, *, searches: bool) -> Target:
+def with_provider_tools(
+    target: Target, name: str, declared: DeclaredTools, *, searches: bool
+) -> Target:
     """Return the target with the tools that its provider runs for the model `name`.
 
-    `searches`: what is between us and the server passes on the wish for a search in chat completions.
+    `searches`: what is between us and the server passes on the wish for a search in chat
+    completions.
     """
     rows = _TABLE[target.format]
     said = next((tools for pattern, tools in declared.items() if fnmatchcase(name, pattern)), None)
     if said is None:
-        known = searches and target.format == "chat" and bool(target.facts.get("supports_web_search"))
+        known = (
+            searches and target.format == "chat" and bool(target.facts.get("supports_web_search"))
+        )
         said = rows if known or _OF_FORMAT.get(target.format) == target.provider else ()
     return replace(target, provider_tools=frozenset(rows) & frozenset(said))
 
 
 def declared_in(request: ModelRequest, target: Target) -> list[OnWire]:
-    """Return how the request's provider tools are declared to this server, in order; others are left out."""
+    """Return how the request's provider tools are declared to this server, in order; others are
+    left out."""
     rows = _TABLE[target.format]
     named = (tool.name for tool in request.tools if tool.at_provider)
     return [rows[name] for name in named if name in target.provider_tools]
@@ -81,7 +91,8 @@ def content_for(message: Message, target: Target) -> ProviderContent | None:
 
 
 def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> Iterator[Wire]:
-    """Yield the items as they came, with our `calls` in the places of theirs, which are of the type `kind`.
+    """Yield the items as they came, with our `calls` in the places of theirs, which are of the type
+    `kind`.
 
     A call may have another id, name or arguments by now; one that was dropped is left out.
     """
@@ -95,10 +106,11 @@ def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> It
 
 
 def sendable(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, with only the text and the calls of each answer that its provider would refuse.
+    """Return the messages, with only the text and the calls of each answer that its provider would
+    refuse.
 
-    It refuses a call of its own tools without a result, unless that may still come, and a result without the call, such
-    as after a compaction.
+    It refuses a call of its own tools without a result, unless that may still come, and a result
+    without the call, such as after a compaction.
     """
     if not any(map(_content, messages)):
         return messages
@@ -108,7 +120,10 @@ def sendable(messages: Sequence[Message]) -> Sequence[Message]:
         content = _content(message)
         if content is None:
             out.append(message)
-        elif _is_abandoned(content, islice(messages, at + 1, None)) or not content.results <= known | content.begun:
+        elif (
+            _is_abandoned(content, islice(messages, at + 1, None))
+            or not content.results <= known | content.begun
+        ):
             out.append(_without_content(message))
         else:
             known |= content.begun
@@ -117,7 +132,8 @@ def sendable(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _is_abandoned(content: ProviderContent, following: Iterable[Message]) -> bool:
-    """Tell whether a result is missing that can no longer come: only the results of our calls may come before it."""
+    """Tell whether a result is missing that can no longer come: only the results of our calls may
+    come before it."""
     missing = content.unfinished
     for message in following if missing else ():
         match message:
@@ -137,11 +153,14 @@ def _content(message: Message) -> ProviderContent | None:
 def _without_content(message: Message) -> Message:
     """Leave the thoughts out, too, unless calls follow them: an answer must not end with them."""
     assert isinstance(message, AssistantMessage)
-    return replace(message, provider_content=None, thinking=message.thinking if message.calls else ())
+    return replace(
+        message, provider_content=None, thinking=message.thinking if message.calls else ()
+    )
 
 
 def new_containers(message: AssistantMessage, before: Iterable[Message]) -> int:
-    """Count the containers that the answer's code ran in and that no earlier answer names: each is charged once."""
+    """Count the containers that the answer's code ran in and that no earlier answer names: each is
+    charged once."""
     known = {place for one in before for place in _containers(one)}
     return len(_containers(message) - known)
 

@@ -1,4 +1,5 @@
-"""What a provider's own tools did, read from an answer: bounded, and harmless to a terminal, as strangers wrote it."""
+"""What a provider's own tools did, read from an answer: bounded, and harmless to a terminal, as
+strangers wrote it."""
 
 import base64
 import binascii
@@ -20,12 +21,15 @@ _IMAGES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 
 
 def block_use(call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse:
-    """Read a call of Anthropic's, empty if an earlier answer made it, and its `…_tool_result` block."""
+    """Read a call of Anthropic's, empty if an earlier answer made it, and its `…_tool_result`
+    block."""
     name = str(call.get("name") or str(result.get("type")).removesuffix("_tool_result"))
     tool = "code_execution" if name.endswith("code_execution") else one_line(name, 60)
     content = result.get("content")
     if isinstance(content, list):
-        return ProviderUse(tool=tool, target=_target(call.get("input")), sources=sources_of(content))
+        return ProviderUse(
+            tool=tool, target=_target(call.get("input")), sources=sources_of(content)
+        )
     found = content if isinstance(content, dict) else {}
     said = [found.get(name) for name in ("stdout", "stderr", "content")]
     code = found.get("return_code")
@@ -53,45 +57,59 @@ def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
     made = _image(item.get("result"), f"image/{item.get('output_format') or 'png'}")
     return ProviderUse(
         tool=_NAMES.get(kind) or one_line(kind.removesuffix("_call"), 60),
-        target=_target(action) or _target(item) or one_line(str(item.get("revised_prompt") or ""), 200),
+        target=_target(action)
+        or _target(item)
+        or one_line(str(item.get("revised_prompt") or ""), 200),
         output=_output([one.get("logs") for one in outputs]),
         sources=sources_of(_objects(action.get("sources")) if isinstance(action, dict) else ()),
         images=tuple(image for image in (made, *map(_linked, urls)) if image is not None),
-        error="" if status in (None, "completed", "in_progress", "generating") else one_line(str(status), 200),
+        error=""
+        if status in (None, "completed", "in_progress", "generating")
+        else one_line(str(status), 200),
     )
 
 
 def sources_of(found: Iterable[Any]) -> tuple[WebSource, ...]:
-    """Read results and citations, some of them bare addresses, each page once; what has no address is left out."""
+    """Read results and citations, some of them bare addresses, each page once; what has no address
+    is left out."""
     pages: dict[str, WebSource] = {}
     for one in _objects([{"url": one} if isinstance(one, str) else one for one in found]):
         inner = one.get("url_citation")
         page = inner if isinstance(inner, dict) else one
         url = one_line(str(page.get("url") or ""), 500)
         if url and len(pages) < _MOST_SOURCES:
-            pages.setdefault(url, WebSource(title=one_line(str(page.get("title") or ""), 200), url=url))
+            pages.setdefault(
+                url, WebSource(title=one_line(str(page.get("title") or ""), 200), url=url)
+            )
     return tuple(pages.values())
 
 
 def cited_files(found: Iterable[Any]) -> tuple[str, ...]:
-    """Return the names and ids of the files that citations of OpenAI's name; they stay in its container."""
+    """Return the names and ids of the files that citations of OpenAI's name; they stay in its
+    container."""
     files = (one for one in _objects(found) if one.get("type") == "container_file_citation")
     return tuple(one_line(f"{one.get('filename')} ({one.get('file_id')})", 300) for one in files)
 
 
 def without_images(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the item of OpenAI's without the images in it, which are kept as files; it finds its own by their ids."""
+    """Return the item of OpenAI's without the images in it, which are kept as files; it finds its
+    own by their ids."""
     match item:
         case {"type": "image_generation_call", "id": image_id}:
             return {"type": "image_generation_call", "id": image_id}
         case {"type": "code_interpreter_call", "outputs": list(outputs)}:
-            return {**item, "outputs": [one for one in _objects(outputs) if one.get("type") != "image"]}
+            return {
+                **item,
+                "outputs": [one for one in _objects(outputs) if one.get("type") != "image"],
+            }
         case _:
             return dict(item)
 
 
 def _objects(found: Any) -> list[dict[str, Any]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list | tuple) else []
+    return (
+        [one for one in found if isinstance(one, dict)] if isinstance(found, list | tuple) else []
+    )
 
 
 def _target(given: Any) -> str:
@@ -101,10 +119,14 @@ def _target(given: Any) -> str:
 
 
 def _output(said: Iterable[Any]) -> str:
-    text = visible("\n".join(part.strip("\n") for part in said if isinstance(part, str) and part.strip()))
+    text = visible(
+        "\n".join(part.strip("\n") for part in said if isinstance(part, str) and part.strip())
+    )
     if len(text) <= _LONGEST_OUTPUT:
         return text
-    return f"{text[:_LONGEST_OUTPUT]}\n[… {len(text):,} characters in all; the provider has the rest]"
+    return (
+        f"{text[:_LONGEST_OUTPUT]}\n[… {len(text):,} characters in all; the provider has the rest]"
+    )
 
 
 def _linked(url: Any) -> ImagePart | None:
@@ -115,7 +137,12 @@ def _linked(url: Any) -> ImagePart | None:
 
 def _image(data: Any, media_type: str) -> ImagePart | None:
     """Return the image; None if it is not an image, or too large."""
-    if not isinstance(data, str) or not data or media_type not in _IMAGES.values() or len(data) > _LARGEST_IMAGE:
+    if (
+        not isinstance(data, str)
+        or not data
+        or media_type not in _IMAGES.values()
+        or len(data) > _LARGEST_IMAGE
+    ):
         return None
     try:
         base64.b64decode(data, validate=True)

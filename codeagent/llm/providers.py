@@ -31,7 +31,8 @@ class Endpoint:
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Fields to add to this provider's bodies; None removes one."""
     other_url: str = ""
-    """Where the path may be instead, if the address was given by the user: with `/v1`, or without."""
+    """Where the path may be instead, if the address was given by the user: with `/v1`, or
+    without."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,11 @@ class Target:
     key_variable: str
     """The variable that a user sets to change the key; empty if there is none."""
     address: str
-    """For messages: the server's address as it was given, else the provider's host, else the name of its API."""
+    """For messages: the server's address as it was given, else the provider's host, else the name
+    of its API."""
     owner: str
-    """For messages: who accepts or refuses the key, the provider or the address of a self-hosted server."""
+    """For messages: who accepts or refuses the key, the provider or the address of a self-hosted
+    server."""
     api_key: str | None = field(repr=False)
     """None: litellm takes it from the environment itself."""
     context_window: int | None
@@ -64,7 +67,8 @@ class Target:
     provider_tools: frozenset[str] = frozenset()
     """The tools of its provider's own that may be sent, by our names."""
     room: int | None = None
-    """Tokens that are left in the window for thinking and answer together; None if that is not known."""
+    """Tokens that are left in the window for thinking and answer together; None if that is not
+    known."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,11 @@ class Provider:
     """As `Endpoint.changes`."""
 
     def custom_base(self, environment: Mapping[str, str]) -> str | None:
-        """Return the address of the server that replaces the provider's own, if a variable names one."""
-        return next((environment[name] for name in self.base_variables if environment.get(name)), None)
+        """Return the address of the server that replaces the provider's own, if a variable names
+        one."""
+        return next(
+            (environment[name] for name in self.base_variables if environment.get(name)), None
+        )
 
     def found_key(self, environment: Mapping[str, str]) -> str | None:
         return next((key for name in self.keys if (key := environment.get(name, "").strip())), None)
@@ -110,7 +117,11 @@ _CLAUDE_HOSTS = {"bedrock", "bedrock_converse", "vertex_ai", "azure_ai"}
 _NO_KEY = "none"
 """Sent to servers that need no key, since the client libraries insist on one."""
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
-_PATHS: Mapping[WireFormat, str] = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/v1/messages"}
+_PATHS: Mapping[WireFormat, str] = {
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "anthropic": "/v1/messages",
+}
 _MAY_LACK_VERSION = {"cometapi", "minimax", "mistral"}
 """Their addresses may be given without `/v1`, as Mistral's in Azure is."""
 _ANYWHERE = {"ai21", "hosted_vllm", "lm_studio", "xinference"}
@@ -132,11 +143,15 @@ def providers() -> Mapping[str, Provider]:
     """Return what is known about each provider, by the name before the slash."""
     rows = json.loads(Path(__file__).with_name("providers.json").read_bytes())
     listed = ("base_variables", "keys")
-    return {name: Provider(**row | {key: tuple(row.get(key, ())) for key in listed}) for name, row in rows.items()}
+    return {
+        name: Provider(**row | {key: tuple(row.get(key, ())) for key in listed})
+        for name, row in rows.items()
+    }
 
 
 def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
-    """Return the variables of which one must hold the model's key, the usual one first; empty if none is needed.
+    """Return the variables of which one must hold the model's key, the usual one first; empty if
+    none is needed.
 
     A self-hosted server (`api_base`) needs none.
     """
@@ -147,7 +162,8 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
 
 
 def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) -> str:
-    """Return the host, with its port if one is given, that the model's requests go to; empty for a scripted model."""
+    """Return the host, with its port if one is given, that the model's requests go to; empty for a
+    scripted model."""
     if is_scripted(model):
         return ""
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
@@ -161,7 +177,8 @@ def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) 
 
 
 def own_server(model: str, api_base: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the address of the user's own server, which may be asked what it can do; None for a hosted model."""
+    """Return the address of the user's own server, which may be asked what it can do; None for a
+    hosted model."""
     if is_scripted(model):
         return None
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
@@ -171,7 +188,12 @@ def own_server(model: str, api_base: str | None, environment: Mapping[str, str])
 
 def _usual_first(provider: str) -> tuple[str, ...]:
     keys = providers().get(provider, Provider()).keys
-    return tuple(sorted(keys, key=lambda name: (name != f"{provider.upper()}_API_KEY", not name.endswith("_API_KEY"))))
+    return tuple(
+        sorted(
+            keys,
+            key=lambda name: (name != f"{provider.upper()}_API_KEY", not name.endswith("_API_KEY")),
+        )
+    )
 
 
 def native_target(
@@ -192,22 +214,35 @@ def native_target(
     if base is None or format_ is None:
         return None
     bare = bare.removeprefix(_RESPONSES) if provider == "openai" else bare
-    key = _key(name, provider, api_base, api_key, environment) or row.found_key(environment) or row.key or _NO_KEY
+    key = (
+        _key(name, provider, api_base, api_key, environment)
+        or row.found_key(environment)
+        or row.key
+        or _NO_KEY
+    )
     headers = _JSON | _headers(provider, key, environment)
-    urls = _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
+    urls = (
+        _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
+    )
     endpoint = Endpoint(format_, urls[0], headers, row.changes, urls[1])
     return _target(name, provider, bare, api_base, key, environment, endpoint)
 
 
 def resolve_target(
-    library: Any, name: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str]
+    library: Any,
+    name: str,
+    api_base: str | None,
+    api_key: str | None,
+    environment: Mapping[str, str],
 ) -> Target:
     """Find out what `name` stands for; `library` is litellm.
 
     Raises ModelError for an unknown name, and for a missing key or address.
     """
     try:
-        bare, provider, _, base = library.get_llm_provider(_wire_name(name, api_base), api_base=api_base)
+        bare, provider, _, base = library.get_llm_provider(
+            _wire_name(name, api_base), api_base=api_base
+        )
     except Exception:
         raise ModelError(
             f"{name}: no provider has this model; write provider/model, as in openai/gpt-5, or give --api-base for"
@@ -229,14 +264,17 @@ def _target(
     endpoint: Endpoint | None,
     base: str | None = None,
 ) -> Target:
-    """Put together what both lanes know in the same way; `base` is the address that litellm knows."""
+    """Put together what both lanes know in the same way; `base` is the address that litellm
+    knows."""
     row = providers().get(provider, Provider())
     wire_name = _wire_name(name, api_base)
     info = entry(name, wire_name, bare)
     own = api_base or row.custom_base(environment)
     host = urlsplit(row.base or base or "").netloc
     speaks_anthropic = provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare)
-    spoken = "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base, row) or "chat"
+    spoken = (
+        "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base, row) or "chat"
+    )
     return Target(
         wire_name=wire_name,
         provider=provider,
@@ -258,20 +296,30 @@ def _target(
 def _answer_limit(info: Mapping[str, Any], *, required: bool) -> int | None:
     """Return how long an answer may be; None if that is not known and the wire can do without."""
     known = whole_number(info.get("max_output_tokens"))
-    return (DEFAULT_MAX_TOKENS if required else None) if known is None else min(known, _LARGEST_DEFAULT)
+    return (
+        (DEFAULT_MAX_TOKENS if required else None)
+        if known is None
+        else min(known, _LARGEST_DEFAULT)
+    )
 
 
-def _check_address(name: str, provider: str, base: str | None, environment: Mapping[str, str]) -> None:
+def _check_address(
+    name: str, provider: str, base: str | None, environment: Mapping[str, str]
+) -> None:
     """Raise ModelError for a model whose server nobody named."""
     if provider in _ANYWHERE and not (base or providers()["openai"].custom_base(environment)):
-        set_too = "".join(f" or set {variable}" for variable in providers()[provider].base_variables)
+        set_too = "".join(
+            f" or set {variable}" for variable in providers()[provider].base_variables
+        )
         raise ModelError(
-            f"{name}: the address of its server is not known; give --api-base{set_too}", kind="bad_request"
+            f"{name}: the address of its server is not known; give --api-base{set_too}",
+            kind="bad_request",
         )
 
 
 def _provider_of(name: str, api_base: str | None) -> tuple[str, str] | None:
-    """Return the provider and its name for the model; an address without a provider is OpenAI-compatible."""
+    """Return the provider and its name for the model; an address without a provider is
+    OpenAI-compatible."""
     prefix, slash, rest = name.partition("/")
     if slash and prefix in providers():
         return prefix, rest
@@ -282,7 +330,8 @@ def _provider_of(name: str, api_base: str | None) -> tuple[str, str] | None:
 
 
 def _wire_name(name: str, api_base: str | None) -> str:
-    """Return litellm's name: an address without a provider is OpenAI-compatible; Ollama's tools need its chat API."""
+    """Return litellm's name: an address without a provider is OpenAI-compatible; Ollama's tools
+    need its chat API."""
     prefix, slash, rest = name.partition("/")
     if api_base is not None and not (slash and prefix in providers()):
         return f"openai/{name}"
@@ -292,22 +341,36 @@ def _wire_name(name: str, api_base: str | None) -> str:
 def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFormat | None:
     """Return the format of this model's requests; None if only litellm can make them."""
     info = entry(f"{provider}/{bare}", bare)
-    mode = info.get("mode") if info.get("litellm_provider") in (provider, "text-completion-openai") else None
+    mode = (
+        info.get("mode")
+        if info.get("litellm_provider") in (provider, "text-completion-openai")
+        else None
+    )
     match provider:
         case "openai" if mode == "responses" or bare.startswith(_RESPONSES):
             return "responses"
         case "openai" if _thinks_only_in_responses(bare) and _is_openai(base):
             return "responses"
-        case "anthropic" if bare in ("claude-2", "claude-2.1", "claude-instant-1", "claude-instant-1.2"):
+        case "anthropic" if bare in (
+            "claude-2",
+            "claude-2.1",
+            "claude-instant-1",
+            "claude-instant-1.2",
+        ):
             return None
         case _:
             return row.format if mode in (None, "chat") else None
 
 
 def _thinks_only_in_responses(bare: str) -> bool:
-    """Tell whether OpenAI refuses tools for this model in chat completions while it thinks, as it does unasked."""
+    """Tell whether OpenAI refuses tools for this model in chat completions while it thinks, as it
+    does unasked."""
     version = _VERSION.match(bare)
-    return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4) and "search" not in bare
+    return (
+        version is not None
+        and (int(version[1]), int(version[2] or 0)) >= (5, 4)
+        and "search" not in bare
+    )
 
 
 def _is_openai(base: str | None) -> bool:
@@ -319,7 +382,8 @@ def _is_openai(base: str | None) -> bool:
 
 
 def _url(provider: str, base: str, format_: WireFormat) -> str:
-    """Return the address with the format's path, which it may have already; a query stays behind the path."""
+    """Return the address with the format's path, which it may have already; a query stays behind
+    the path."""
     address, mark, query = base.partition("?")
     address, path = address.rstrip("/"), _PATHS[format_]
     if address.endswith(path):
@@ -329,7 +393,8 @@ def _url(provider: str, base: str, format_: WireFormat) -> str:
 
 
 def _urls(provider: str, base: str, format_: WireFormat) -> tuple[str, str]:
-    """Return where an address that the user gave may mean, the likelier one first: some write `/v1`, some do not."""
+    """Return where an address that the user gave may mean, the likelier one first: some write
+    `/v1`, some do not."""
     given = _url(provider, base, format_)
     with_version = _url(provider, with_v1(base), format_)
     without = _url(provider, without_v1(base), format_)
@@ -351,7 +416,8 @@ def with_v1(base: str) -> str:
 
 
 def server_root(base: str) -> tuple[str, str]:
-    """Return the address without `/v1` and the path of a format, either of which it may have, and its query."""
+    """Return the address without `/v1` and the path of a format, either of which it may have, and
+    its query."""
     address, mark, query = base.partition("?")
     address = address.rstrip("/")
     for path in _PATHS.values():
@@ -373,21 +439,36 @@ def _headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[st
             if key.startswith(_OAUTH_KEY):
                 direct = {"anthropic-dangerous-direct-browser-access": "true"}
                 return version | bearer | direct | {"anthropic-beta": "oauth-2025-04-20"}
-            return version | (bearer if key == environment.get(_TOKEN, "").strip() else {"x-api-key": key})
+            return version | (
+                bearer if key == environment.get(_TOKEN, "").strip() else {"x-api-key": key}
+            )
         case "openai":
-            organization = environment.get("OPENAI_ORGANIZATION") or environment.get("OPENAI_ORG_ID")
-            named = {"OpenAI-Organization": organization, "OpenAI-Project": environment.get("OPENAI_PROJECT_ID")}
+            organization = environment.get("OPENAI_ORGANIZATION") or environment.get(
+                "OPENAI_ORG_ID"
+            )
+            named = {
+                "OpenAI-Organization": organization,
+                "OpenAI-Project": environment.get("OPENAI_PROJECT_ID"),
+            }
         case "openrouter":
-            named = {"HTTP-Referer": environment.get("OR_SITE_URL"), "X-Title": environment.get("OR_APP_NAME")}
+            named = {
+                "HTTP-Referer": environment.get("OR_SITE_URL"),
+                "X-Title": environment.get("OR_APP_NAME"),
+            }
         case _:
             named = {}
     return bearer | {name: value for name, value in named.items() if value}
 
 
 def _key(
-    name: str, provider: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str]
+    name: str,
+    provider: str,
+    api_base: str | None,
+    api_key: str | None,
+    environment: Mapping[str, str],
 ) -> str | None:
-    """Return the key to send; None if it is in the environment. Raises ModelError naming the missing variable."""
+    """Return the key to send; None if it is in the environment. Raises ModelError naming the
+    missing variable."""
     row = providers().get(provider, Provider())
     if api_key or row.key is not None or not row.keys or row.found_key(environment):
         return api_key
@@ -431,11 +512,16 @@ class KeyTrial:
 
 
 async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
-    """Try the key on the provider of that variable, with a request that costs nothing; it goes nowhere else."""
+    """Try the key on the provider of that variable, with a request that costs nothing; it goes
+    nowhere else."""
     provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
     if provider is None:
         return KeyTrial("unknown", "not tried")
-    from codeagent.net.http import HttpClient, ProxyError, TransferError  # not needed before a key is pasted
+    from codeagent.net.http import (
+        HttpClient,
+        ProxyError,
+        TransferError,
+    )  # not needed before a key is pasted
 
     trial, row = _TRIALS[provider], providers()[provider]
     base = (row.custom_base(environment) or trial.base or row.base or "").rstrip("/")
@@ -444,7 +530,10 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     headers = {trial.header: sent, "anthropic-version": "2023-06-01"}
     client = HttpClient(_TRIAL_SECONDS)
     try:
-        async with asyncio.timeout(_TRIAL_SECONDS), client.send("GET", base + trial.path, headers, None) as response:
+        async with (
+            asyncio.timeout(_TRIAL_SECONDS),
+            client.send("GET", base + trial.path, headers, None) as response,
+        ):
             status = response.status
     except (ValueError, OSError, ProxyError, TransferError):
         return KeyTrial("unknown", f"not tried: cannot reach {host}")

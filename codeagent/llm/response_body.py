@@ -1,7 +1,8 @@
 """Checks the body of a provider's 200 response before litellm reads it as a stream.
 
-litellm skips every line that is not an event, so a login page, an error as JSON and a whole completion all look
-like a stream that was cut before its first byte. Imported after litellm: it needs httpx.
+litellm skips every line that is not an event, so a login page, an error as JSON and a whole
+completion all look like a stream that was cut before its first byte. Imported after litellm: it
+needs httpx.
 """
 
 import json
@@ -22,7 +23,8 @@ _OTHER_STREAMS = ("ndjson", "jsonl", "json-seq", "eventstream")
 def watch_responses(transport: type[Any], opened: ContextVar[list[Any]]) -> None:
     """Check every response to a request for a stream that this transport class of litellm's gets.
 
-    All responses are added to `opened`, if it is set. A redirect is an error: litellm would follow it with the key.
+    All responses are added to `opened`, if it is set. A redirect is an error: litellm would follow
+    it with the key.
     """
     send = transport.handle_async_request
 
@@ -37,7 +39,9 @@ def watch_responses(transport: type[Any], opened: ContextVar[list[Any]]) -> None
         if not (_asks_for_stream(request) or "html" in content_type):
             return response
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _CheckedBody(_decoded(response), response.stream, request.url.path, content_type)
+        response.stream = _CheckedBody(
+            _decoded(response), response.stream, request.url.path, content_type
+        )
         response.headers.pop("content-encoding", None)
         return response
 
@@ -47,10 +51,19 @@ def watch_responses(transport: type[Any], opened: ContextVar[list[Any]]) -> None
 class _CheckedBody(httpx.AsyncByteStream):
     """The body as events. Iterating raises NotAStream if it is not a stream."""
 
-    def __init__(self, body: AsyncIterator[bytes], source: httpx.AsyncByteStream, path: str, content_type: str) -> None:
-        """`body` is `source` without its content encoding; the request's `path` tells the format."""
+    def __init__(
+        self,
+        body: AsyncIterator[bytes],
+        source: httpx.AsyncByteStream,
+        path: str,
+        content_type: str,
+    ) -> None:
+        """`body` is `source` without its content encoding; the request's `path` tells the
+        format."""
         self._body, self._source = body, source
-        wire: WireFormat = "anthropic" if "messages" in path else "responses" if "responses" in path else "chat"
+        wire: WireFormat = (
+            "anthropic" if "messages" in path else "responses" if "responses" in path else "chat"
+        )
         self._checked = StreamOrWhole(wire, content_type)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -68,9 +81,12 @@ def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield the body without its content encoding, as it comes."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
     encoding = {"content-encoding": response.headers.get("content-encoding", "identity")}
-    return httpx.Response(200, headers=encoding, stream=response.stream, request=response.request).aiter_bytes()
+    return httpx.Response(
+        200, headers=encoding, stream=response.stream, request=response.request
+    ).aiter_bytes()
 
 
 def _asks_for_stream(request: httpx.Request) -> bool:
-    """Look for `stream` in the path, where Google's requests have it, and in the body, where the others have it."""
+    """Look for `stream` in the path, where Google's requests have it, and in the body, where the
+    others have it."""
     return "stream" in request.url.path.lower() or b'"stream"' in getattr(request, "_content", b"")

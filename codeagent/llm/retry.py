@@ -1,4 +1,5 @@
-"""Models around models: one repeats a request whose failure will pass, one falls back to another model."""
+"""Models around models: one repeats a request whose failure will pass, one falls back to another
+model."""
 
 import asyncio
 import random
@@ -7,7 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage
-from codeagent.core.model import Adapted, FellBack, Heartbeat, Model, ModelAnswer, ModelEvent, ModelRequest, Retrying
+from codeagent.core.model import (
+    Adapted,
+    FellBack,
+    Heartbeat,
+    Model,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+)
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -17,11 +27,13 @@ LONGEST_SILENCE = 300.0
 _PASSED_ON: frozenset[ModelErrorKind] = frozenset(
     {"auth", "rate_limit", "overloaded", "server", "connection", "timeout", "cut", "content_policy"}
 )
-"""Failures another model may not have. A request that is wrong, or too long, is wrong for it too."""
+"""Failures another model may not have. A request that is wrong, or too long, is wrong for it
+too."""
 
 
 class ModelWrapper:
-    """Wraps another model and changes how it is asked: it passes on everything but `stream`, which a subclass adds."""
+    """Wraps another model and changes how it is asked: it passes on everything but `stream`, which
+    a subclass adds."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -41,7 +53,8 @@ class ModelWrapper:
             await prepare()
 
     async def ready(self) -> None:
-        """Wait for what `prepare` starts: until then no request is sent, and silence is not the provider's."""
+        """Wait for what `prepare` starts: until then no request is sent, and silence is not the
+        provider's."""
         ready = getattr(self._inner, "ready", None)
         if ready is not None:
             await ready()
@@ -55,7 +68,8 @@ class ModelWrapper:
         known: Callable[[ModelError], bool],
         otherwise: Callable[[ModelError], AsyncIterator[ModelEvent]],
     ) -> AsyncIterator[ModelEvent]:
-        """Stream from the wrapped model, or from `otherwise` if a known error comes before the answer has begun.
+        """Stream from the wrapped model, or from `otherwise` if a known error comes before the
+        answer has begun.
 
         Raises ModelError.
         """
@@ -74,11 +88,12 @@ class ModelWrapper:
 
 
 class RetryingModel(ModelWrapper):
-    """A model whose requests are repeated after passing failures, with growing pauses or those a provider asks for.
+    """A model whose requests are repeated after passing failures, with growing pauses or those a
+    provider asks for.
 
     A Retrying event announces each repetition before its pause; what the failed attempt streamed is
-    void from then on. A model that stays silent is given up after a total time, however many attempts
-    that took. Cancelling works at any time, even in a pause.
+    void from then on. A model that stays silent is given up after a total time, however many
+    attempts that took. Cancelling works at any time, even in a pause.
     """
 
     def __init__(
@@ -92,8 +107,8 @@ class RetryingModel(ModelWrapper):
         jitter: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`attempts` is 1 to 6; `first_delay` in seconds doubles each time; `silence` is in seconds, of all attempts
-        together; `jitter` gives 0 to 1."""
+        """`attempts` is 1 to 6; `first_delay` in seconds doubles each time; `silence` is in
+        seconds, of all attempts together; `jitter` gives 0 to 1."""
         super().__init__(inner)
         self._attempts = max(1, min(attempts, MAX_ATTEMPTS))
         self._first_delay = first_delay
@@ -118,7 +133,11 @@ class RetryingModel(ModelWrapper):
                 delay = self._delay(attempt, error)
                 if error.retryable and self._clock() + delay - heard > self._silence:
                     raise self._too_silent(attempt) from None
-                if not error.retryable or attempt == self._attempts or waited + delay > _MOST_WAITING:
+                if (
+                    not error.retryable
+                    or attempt == self._attempts
+                    or waited + delay > _MOST_WAITING
+                ):
                     raise _given_up(error, attempt) from None
                 reason = str(error)
             finally:
@@ -127,7 +146,9 @@ class RetryingModel(ModelWrapper):
             yield Retrying(reason, attempt + 1, delay, self._attempts)
             await self._sleep(delay)
 
-    async def _next(self, events: AsyncIterator[ModelEvent], heard: float, attempt: int) -> ModelEvent | None:
+    async def _next(
+        self, events: AsyncIterator[ModelEvent], heard: float, attempt: int
+    ) -> ModelEvent | None:
         """Return the next event, None at the end; `heard` is when the last one came.
 
         Raises ModelError, also after too long a silence.
@@ -149,8 +170,11 @@ class RetryingModel(ModelWrapper):
         )
 
     def _delay(self, attempt: int, error: ModelError) -> float:
-        """Return half to all of a doubling pause, in seconds; never less than the provider asked for."""
-        pause = min(self._first_delay * 2.0 ** (attempt - 1), _LONGEST_DELAY) * (0.5 + self._jitter() / 2)
+        """Return half to all of a doubling pause, in seconds; never less than the provider asked
+        for."""
+        pause = min(self._first_delay * 2.0 ** (attempt - 1), _LONGEST_DELAY) * (
+            0.5 + self._jitter() / 2
+        )
         return max(pause, error.retry_after or 0.0)
 
 
@@ -174,13 +198,17 @@ def _given_up(error: ModelError, attempts: int) -> ModelError:
 
 
 class FallbackModel(ModelWrapper):
-    """A model, and another that takes over for good once the first refuses, or cannot answer after all its retries.
+    """A model, and another that takes over for good once the first refuses, or cannot answer after
+    all its retries.
 
     A FellBack event says so; what the first one streamed of that answer is void.
     """
 
-    def __init__(self, first: Model, open_second: Callable[[], Awaitable[Model]], server: str = "") -> None:
-        """`open_second` is called when it is needed; it may raise CodeagentError. `server`: see FellBack."""
+    def __init__(
+        self, first: Model, open_second: Callable[[], Awaitable[Model]], server: str = ""
+    ) -> None:
+        """`open_second` is called when it is needed; it may raise CodeagentError. `server`: see
+        FellBack."""
         super().__init__(first)
         self._server = server
         self._open_second = open_second
@@ -217,7 +245,9 @@ class FallbackModel(ModelWrapper):
         try:
             return await self._open_second()
         except CodeagentError as error:
-            raise ModelError(f"{reason}; nor can the fallback model be used: {error}", kind="bad_request") from error
+            raise ModelError(
+                f"{reason}; nor can the fallback model be used: {error}", kind="bad_request"
+            ) from error
 
 
 def _refuses(answer: AssistantMessage) -> bool:

@@ -1,4 +1,5 @@
-"""A model that plays a script, as strict about its input as a real provider, and the file format of the script."""
+"""A model that plays a script, as strict about its input as a real provider, and the file format of
+the script."""
 
 import asyncio
 import json
@@ -102,7 +103,10 @@ def parse_script(text: str, source: str) -> tuple[Turn, ...]:
         raise ConfigError(f"the script {source} is not JSON: {error}") from None
     if not isinstance(turns, list) or not turns:
         raise ConfigError(f"the script {source} must be a list of turns, with at least one")
-    return tuple(_turn(turn, f"the script {source}, turn {number}") for number, turn in enumerate(turns, start=1))
+    return tuple(
+        _turn(turn, f"the script {source}, turn {number}")
+        for number, turn in enumerate(turns, start=1)
+    )
 
 
 def _turn(turn: object, place: str) -> Turn:
@@ -117,7 +121,8 @@ def _turn(turn: object, place: str) -> Turn:
 
 
 class ScriptedModel:
-    """Plays one turn per request, in small pieces like a stream; a request for a summary has answers of its own.
+    """Plays one turn per request, in small pieces like a stream; a request for a summary has
+    answers of its own.
 
     Raises TranscriptError for messages no provider would accept, ModelError `script` if the script
     has no more turns or expected another input.
@@ -147,7 +152,9 @@ class ScriptedModel:
             self._transcript = _Transcript()
         problems = self._transcript.extend(request.messages)
         if problems:
-            raise TranscriptError(f"{self._name}: the transcript is malformed: {'; '.join(problems)}")
+            raise TranscriptError(
+                f"{self._name}: the transcript is malformed: {'; '.join(problems)}"
+            )
         if request.purpose == "summary":
             self._asked += 1
             number = -self._asked
@@ -179,7 +186,8 @@ class ScriptedModel:
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         if self._played == len(self._turns):
             raise ModelError(
-                f"{self._name}: the script has no turn {self._played + 1}; it ends after {self._played}", kind="script"
+                f"{self._name}: the script has no turn {self._played + 1}; it ends after {self._played}",
+                kind="script",
             )
         turn = self._turns[self._played]
         self._played += 1
@@ -228,7 +236,8 @@ class _Transcript:
 
 
 def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
-    """Yield the turn as a provider would send it: reasoning, text, one call after the other, the reason to stop."""
+    """Yield the turn as a provider would send it: reasoning, text, one call after the other, the
+    reason to stop."""
     for piece in _PIECE.findall(turn.reasoning):
         yield Delta(thinking=(Thinking(text=piece),))
     for piece in _PIECE.findall(turn.text):
@@ -256,12 +265,18 @@ def newest_messages(messages: Sequence[Message]) -> list[Message]:
 
 def newest_input(messages: Sequence[Message]) -> str:
     """Return the text of the messages since the last answer."""
-    return "\n".join(text_of(message.content) for message in newest_messages(messages) if message.role != "assistant")
+    return "\n".join(
+        text_of(message.content)
+        for message in newest_messages(messages)
+        if message.role != "assistant"
+    )
 
 
 def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:
     """Return a plausible count, four characters to the token; a script costs nothing."""
-    sent = len(request.system) + sum(len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+    sent = len(request.system) + sum(
+        len(tool.description) + len(str(tool.parameters)) for tool in request.tools
+    )
     sent += read
     thought = sum(len(block.text) for block in message.thinking)
     return Usage(

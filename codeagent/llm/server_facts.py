@@ -1,4 +1,5 @@
-"""What a user's own model server says about a model: its window, and whether its template has tools."""
+"""What a user's own model server says about a model: its window, and whether its template has
+tools."""
 
 import asyncio
 import json
@@ -15,7 +16,13 @@ from codeagent.net.http import HttpClient
 _SECONDS = 2.0
 """For all questions together: the first screen waits for them."""
 _LARGEST = 4 << 20
-_LENGTHS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
+_LENGTHS = (
+    "max_model_len",
+    "loaded_context_length",
+    "context_length",
+    "max_context_length",
+    "context_window",
+)
 """Where a list of models has the window: vLLM and SGLang, LM Studio, OpenRouter and others."""
 _NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
 
@@ -33,8 +40,8 @@ class ServedModel:
 async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServedModel | None:
     """Ask llama-server, vLLM, LM Studio and Ollama in their own ways; None if nothing answers.
 
-    `base` is an address as the user may give it, see `server_root`; no text of a conversation is sent, and no redirect
-    is followed.
+    `base` is an address as the user may give it, see `server_root`; no text of a conversation is
+    sent, and no redirect is followed.
     """
     root, query = server_root(base)
     client = HttpClient(_SECONDS)
@@ -78,15 +85,20 @@ def _of_llama_server(props: dict[str, Any]) -> ServedModel:
 
 
 def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServedModel:
-    """Ollama cuts prompts at the window that it loaded the model with, which may be far below the model's own."""
-    capabilities, info, set_to = (shown.get(name) for name in ("capabilities", "model_info", "parameters"))
+    """Ollama cuts prompts at the window that it loaded the model with, which may be far below the
+    model's own."""
+    capabilities, info, set_to = (
+        shown.get(name) for name in ("capabilities", "model_info", "parameters")
+    )
     own = (
         next((value for key, value in info.items() if key.endswith(".context_length")), None)
         if isinstance(info, dict)
         else None
     )
     told = _NUM_CTX.search(set_to) if isinstance(set_to, str) else None
-    window = whole_number(running.get("context_length")) or (int(told[1]) if told else whole_number(own))
+    window = whole_number(running.get("context_length")) or (
+        int(told[1]) if told else whole_number(own)
+    )
     return ServedModel(window, "tools" in capabilities if isinstance(capabilities, list) else None)
 
 
@@ -94,7 +106,9 @@ def _listed(answer: dict[str, Any], model: str) -> ServedModel:
     entry = _entry(answer, model)
     meta = entry.get("meta")
     lengths = (whole_number(entry.get(name)) for name in _LENGTHS)
-    window = next(filter(None, lengths), None) or (whole_number(meta.get("n_ctx")) if isinstance(meta, dict) else None)
+    window = next(filter(None, lengths), None) or (
+        whole_number(meta.get("n_ctx")) if isinstance(meta, dict) else None
+    )
     capabilities = entry.get("capabilities")
     # LM Studio lists `tool_use`; an empty or foreign list says nothing.
     tools = True if isinstance(capabilities, list) and "tool_use" in capabilities else None
@@ -104,15 +118,22 @@ def _listed(answer: dict[str, Any], model: str) -> ServedModel:
 def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:
     """Return the model's entry in a list; the only one, if it has another name."""
     found = answer.get("data", answer.get("models"))
-    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    named = (entry for entry in entries if model in (entry.get("id"), entry.get("model"), entry.get("name")))
+    entries = (
+        [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    )
+    named = (
+        entry
+        for entry in entries
+        if model in (entry.get("id"), entry.get("model"), entry.get("name"))
+    )
     return next(named, entries[0] if len(entries) == 1 else {})
 
 
 async def json_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> dict[str, Any] | None:
-    """Return the JSON object that the server answers; empty if it answers anything else, None if it does not answer."""
+    """Return the JSON object that the server answers; empty if it answers anything else, None if it
+    does not answer."""
     status, answer = await answer_of(client, method, url, headers, body)
     if status is None:
         return None
@@ -122,7 +143,8 @@ async def json_of(
 async def answer_of(
     client: HttpClient, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> tuple[int | None, bytes]:
-    """Return the status, None if the server does not answer, and the body, empty if it is too long."""
+    """Return the status, None if the server does not answer, and the body, empty if it is too
+    long."""
     answer = bytearray()
     try:
         async with client.send(method, url, headers, body) as response:

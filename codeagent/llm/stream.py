@@ -11,13 +11,29 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.json_types import JsonObject
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, Thinking, ToolCall, Usage, WebSource
-from codeagent.core.model import CallClosed, CallGrowing, ModelEvent, ProviderUse, ReasoningPiece, TextPiece
+from codeagent.core.messages import (
+    AssistantMessage,
+    ProviderContent,
+    StopReason,
+    Thinking,
+    ToolCall,
+    Usage,
+    WebSource,
+)
+from codeagent.core.model import (
+    CallClosed,
+    CallGrowing,
+    ModelEvent,
+    ProviderUse,
+    ReasoningPiece,
+    TextPiece,
+)
 
 _PROVIDER_RUN = ("srvtoolu_", "mcptoolu_")
 """Ids of calls the provider runs itself; their results are in the stream too."""
 _SHORTEST_ID = 8
-"""Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer from the start."""
+"""Shorter ids (`0`, `call_1`) come from servers that number the calls of each answer from the
+start."""
 CUT = "the connection was lost in the middle of the answer; nothing was changed by it"
 _STOPS: dict[str, StopReason] = {
     "length": "length",
@@ -80,7 +96,8 @@ class StreamPiece:
 
     delta: Delta
     usage: Usage | None
-    """The provider's own figures so far, if the event has any; with a cost only if the provider names one."""
+    """The provider's own figures so far, if the event has any; with a cost only if the provider
+    names one."""
 
 
 @dataclass
@@ -109,9 +126,9 @@ class _OpenCall:
 class Accumulator:
     """Assembles one answer.
 
-    A call is closed, and may be acted on, when its arguments are complete and its block has ended or another call
-    begins, or else when the provider says that it has stopped; but never before an earlier one. An answer that ends
-    without saying so was cut.
+    A call is closed, and may be acted on, when its arguments are complete and its block has ended
+    or another call begins, or else when the provider says that it has stopped; but never before an
+    earlier one. An answer that ends without saying so was cut.
     """
 
     def __init__(self, taken: Collection[str] = ()) -> None:
@@ -162,13 +179,16 @@ class Accumulator:
             raise ModelError(f"{model}: {CUT}", kind="cut", retryable=True)
         calls = [call for call in self._calls if not call.foreign]
         stop = _STOPS.get(self._finish.lower(), "tool_calls" if calls else "end")
-        closed = [] if stop == "length" else self._close([call for call in calls if not call.closed])
+        closed = (
+            [] if stop == "length" else self._close([call for call in calls if not call.closed])
+        )
         kept = [call for call in self._calls if not call.foreign]
         whole = self._content and stop not in ("length", "content_filter")
         message = AssistantMessage(
             text="".join(self._text),
             thinking=tuple(
-                replace(pieces[-1], text=_mend("".join(piece.text for piece in pieces))) for pieces in self._thinking
+                replace(pieces[-1], text=_mend("".join(piece.text for piece in pieces)))
+                for pieces in self._thinking
             ),
             calls=tuple(_tool_call(call) for call in kept),
             stop=stop,
@@ -228,7 +248,11 @@ class Accumulator:
         if piece.id or not piece.name:
             return call
         another = piece.name != call.name if piece.index is None else bool(piece.arguments)
-        begins = another and not _repeats(call, piece) and (piece.index is None or is_object(call.arguments))
+        begins = (
+            another
+            and not _repeats(call, piece)
+            and (piece.index is None or is_object(call.arguments))
+        )
         return None if begins else call
 
     def _new_id(self, wire_id: str) -> str:
@@ -244,7 +268,9 @@ class Accumulator:
             call.closed = True
             others = [other for other in self._calls if other is not call]
             mine = call.wire_id, call.name, call.arguments
-            if call.wire_id and mine in ((one.wire_id, one.name, one.arguments) for one in others if one.closed):
+            if call.wire_id and mine in (
+                (one.wire_id, one.name, one.arguments) for one in others if one.closed
+            ):
                 self._calls = others
                 continue
             closed.append(CallClosed(_tool_call(call)))
@@ -265,16 +291,23 @@ def _extend(call: _OpenCall, piece: CallPiece) -> list[ModelEvent]:
         return []
     if call.closed and piece.arguments.strip():
         raise ModelError(
-            f"the provider continued the call of {call.name} after it had ended", kind="server", retryable=True
+            f"the provider continued the call of {call.name} after it had ended",
+            kind="server",
+            retryable=True,
         )
     if call.parts == ["{}"] and piece.arguments.strip():
         call.parts.clear()
     call.parts.append(piece.arguments)
-    return [] if call.foreign or call.closed else [CallGrowing(call.id, _mend(call.name), _mend(piece.arguments))]
+    return (
+        []
+        if call.foreign or call.closed
+        else [CallGrowing(call.id, _mend(call.name), _mend(piece.arguments))]
+    )
 
 
 def _repeats(call: _OpenCall, piece: CallPiece) -> bool:
-    """Tell whether the server repeats the whole call, or closes a call that has arguments with an empty object."""
+    """Tell whether the server repeats the whole call, or closes a call that has arguments with an
+    empty object."""
     if piece.arguments == "{}" and not piece.name:
         return is_object(call.arguments)
     return bool(piece.name) and piece.name == call.name and piece.arguments == call.arguments != ""

@@ -14,11 +14,17 @@ from codeagent.core.model import ModelRequest
 from codeagent.llm.catalog import entry, has_rates
 from codeagent.llm.providers import Target
 
-_INPUT, _OUTPUT, _REASONING = "input_cost_per_token", "output_cost_per_token", "output_cost_per_reasoning_token"
+_INPUT, _OUTPUT, _REASONING = (
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "output_cost_per_reasoning_token",
+)
 _CACHE_READ, _CACHE_WRITE = "cache_read_input_token_cost", "cache_creation_input_token_cost"
 _ALL = (_INPUT, _OUTPUT, _REASONING, _CACHE_READ, _CACHE_WRITE)
 """Names of litellm's table for dollars per token."""
-_ABOVE = lazy_regex(rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens")
+_ABOVE = lazy_regex(
+    rf"({'|'.join((_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE))})_above_(\d+)(k?)_tokens"
+)
 _RUN = lazy_regex(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\n\s*|[^\x00-\x7f]|[^\sA-Za-z0-9\x80-\U0010ffff]+")
 _EVERY_DAY = range(1, 8)
 _PER_MESSAGE = 4
@@ -56,17 +62,22 @@ def read_usage(chunk: Any) -> Usage | None:
     usage = field(chunk, "usage")
     if usage is None:
         usage = field(field(chunk, "x_groq"), "usage")
-    counted = usage is not None and _count(usage, "prompt_tokens") + _count(usage, "completion_tokens")
+    counted = usage is not None and _count(usage, "prompt_tokens") + _count(
+        usage, "completion_tokens"
+    )
     return to_usage(usage) if counted else None
 
 
 def to_usage(raw: Any) -> Usage:
     """Translate the provider's figures.
 
-    Input tokens include those read from and written to the cache, and output tokens the reasoning, which xAI counts
-    beside them.
+    Input tokens include those read from and written to the cache, and output tokens the reasoning,
+    which xAI counts beside them.
     """
-    prompt, completion = field(raw, "prompt_tokens_details"), field(raw, "completion_tokens_details")
+    prompt, completion = (
+        field(raw, "prompt_tokens_details"),
+        field(raw, "completion_tokens_details"),
+    )
     asked, said, thought = (
         _count(raw, "prompt_tokens"),
         _count(raw, "completion_tokens"),
@@ -80,27 +91,36 @@ def to_usage(raw: Any) -> Usage:
         cache_read_tokens=_count(prompt, "cached_tokens")
         or _count(raw, "cache_read_input_tokens")
         or _count(raw, "prompt_cache_hit_tokens"),
-        cache_write_tokens=_count(raw, "cache_creation_input_tokens") or _count(prompt, "cache_creation_tokens"),
+        cache_write_tokens=_count(raw, "cache_creation_input_tokens")
+        or _count(prompt, "cache_creation_tokens"),
         reasoning_tokens=thought,
         cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
 
 
 def with_cost(target: Target, usage: Usage) -> Usage:
-    """Add the price from litellm's table to what the provider counted, unless it named the cost itself."""
+    """Add the price from litellm's table to what the provider counted, unless it named the cost
+    itself."""
     return usage if usage.cost_usd is not None else replace(usage, cost_usd=_cost(target, usage))
 
 
 def with_tool_cost(target: Target, usage: Usage, containers: int) -> Usage:
-    """Add what the provider's own tools cost, as far as the table has prices: for each search and each container.
+    """Add what the provider's own tools cost, as far as the table has prices: for each search and
+    each container.
 
     A cost that is not known stays unknown.
     """
     if usage.cost_usd is None or not (usage.searches or containers):
         return usage
     search = target.facts.get("search_context_cost_per_query") or {}
-    container = entry(f"{target.provider}/container").get("code_interpreter_cost_per_session") if containers else None
-    cost = usage.searches * float(search.get("search_context_size_medium") or 0) + containers * float(container or 0)
+    container = (
+        entry(f"{target.provider}/container").get("code_interpreter_cost_per_session")
+        if containers
+        else None
+    )
+    cost = usage.searches * float(
+        search.get("search_context_size_medium") or 0
+    ) + containers * float(container or 0)
     return replace(usage, cost_usd=usage.cost_usd + cost)
 
 
@@ -113,7 +133,9 @@ def _cost(target: Target, usage: Usage) -> float | None:
     thought = min(usage.reasoning_tokens, usage.output_tokens)
     cost = max(usage.input_tokens - read - written, 0) * rate(_INPUT)
     cost += read * rate(_CACHE_READ, _INPUT) + written * rate(_CACHE_WRITE, _INPUT)
-    return cost + (usage.output_tokens - thought) * rate(_OUTPUT) + thought * rate(_REASONING, _OUTPUT)
+    return (
+        cost + (usage.output_tokens - thought) * rate(_OUTPUT) + thought * rate(_REASONING, _OUTPUT)
+    )
 
 
 class _Rate(Protocol):
@@ -122,16 +144,23 @@ class _Rate(Protocol):
 
 
 def _rates(target: Target, prompt: int) -> _Rate:
-    """Return the rates for a prompt of that many tokens: a long one costs more for every token of the request."""
+    """Return the rates for a prompt of that many tokens: a long one costs more for every token of
+    the request."""
     rates = {name: value for name, value in target.facts.items() if isinstance(value, int | float)}
     tiers = sorted(
-        (tier for tier in target.facts.get("tiered_pricing") or () if len(tier.get("range", ())) == 2),
+        (
+            tier
+            for tier in target.facts.get("tiered_pricing") or ()
+            if len(tier.get("range", ())) == 2
+        ),
         key=lambda tier: float(tier["range"][0]),
     )
     if tiers and _INPUT in tiers[-1]:
         fitting = (tier for tier in tiers if tier["range"][0] < prompt <= tier["range"][1])
         tier = next(fitting, tiers[-1])
-        rates = {_OUTPUT: rates.get(_OUTPUT, 0.0)} | {name: tier[name] for name in _ALL if tier.get(name) is not None}
+        rates = {_OUTPUT: rates.get(_OUTPUT, 0.0)} | {
+            name: tier[name] for name in _ALL if tier.get(name) is not None
+        }
     else:
         inclusive = target.provider == "xai"
         above = [found for found in map(_ABOVE.fullmatch, rates) if found is not None]
@@ -148,18 +177,22 @@ def _rates(target: Target, prompt: int) -> _Rate:
 
 
 def off_peak_rates(facts: Mapping[str, Any], now: datetime) -> Mapping[str, Any]:
-    """Return the rates of the provider's quiet hours, by names as in the table; none in busy hours. `now` is in UTC."""
+    """Return the rates of the provider's quiet hours, by names as in the table; none in busy hours.
+    `now` is in UTC."""
     rates = facts.get("off_peak_pricing") or {}
     windows = (rates, *rates.get("windows", ()))
     today = (
-        window.get("hours_utc", ()) for window in windows if now.isoweekday() in window.get("weekdays", _EVERY_DAY)
+        window.get("hours_utc", ())
+        for window in windows
+        if now.isoweekday() in window.get("weekdays", _EVERY_DAY)
     )
     spans = (span for hours in today for span in ((hours,) if isinstance(hours, str) else hours))
     return rates if any(_within(span, f"{now:%H:%M}") for span in spans) else {}
 
 
 def _within(span: str, time: str) -> bool:
-    """Tell whether a time is in a span such as `22:00-04:00`; one that ends when it begins is the whole day."""
+    """Tell whether a time is in a span such as `22:00-04:00`; one that ends when it begins is the
+    whole day."""
     start, _, end = span.partition("-")
     return start <= time < end if start < end else time >= start or time < end
 
@@ -169,13 +202,19 @@ def _threshold(found: re.Match[str]) -> int:
 
 
 def estimated_usage(target: Target, request: ModelRequest, message: AssistantMessage) -> Usage:
-    """Count for a provider that does not; a long request takes milliseconds, so not on the event loop."""
-    usage = Usage(input_tokens=prompt_tokens(request), output_tokens=_of_message(message), estimated=True)
+    """Count for a provider that does not; a long request takes milliseconds, so not on the event
+    loop."""
+    usage = Usage(
+        input_tokens=prompt_tokens(request), output_tokens=_of_message(message), estimated=True
+    )
     return with_cost(target, usage)
 
 
-def usage_so_far(target: Target, request: ModelRequest, figures: Usage | None, said: AssistantMessage) -> Usage:
-    """Estimate for an answer that was stopped; some providers count the prompt when they begin (`figures`)."""
+def usage_so_far(
+    target: Target, request: ModelRequest, figures: Usage | None, said: AssistantMessage
+) -> Usage:
+    """Estimate for an answer that was stopped; some providers count the prompt when they begin
+    (`figures`)."""
     if figures is None or not figures.input_tokens:
         return estimated_usage(target, request, said)
     told = max(figures.output_tokens, _of_message(said))
@@ -185,7 +224,9 @@ def usage_so_far(target: Target, request: ModelRequest, figures: Usage | None, s
 def prompt_tokens(request: ModelRequest) -> int:
     """Estimate the tokens of a request; a long one takes milliseconds, so not on the event loop."""
     told = (tool for tool in request.tools if not tool.at_provider)
-    tools = json.dumps([[tool.name, tool.description, tool.parameters] for tool in told], ensure_ascii=False)
+    tools = json.dumps(
+        [[tool.name, tool.description, tool.parameters] for tool in told], ensure_ascii=False
+    )
     asked = sum(_PER_MESSAGE + _of_message(one) for one in request.messages)
     return tokens(request.system) + tokens(tools) + asked
 
@@ -194,19 +235,33 @@ def _of_message(message: Message) -> int:
     match message:
         case AssistantMessage():
             said = [message.text, *(block.text for block in message.thinking)]
-            own = "" if message.provider_content is None else json.dumps(message.provider_content.items)
-            return sum(map(tokens, (*said, own, *(f"{call.name} {call.arguments}" for call in message.calls))))
+            own = (
+                ""
+                if message.provider_content is None
+                else json.dumps(message.provider_content.items)
+            )
+            return sum(
+                map(
+                    tokens,
+                    (*said, own, *(f"{call.name} {call.arguments}" for call in message.calls)),
+                )
+            )
         case _:
-            return sum(tokens(part.text) if isinstance(part, TextPart) else _PER_IMAGE for part in message.content)
+            return sum(
+                tokens(part.text) if isinstance(part, TextPart) else _PER_IMAGE
+                for part in message.content
+            )
 
 
 def tokens(text: str) -> int:
-    """Estimate the tokens of a text, without a tokenizer: within a tenth for code, prose and JSON."""
+    """Estimate the tokens of a text, without a tokenizer: within a tenth for code, prose and
+    JSON."""
     return round(sum(map(_of_run, _RUN.findall(text))))
 
 
 def _of_run(run: str) -> float:
-    """Return about how many tokens a run of letters, digits or signs is; fitted to a tokenizer of OpenAI's."""
+    """Return about how many tokens a run of letters, digits or signs is; fitted to a tokenizer of
+    OpenAI's."""
     first = run[0]
     if not first.isascii():
         return 0.45 if "\u0250" <= first < "\u2000" else 1.0

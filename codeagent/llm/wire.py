@@ -1,4 +1,5 @@
-"""Turns a request into messages and tools in the form of chat completions, which litellm takes, for two families.
+"""Turns a request into messages and tools in the form of chat completions, which litellm takes, for
+two families.
 
 Both families get the same bytes for the same history: a request only appends to the one before.
 Only the Anthropic family gets its thinking back, with signatures, and cache markers. The result of
@@ -45,34 +46,52 @@ _ROOM_FOR_WORDS = 2_048
 _UNUSABLE = lazy_regex("[^A-Za-z0-9_-]")
 
 
-def to_messages(request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True) -> list[Wire]:
-    """Return the system prompt and the transcript, new objects each time: litellm changes what it is given.
+def to_messages(
+    request: ModelRequest, family: Family, *, error_flag: bool = True, thinking: bool = True
+) -> list[Wire]:
+    """Return the system prompt and the transcript, new objects each time: litellm changes what it
+    is given.
 
-    `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other family, the
-    text of a failed call's result begins with `[error]`. `thinking`: the model gets its thinking back.
+    `error_flag`: the Anthropic family's adapter passes `is_error` on; without it, and for the other
+    family, the text of a failed call's result begins with `[error]`. `thinking`: the model gets its
+    thinking back.
     """
     if family == "openai":
         shown = in_order(map(chat_messages, request.messages), from_results)
         return [{"role": "system", "content": request.system}, *shown]
-    system: Wire = {"role": "system", "content": [{"type": "text", "text": request.system, **MARKED}]}
-    messages = [anthropic_message(each, error_flag=error_flag, thinks=thinking) for each in request.messages]
+    system: Wire = {
+        "role": "system",
+        "content": [{"type": "text", "text": request.system, **MARKED}],
+    }
+    messages = [
+        anthropic_message(each, error_flag=error_flag, thinks=thinking) for each in request.messages
+    ]
     if messages:
         messages[-1] = _marked(messages[-1])
     return [system, *messages]
 
 
 def thinking_arguments(
-    effort: Effort | None, family: Family, max_tokens: int | None, facts: Mapping[str, Any], room: int | None = None
+    effort: Effort | None,
+    family: Family,
+    max_tokens: int | None,
+    facts: Mapping[str, Any],
+    room: int | None = None,
 ) -> Wire:
-    """Return the arguments of litellm's `acompletion`; `facts` is its table's entry for the model, empty if none.
+    """Return the arguments of litellm's `acompletion`; `facts` is its table's entry for the model,
+    empty if none.
 
-    There are none for None, nor for a model known not to think. `max_tokens` is for the answer alone: if the
-    thinking counts as part of it, the limit is raised, to at most `room`; there is none if that is too little.
+    There are none for None, nor for a model known not to think. `max_tokens` is for the answer
+    alone: if the thinking counts as part of it, the limit is raised, to at most `room`; there is
+    none if that is too little.
     """
     if effort is None or (facts and not facts.get("supports_reasoning")):
         return {}
     if family == "openai":
-        return {"reasoning_effort": _effort_word(effort, facts), "allowed_openai_params": ["reasoning_effort"]}
+        return {
+            "reasoning_effort": _effort_word(effort, facts),
+            "allowed_openai_params": ["reasoning_effort"],
+        }
     if effort == "off":
         return {}
     if facts.get("supports_adaptive_thinking") and (
@@ -90,17 +109,25 @@ def thinking_arguments(
     }
 
 
-def asked_effort(effort: Effort | None, family: Family, messages: Sequence[Message]) -> tuple[Effort | None, bool]:
-    """Return the effort to ask for in this request, and whether the model gets its thinking back."""
+def asked_effort(
+    effort: Effort | None, family: Family, messages: Sequence[Message]
+) -> tuple[Effort | None, bool]:
+    """Return the effort to ask for in this request, and whether the model gets its thinking
+    back."""
     if family == "anthropic" and effort not in (None, "off") and not may_think(messages):
         return None, False
     return effort, effort != "off"
 
 
 def may_think(messages: Sequence[Message]) -> bool:
-    """Tell whether thinking is allowed: Anthropic refuses it in the middle of a turn that began without."""
-    from_last = dropwhile(lambda message: not isinstance(message, AssistantMessage), reversed(messages))
-    parts = [*takewhile(lambda message: isinstance(message, AssistantMessage), from_last)]  # of one that was paused
+    """Tell whether thinking is allowed: Anthropic refuses it in the middle of a turn that began
+    without."""
+    from_last = dropwhile(
+        lambda message: not isinstance(message, AssistantMessage), reversed(messages)
+    )
+    parts = [
+        *takewhile(lambda message: isinstance(message, AssistantMessage), from_last)
+    ]  # of one that was paused
     answers = [message for message in parts if isinstance(message, AssistantMessage)]
     if not answers or not answers[0].calls:
         return True
@@ -112,7 +139,13 @@ def _effort_word(effort: Effort, facts: Mapping[str, Any]) -> str:
     """Return OpenAI's word; for `off` the least there is, if the model cannot do without."""
     if effort == "off":
         none = not facts or facts.get("supports_none_reasoning_effort")
-        return "none" if none else "minimal" if facts.get("supports_minimal_reasoning_effort") else "low"
+        return (
+            "none"
+            if none
+            else "minimal"
+            if facts.get("supports_minimal_reasoning_effort")
+            else "low"
+        )
     return _level(effort)
 
 
@@ -128,7 +161,11 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
     wire: list[Wire] = [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
         }
         for tool in tools
         if not tool.at_provider
@@ -139,20 +176,25 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
 
 
 def chat_messages(message: Message, *, images: bool = True) -> Converted[Wire]:
-    """Convert one message for the OpenAI family: a tool message holds only text, so its images come later.
+    """Convert one message for the OpenAI family: a tool message holds only text, so its images come
+    later.
 
     `images`: the model can read them; to others, words say that there was one.
     """
     match message:
         case UserMessage():
-            content = _user_content(message.content) if images else only_text(message.content, _UNREAD)
+            content = (
+                _user_content(message.content) if images else only_text(message.content, _UNREAD)
+            )
             return Converted(({"role": "user", "content": content},))
         case AssistantMessage():
             return Converted((_assistant(message, message.text),))
         case ToolMessage():
             text = only_text(message.content, _IMAGE_FOLLOWS if images else _UNREAD)
             said = f"{_ERROR}\n{text}" if message.is_error else text
-            shown = [_part(part) for part in message.content if images and isinstance(part, ImagePart)]
+            shown = [
+                _part(part) for part in message.content if images and isinstance(part, ImagePart)
+            ]
             label = {"type": "text", "text": from_result_of(message)}
             wire = {"role": "tool", "tool_call_id": message.call_id, "content": said}
             return Converted((wire,), (label, *shown) if shown else (), in_batch=True)
@@ -194,7 +236,8 @@ def anthropic_message(message: Message, *, error_flag: bool, thinks: bool) -> Wi
 
 
 def _assistant(message: AssistantMessage, text: str) -> Wire:
-    """Convert an answer; without text its content is null: an empty string would be rejected or replaced.
+    """Convert an answer; without text its content is null: an empty string would be rejected or
+    replaced.
 
     An answer without calls must say something, even if it has thoughts: it must not end with them.
     """
@@ -216,7 +259,8 @@ def _assistant(message: AssistantMessage, text: str) -> Wire:
 
 
 def _sendable_name(name: str) -> str:
-    """Return a name that every provider accepts: one bad name would make each later request of the session fail.
+    """Return a name that every provider accepts: one bad name would make each later request of the
+    session fail.
 
     The call's error result says which name the model wrote.
     """
@@ -249,11 +293,15 @@ def _part(part: ContentPart) -> Wire:
         case TextPart():
             return {"type": "text", "text": part.text}
         case ImagePart():
-            return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+            return {
+                "type": "image_url",
+                "image_url": {"url": f"data:{part.media_type};base64,{part.data}"},
+            }
 
 
 def _marked(message: Wire) -> Wire:
-    """Put the cache marker on the message's last part; an assistant's text becomes a part for it."""
+    """Put the cache marker on the message's last part; an assistant's text becomes a part for
+    it."""
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

@@ -1,1 +1,2 @@
-"""The front end for other programs, which call codeagent's tools over MCP; every call passes policy and approval."""
+"""The front end for other programs, which call codeagent's tools over MCP; every call passes policy
+and approval."""

@@ -1,6 +1,8 @@
-"""Runs another program's calls as a conversation: a call is a model's answer, and so takes the usual path.
+"""Runs another program's calls as a conversation: a call is a model's answer, and so takes the
+usual path.
 
-program ─▶ CallQueue.start ─▶ CallingModel.stream ─▶ the agent's loop: policy, hooks, limits, log ─▶ PendingCall.next
+program ─▶ CallQueue.start ─▶ CallingModel.stream ─▶ the agent's loop: policy, hooks, limits, log ─▶
+PendingCall.next
 """
 
 import asyncio
@@ -102,7 +104,9 @@ class CallingModel:
     def context_window(self) -> int | None:
         return None
 
-    async def open(self, name: str, api_base: str | None, effort: object) -> tuple["CallingModel", ModelInUse]:
+    async def open(
+        self, name: str, api_base: str | None, effort: object
+    ) -> tuple["CallingModel", ModelInUse]:
         """Return this model; the `core.model.ModelOpener` of the conversation."""
         return self, ModelInUse(self.name)
 
@@ -120,7 +124,8 @@ class CallingModel:
 
 
 class CallQueue:
-    """Runs another program's calls in one conversation; calls that arrive while others run wait for these to end."""
+    """Runs another program's calls in one conversation; calls that arrive while others run wait for
+    these to end."""
 
     def __init__(self, agent: AgentHandle, model: CallingModel) -> None:
         self._agent = agent
@@ -185,7 +190,9 @@ class CallQueue:
                 self._agent.do(CancelCall(event.call_id))
             case ApprovalRequested():
                 if event.call_id in self._withdrawn or event.call_id not in self._calls:
-                    self._answer(event.approval_id, Decision("deny", "the call was cancelled", source="auto"))
+                    self._answer(
+                        event.approval_id, Decision("deny", "the call was cancelled", source="auto")
+                    )
                 else:
                     self._calls[event.call_id].put(event)
             case ToolUpdated() | ToolProgress() if event.call_id in self._calls:
@@ -214,7 +221,9 @@ class CallQueue:
             self._end(call.id, failure("cancelled"))
             return
         self._withdrawn.add(call.id)
-        self._agent.do(CancelCall(call.id))  # if it has not started yet, it is cancelled once it does
+        self._agent.do(
+            CancelCall(call.id)
+        )  # if it has not started yet, it is cancelled once it does
 
 
 def failure(text: str) -> Outcome:
@@ -229,7 +238,9 @@ async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None
                 pending.put(event)
             case ToolStarted():
                 pending.put(Progress(one_line(f"{event.name} {event.target}", _WIDTH)))
-            case MessageAdded(message=AssistantMessage(text=text), agent=agent) if text.strip() and agent == MAIN:
+            case MessageAdded(message=AssistantMessage(text=text), agent=agent) if (
+                text.strip() and agent == MAIN
+            ):
                 pending.put(Progress(_last_line(text)))
             case RunNotBegun():
                 pending.put(failure(event.text))
@@ -242,7 +253,9 @@ async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None
 def _end_of(event: RunFinished) -> Outcome:
     match event.reason:
         case "done":
-            return Outcome((TextPart(text=event.text or "The agent said nothing."),), is_error=False)
+            return Outcome(
+                (TextPart(text=event.text or "The agent said nothing."),), is_error=False
+            )
         case "failed" | "limit" | "denied" | "interrupted":
             said = f"\n\n{event.text}" if event.text else ""
             return failure(f"the run ended early: {event.error or event.reason}{said}")

@@ -25,7 +25,8 @@ class InputLines:
         os.close(nothing)
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Iterate until standard input ends, or a line is too long, after which messages cannot be told apart."""
+        """Iterate until standard input ends, or a line is too long, after which messages cannot be
+        told apart."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_AHEAD)
         arguments = (asyncio.get_running_loop(), queue)
         threading.Thread(target=self._read, args=arguments, name="input", daemon=True).start()

@@ -1,4 +1,5 @@
-"""Speaks MCP over standard input and output: lists the tools, makes the other program's calls, asks its user."""
+"""Speaks MCP over standard input and output: lists the tools, makes the other program's calls, asks
+its user."""
 
 import asyncio
 import logging
@@ -24,14 +25,23 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import folded, on_one_line, one_line, visible
 from codeagent.core.tool import ToolDefinition
-from codeagent.mcp_server.calls import CallingModel, CallQueue, Outcome, PendingCall, Progress, failure, run_agent
+from codeagent.mcp_server.calls import (
+    CallingModel,
+    CallQueue,
+    Outcome,
+    PendingCall,
+    Progress,
+    failure,
+    run_agent,
+)
 from codeagent.mcp_server.lines import InputLines
 
 _READ_ONLY = frozenset({"read", "list", "search", "output_read"})
 OFFERED = frozenset({"bash", "read", "write", "edit", "list", "search", "output_read"})
 """The offered tools; `output_read` is among them because a result that was cut names it."""
 _JOB = "run_in_background"
-"""An argument of bash that is not offered, as the caller could not read the job's output or stop it."""
+"""An argument of bash that is not offered, as the caller could not read the job's output or stop
+it."""
 _AGENT = types.Tool(
     name="agent",
     description=(
@@ -40,7 +50,12 @@ _AGENT = types.Tool(
     ),
     input_schema={
         "type": "object",
-        "properties": {"prompt": {"type": "string", "description": "What to do, in full: it knows nothing else."}},
+        "properties": {
+            "prompt": {
+                "type": "string",
+                "description": "What to do, in full: it knows nothing else.",
+            }
+        },
         "required": ["prompt"],
         "additionalProperties": False,
     },
@@ -76,7 +91,8 @@ class Offer:
 
 
 async def serve(offer: Offer, lines: InputLines) -> None:
-    """Serve one program until it closes the connection. Standard output carries only the protocol."""
+    """Serve one program until it closes the connection. Standard output carries only the
+    protocol."""
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     service = _Service(offer)
     server: Server[Any] = Server(
@@ -104,14 +120,18 @@ class _Service:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._queue = CallQueue(offer.runtime.agent, offer.model)
-        self._tools = [_described(tool) for tool in offer.runtime.next_request().tools if tool.name in OFFERED]
+        self._tools = [
+            _described(tool) for tool in offer.runtime.next_request().tools if tool.name in OFFERED
+        ]
         if offer.open_agent is not None:
             self._tools.append(_AGENT)
         self._asked: dict[str, tuple[PendingCall, ApprovalRequested, asyncio.TimerHandle]] = {}
         """Calls whose question was sent as their result, by the token that the program returns."""
         self._agents: set[asyncio.Task[None]] = set()
 
-    async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self._tools)
 
     async def call_tool(
@@ -131,7 +151,9 @@ class _Service:
                     case question if not _can_ask(context, question):
                         pending.answer(question, _refusal(question))
                     case question if context.session.can_send_request:
-                        given = await context.session.elicit_form(self._words(question), _FORM, context.request_id)
+                        given = await context.session.elicit_form(
+                            self._words(question), _FORM, context.request_id
+                        )
                         pending.answer(question, _decision(given))
                     case question:
                         return self._ask(pending, question)
@@ -153,7 +175,10 @@ class _Service:
     def _started(self, context: Context, params: types.CallToolRequestParams) -> PendingCall:
         if params.name not in {tool.name for tool in self._tools}:
             names = ", ".join(tool.name for tool in self._tools)
-            raise MCPError(types.INVALID_PARAMS, f"no tool is named {one_line(params.name, 80)!r}; there are {names}")
+            raise MCPError(
+                types.INVALID_PARAMS,
+                f"no tool is named {one_line(params.name, 80)!r}; there are {names}",
+            )
         arguments = params.arguments or {}
         if _JOB in arguments:
             raise MCPError(types.INVALID_PARAMS, f"{_JOB} is not offered here; call it without")
@@ -165,10 +190,16 @@ class _Service:
         """Start an agent. Raises MCPError."""
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or len(arguments) > 1:
-            raise MCPError(types.INVALID_PARAMS, "agent takes one argument, prompt, which must not be empty")
+            raise MCPError(
+                types.INVALID_PARAMS, "agent takes one argument, prompt, which must not be empty"
+            )
         if len(self._agents) >= _MOST_AGENTS:
             refused = PendingCall(lambda *_: None, lambda: None)
-            refused.put(failure(f"{_MOST_AGENTS} agents are already at work; call again when one of them has ended"))
+            refused.put(
+                failure(
+                    f"{_MOST_AGENTS} agents are already at work; call again when one of them has ended"
+                )
+            )
             return refused
         opened: list[Runtime] = []
 
@@ -184,7 +215,9 @@ class _Service:
         task.add_done_callback(self._agents.discard)
         return pending
 
-    async def _run_agent(self, prompt: str, pending: PendingCall, opened: list[Runtime], open_agent: OpenAgent) -> None:
+    async def _run_agent(
+        self, prompt: str, pending: PendingCall, opened: list[Runtime], open_agent: OpenAgent
+    ) -> None:
         """Open a conversation, run it, close it; the call gets its outcome even if that fails."""
         try:
             opened.append(await open_agent())
@@ -198,7 +231,8 @@ class _Service:
             pending.put(failure("the agent was stopped"))
 
     def _ask(self, pending: PendingCall, question: ApprovalRequested) -> types.InputRequiredResult:
-        """Return the question as the result: the program calls again, with the answer and the token."""
+        """Return the question as the result: the program calls again, with the answer and the
+        token."""
         token = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         self._asked[token] = pending, question, loop.call_later(_PATIENCE, self._give_up, token)
@@ -210,7 +244,9 @@ class _Service:
     def _answered(self, params: types.CallToolRequestParams) -> PendingCall:
         found = self._asked.pop(params.request_state or "", None)
         if found is None:
-            raise MCPError(types.INVALID_PARAMS, "this question is no longer open; call the tool again")
+            raise MCPError(
+                types.INVALID_PARAMS, "this question is no longer open; call the tool again"
+            )
         pending, question, timer = found
         timer.cancel()
         given = (params.input_responses or {}).get(_APPROVAL)
@@ -225,7 +261,9 @@ class _Service:
         """Return what the question is about, in full, and why it is asked."""
         what = folded(self._clean(plain_text(question.blocks) or question.target))
         if len(what) > _LONGEST_QUESTION:
-            what = f"{what[:_LONGEST_QUESTION]}\n[… {len(what) - _LONGEST_QUESTION} more characters …]"
+            what = (
+                f"{what[:_LONGEST_QUESTION]}\n[… {len(what) - _LONGEST_QUESTION} more characters …]"
+            )
         why = folded(on_one_line(self._clean(question.reason)))
         return f"{one_line(question.name, 80)}: {why}\n\n{what}"
 
@@ -248,7 +286,9 @@ class _Service:
 
 def _described(tool: ToolDefinition) -> types.Tool:
     parameters: dict[str, Any] = dict(tool.parameters)
-    offered = {name: schema for name, schema in parameters.get("properties", {}).items() if name != _JOB}
+    offered = {
+        name: schema for name, schema in parameters.get("properties", {}).items() if name != _JOB
+    }
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -262,11 +302,14 @@ def _program(context: Context) -> str:
     told = context.session.client_params
     if told is None:
         return "A program"
-    return one_line(f"{told.client_info.name} {told.client_info.version}".strip(), 80) or "A program"
+    return (
+        one_line(f"{told.client_info.name} {told.client_info.version}".strip(), 80) or "A program"
+    )
 
 
 def _can_ask(context: Context, question: ApprovalRequested) -> bool:
-    """Whether the program can ask its user by a form; the agent's own questions need more than yes or no."""
+    """Whether the program can ask its user by a form; the agent's own questions need more than yes
+    or no."""
     told = context.session.client_capabilities
     elicits = None if told is None else told.elicitation
     if elicits is None or any(isinstance(block, QuestionBlock) for block in question.blocks):

@@ -1,4 +1,5 @@
-"""Names and addresses: who answers for a name, which addresses are public, and this machine's own proxy."""
+"""Names and addresses: who answers for a name, which addresses are public, and this machine's own
+proxy."""
 
 import asyncio
 import base64
@@ -24,13 +25,18 @@ _NOT_PUBLIC = tuple(
         "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
         "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
     )
-)  # fmt: skip
-"""The special-purpose registries of IANA, and the address at which one cloud answers its machines about themselves.
+)  # fmt: skip  # a table, many words to the line
+"""The special-purpose registries of IANA, and the address at which one cloud answers its machines
+about themselves.
 
-Version 6 forms that carry a version 4 address (mapped, translated, 6to4, Teredo) are among them or not in _GLOBAL.
+Version 6 forms that carry a version 4 address (mapped, translated, 6to4, Teredo) are among them or
+not in _GLOBAL.
 """
 _PRIVATE = tuple(
-    map(ipaddress.ip_network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+    )
 )
 _CLOUD = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254")))
 """Private addresses at which clouds answer their machines about themselves."""
@@ -38,8 +44,11 @@ _GLOBAL = ipaddress.IPv6Network("2000::/3")
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether an address is public: not private, local, shared, multicast, reserved or this machine's own."""
-    if isinstance(address, ipaddress.IPv6Address) and (address not in _GLOBAL or address.scope_id is not None):
+    """Tell whether an address is public: not private, local, shared, multicast, reserved or this
+    machine's own."""
+    if isinstance(address, ipaddress.IPv6Address) and (
+        address not in _GLOBAL or address.scope_id is not None
+    ):
         return False
     if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
         return False
@@ -47,13 +56,20 @@ def is_public(address: Address) -> bool:
 
 
 def is_private(address: Address) -> bool:
-    """Tell whether an address belongs to a private network, and not to this machine or to its link."""
+    """Tell whether an address belongs to a private network, and not to this machine or to its
+    link."""
     private = any(address in network for network in _PRIVATE if network.version == address.version)
-    return private and address not in _CLOUD and getattr(address, "scope_id", None) is None and not is_ours(address)
+    return (
+        private
+        and address not in _CLOUD
+        and getattr(address, "scope_id", None) is None
+        and not is_ours(address)
+    )
 
 
 def is_ours(address: Address) -> bool:
-    """Tell whether this machine has the address: only then can a socket be bound to it. True when in doubt."""
+    """Tell whether this machine has the address: only then can a socket be bound to it. True when
+    in doubt."""
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -101,7 +117,8 @@ async def system_resolve(name: str) -> tuple[Address, ...]:
 
 
 async def looked_up(name: str, resolve: Resolve = system_resolve) -> tuple[Address, ...]:
-    """Return all addresses of a name that `host_name` gave, or the address that it is; empty if there are none."""
+    """Return all addresses of a name that `host_name` gave, or the address that it is; empty if
+    there are none."""
     if is_address(name):
         return (ipaddress.ip_address(name.strip("[]")),)
     try:

@@ -1,7 +1,8 @@
 """Sends requests over libcurl on the event loop, and hands their responses on as they come.
 
-libcurl keeps the connections, finds the way through proxies and verifies certificates. Only what a request of ours
-needs is switched on: no redirects, no cookies, and HTTP/1.1 only, so that leaving a response early closes its socket.
+libcurl keeps the connections, finds the way through proxies and verifies certificates. Only what a
+request of ours needs is switched on: no redirects, no cookies, and HTTP/1.1 only, so that leaving a
+response early closes its socket.
 """
 
 import asyncio
@@ -37,16 +38,19 @@ _BUNDLES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where systems keep the certificates they trust: Debian, Fedora, older Fedora, SUSE, and others."""
+"""Where systems keep the certificates they trust: Debian, Fedora, older Fedora, SUSE, and
+others."""
 _SUPPRESS_CONNECT_HEADERS = 265
 _QUICK_EXIT = 322
 """Options that pycurl has no names for."""
 _PROXY = {5, 97}
 _TLS = {35, 53, 54, 58, 59, 60, 64, 66, 77, 80, 82, 83, 90, 91}
 _BROKEN = {18, 52, 55, 56}
-"""libcurl's codes for a connection that ended early: in the body, before the head, while sending, while receiving."""
+"""libcurl's codes for a connection that ended early: in the body, before the head, while sending,
+while receiving."""
 _HANG_UPS = ("reset by peer", "unexpected eof", "ssl_error_syscall")
-"""What it says of a connection that ended during the handshake, which it reports as a failure of TLS."""
+"""What it says of a connection that ended during the handshake, which it reports as a failure of
+TLS."""
 _MEANS = {
     8: "what it sent is not HTTP",
     23: "what it sent could not be unpacked",
@@ -54,7 +58,8 @@ _MEANS = {
     61: "what it sent could not be unpacked",
     100: "the head of its answer is too large",
 }
-"""libcurl's codes that no exception of the system stands for; 23 is what it calls a failure to unpack on the way."""
+"""libcurl's codes that no exception of the system stands for; 23 is what it calls a failure to
+unpack on the way."""
 _UNPACKS_TO_TOO_MUCH = "what it sent unpacks to more than can be taken in at once"
 _LONGEST = 200
 _UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN}
@@ -70,7 +75,8 @@ class ProxyError(Exception):
 
 
 class TransferError(Exception):
-    """A transfer failed for a reason that the system has no exception for; the text is a phrase about the server."""
+    """A transfer failed for a reason that the system has no exception for; the text is a phrase
+    about the server."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,8 @@ class Response:
     """A response whose head has come, and whose body is read as it comes."""
 
     def __init__(self, curl: pycurl.Curl, idle: float, proxy: str) -> None:
-        """`idle` is how long the server may be silent, in seconds; `proxy` is empty if there is none."""
+        """`idle` is how long the server may be silent, in seconds; `proxy` is empty if there is
+        none."""
         self.status = 0
         self.headers: dict[str, str] = {}
         """By their names in lower case."""
@@ -109,7 +116,8 @@ class Response:
         return bool(self._curl.getinfo(pycurl.NUM_CONNECTS))
 
     async def begin(self, done: "asyncio.Future[pycurl.Curl]") -> None:
-        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post` names."""
+        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post`
+        names."""
         self._done = done
         done.add_done_callback(self._wake)
         while not self._begun:
@@ -119,7 +127,8 @@ class Response:
             await self._wait()
 
     async def read(self) -> bytes:
-        """Return what has come, waiting for it if need be; nothing at the end. Raises what `post` names."""
+        """Return what has come, waiting for it if need be; nothing at the end. Raises what `post`
+        names."""
         assert self._done is not None
         while not self._chunks:
             if self._done.done():
@@ -138,7 +147,8 @@ class Response:
         return data
 
     async def finish(self) -> None:
-        """Read the rest of a response whose answer is complete: only then can its connection be used again.
+        """Read the rest of a response whose answer is complete: only then can its connection be
+        used again.
 
         A server that keeps the response open is given a fifth of a second.
         """
@@ -174,7 +184,8 @@ class Response:
             self._waiter.set_result(None)
 
     def _check_silence(self) -> None:
-        """End a wait that took the whole limit. While the request is still being sent, nobody is silent."""
+        """End a wait that took the whole limit. While the request is still being sent, nobody is
+        silent."""
         now = self._loop.time()
         sent = int(self._curl.getinfo(pycurl.SIZE_UPLOAD_T))
         if self._waiter is None or sent != self._sent:
@@ -199,7 +210,8 @@ class Response:
             self.headers[name.strip().lower()] = value.strip()
 
     def _take(self, data: bytes) -> int | None:
-        """Take a piece of the body; if too much is waiting already, libcurl keeps it and stops reading."""
+        """Take a piece of the body; if too much is waiting already, libcurl keeps it and stops
+        reading."""
         if self._held >= _MOST_HELD:
             self._paused = True
             return pycurl.WRITEFUNC_PAUSE
@@ -210,7 +222,8 @@ class Response:
 
 
 class HttpClient:
-    """A pool of connections for one event loop at a time; they stay open between requests, until `close`."""
+    """A pool of connections for one event loop at a time; they stay open between requests, until
+    `close`."""
 
     def __init__(self, idle: float) -> None:
         """`idle` is how long a server may be silent, in seconds."""
@@ -219,19 +232,27 @@ class HttpClient:
 
     @asynccontextmanager
     async def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, route: Route | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        route: Route | None = None,
     ) -> AsyncIterator[Response]:
         """Send the request; entered once the response begins, whatever its status.
 
         `route` None: as the environment says, over connections that are kept.
 
-        Leaving it early, by an exception, closes the socket. Raises ValueError for an address that is not one of HTTP,
-        or a header that cannot be sent; ssl.SSLError, socket.gaierror, TimeoutError, ConnectionError, ProxyError and
-        TransferError, here and when the response is read.
+        Leaving it early, by an exception, closes the socket. Raises ValueError for an address that
+        is not one of HTTP, or a header that cannot be sent; ssl.SSLError, socket.gaierror,
+        TimeoutError, ConnectionError, ProxyError and TransferError, here and when the response is
+        read.
         """
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError(f"{url} is not an address that begins with http:// or https://")
-        if (bad := next((name for name, value in headers.items() if not _sendable(value)), None)) is not None:
+        if (
+            bad := next((name for name, value in headers.items() if not _sendable(value)), None)
+        ) is not None:
             raise ValueError(f"the header {bad} has characters that cannot be sent; check the key")
         if self._pool is None:
             self._pool = pycurl.AsyncCurlMulti()
@@ -254,7 +275,9 @@ class HttpClient:
                 done.exception()  # marked as seen: a reader that left early does not ask for it
             curl.close()
 
-    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[Response]:
+    def post(
+        self, url: str, headers: Mapping[str, str], body: bytes
+    ) -> AbstractAsyncContextManager[Response]:
         """Post the body, as `send` does."""
         return self.send("POST", url, headers, body)
 
@@ -272,13 +295,21 @@ def _sendable(value: str) -> bool:
 
 def _options(url: str, headers: Mapping[str, str], idle: float, proxy: str) -> dict[int, Any]:
     """Return the request and its rules, for libcurl, except the method and the body."""
-    # With an `expect` of its own, libcurl would make a large body wait for permission, and it calls any body a form.
-    unsent = ["expect:"] if any(name.lower() == "content-type" for name in headers) else ["expect:", "content-type:"]
+    # With an `expect` of its own, libcurl would make a large body wait for permission, and it calls
+    # any body a form.
+    unsent = (
+        ["expect:"]
+        if any(name.lower() == "content-type" for name in headers)
+        else ["expect:", "content-type:"]
+    )
     pairs = headers.items()
     options = {
         pycurl.URL: url.encode(),
         # `name;` sends a header without a value
-        pycurl.HTTPHEADER: [*unsent, *(f"{name}: {value}" if value else f"{name};" for name, value in pairs)],
+        pycurl.HTTPHEADER: [
+            *unsent,
+            *(f"{name}: {value}" if value else f"{name};" for name, value in pairs),
+        ],
         pycurl.USERAGENT: f"codeagent/{__version__}",
         pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
         pycurl.ACCEPT_ENCODING: "",
@@ -312,8 +343,13 @@ def _method(method: str, body: bytes | None) -> dict[int, Any]:
 
 
 def _pinned(url: str, route: Route) -> dict[int, Any]:
-    """Return what holds a request to its route: libcurl resolves nothing, and opens no socket to another address."""
-    options: dict[int, Any] = {pycurl.PATH_AS_IS: 1, pycurl.FRESH_CONNECT: 1, pycurl.FORBID_REUSE: 1}
+    """Return what holds a request to its route: libcurl resolves nothing, and opens no socket to
+    another address."""
+    options: dict[int, Any] = {
+        pycurl.PATH_AS_IS: 1,
+        pycurl.FRESH_CONNECT: 1,
+        pycurl.FORBID_REUSE: 1,
+    }
     if route.proxy is not None:
         options[pycurl.NOPROXY] = ""
         options[pycurl.HTTPPROXYTUNNEL] = 1
@@ -329,7 +365,9 @@ def _pinned(url: str, route: Route) -> dict[int, Any]:
         if ipaddress.ip_address(address.addr[0]) not in allowed:
             return pycurl.SOCKET_BAD
         made = socket.socket(address.family, address.socktype, address.protocol)
-        asyncio.get_running_loop().call_soon(made.close)  # pycurl takes a duplicate once this returns
+        asyncio.get_running_loop().call_soon(
+            made.close
+        )  # pycurl takes a duplicate once this returns
         return made
 
     options |= {pycurl.PROXY: "", pycurl.NOPROXY: "*", pycurl.OPENSOCKETFUNCTION: open_socket}
@@ -354,13 +392,15 @@ def _proxy(url: str, environment: Mapping[str, str]) -> str:
 
 
 def _unproxied(environment: Mapping[str, str]) -> str:
-    """Return the hosts that are reached without a proxy: this machine, and those the environment names."""
+    """Return the hosts that are reached without a proxy: this machine, and those the environment
+    names."""
     named = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
     return "*" if named.strip() == "*" else ",".join(filter(None, (named, _LOOPBACK)))
 
 
 def trusted(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Return the file and the folder of the certificates to trust: the environment's, else the system's.
+    """Return the file and the folder of the certificates to trust: the environment's, else the
+    system's.
 
     A system that has none is given Mozilla's, which come with the `certifi` package.
     """
@@ -376,7 +416,8 @@ def trusted(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 
 def _failure(curl: pycurl.Curl, proxy: str, code: int, said: str) -> Exception:
-    """Translate libcurl's code into the system's own exception for the same failure, in one line of visible text."""
+    """Translate libcurl's code into the system's own exception for the same failure, in one line of
+    visible text."""
     said = one_line(said, _LONGEST)
     number, answer = curl.getinfo(pycurl.OS_ERRNO), curl.getinfo(pycurl.HTTP_CONNECTCODE)
     proxied = bool(curl.getinfo(pycurl.USED_PROXY))

@@ -1,4 +1,5 @@
-"""Builds the image that a repository describes, once the user trusts it, from a bounded part of the repository."""
+"""Builds the image that a repository describes, once the user trusts it, from a bounded part of the
+repository."""
 
 import os
 import stat
@@ -49,7 +50,8 @@ class BuildLimits:
 
 
 def tag_of(image: RepositoryImage) -> str:
-    """Return the name of the image that is made of this; the same for every workspace unless files are copied in."""
+    """Return the name of the image that is made of this; the same for every workspace unless files
+    are copied in."""
     where = str(image.root) if copies_files(image.text) else ""
     return f"{REPOSITORY}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:32]}"
 
@@ -64,8 +66,8 @@ def build(
 ) -> ImageFacts:
     """Return the image, built now unless it was before; `again`: in any case.
 
-    An image that is only named gets a name of our own, so that nothing but another build changes which one it is.
-    Raises SandboxUnavailable, and then nothing else is to be used instead.
+    An image that is only named gets a name of our own, so that nothing but another build changes
+    which one it is. Raises SandboxUnavailable, and then nothing else is to be used instead.
     """
     with _ONE_AT_A_TIME:
         if not again and (facts := engine.image_facts(tag_of(image))) is not None:
@@ -78,22 +80,28 @@ def build(
                 _build(engine, image, limits, on_progress)
             made = engine.image_facts(tag)
         except (EngineError, DockerfileError) as refusal:
-            raise _failed(image, str(refusal), _PICK if limits.network else f"{_NETWORK}; or {_PICK}") from refusal
+            raise _failed(
+                image, str(refusal), _PICK if limits.network else f"{_NETWORK}; or {_PICK}"
+            ) from refusal
     if made is None:
         raise _failed(image, "the engine did not keep the image", _PICK)
     return made
 
 
 def outdated(facts: ImageFacts, image: RepositoryImage) -> bool:
-    """Tell whether the files that were copied into the image may have changed since; blocks while it reads them."""
+    """Tell whether the files that were copied into the image may have changed since; blocks while
+    it reads them."""
     if not copies_files(image.text):
         return False
     with Path(os.devnull).open("wb") as nowhere, tarfile.open(fileobj=nowhere, mode="w") as tar:
         return facts.labels.get(_CONTEXT) != _pack(tar, image)[0]
 
 
-def _build(engine: Engine, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]) -> None:
-    """Build it: with network from the repository's own Dockerfile, without from one of ours (`canonical`)."""
+def _build(
+    engine: Engine, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]
+) -> None:
+    """Build it: with network from the repository's own Dockerfile, without from one of ours
+    (`canonical`)."""
 
     def have(base: str) -> ImageFacts:
         return _have(engine, base, image, limits, on_progress)
@@ -114,13 +122,23 @@ def _build(engine: Engine, image: RepositoryImage, limits: BuildLimits, on_progr
             _add(tar, _entry(_DOCKERFILE, tarfile.REGTYPE, 0o644), text.encode())
         file.seek(0)
         options = replace(options, labels={_CONTEXT: digest})
-        engine.build(file, _DOCKERFILE, options, lambda line: on_progress(f"building the image: {one_line(line, 160)}"))
+        engine.build(
+            file,
+            _DOCKERFILE,
+            options,
+            lambda line: on_progress(f"building the image: {one_line(line, 160)}"),
+        )
 
 
 def _have(
-    engine: Engine, base: str, image: RepositoryImage, limits: BuildLimits, on_progress: Callable[[str], None]
+    engine: Engine,
+    base: str,
+    image: RepositoryImage,
+    limits: BuildLimits,
+    on_progress: Callable[[str], None],
 ) -> ImageFacts:
-    """Make sure that an image is on this machine: the engine would pull a missing one without being asked."""
+    """Make sure that an image is on this machine: the engine would pull a missing one without being
+    asked."""
     if _REFERENCE.fullmatch(base) is None:
         raise _failed(image, f"{one_line(base, 100)} is not the name of an image", _PICK)
     facts = engine.image_facts(base)
@@ -129,21 +147,32 @@ def _have(
             raise _failed(image, f"{base} cannot be pulled: {one_line(problem, 200)}", _PICK)
         facts = engine.image_facts(base)
     if facts is None:
-        raise _failed(image, f"{base} is not on this machine", f"docker pull {base}; or {_NETWORK}; or {_PICK}")
+        raise _failed(
+            image,
+            f"{base} is not on this machine",
+            f"docker pull {base}; or {_NETWORK}; or {_PICK}",
+        )
     if facts.on_build and not image.image:
-        raise _failed(image, f"{base} has instructions for builds on top of it, which are not in the file", _PICK)
+        raise _failed(
+            image,
+            f"{base} has instructions for builds on top of it, which are not in the file",
+            _PICK,
+        )
     return facts
 
 
 def _failed(image: RepositoryImage, why: str, remedy: str) -> SandboxUnavailable:
-    return SandboxUnavailable(f"the image of {image.file} cannot be built: {one_line(why, 600)}", remedy)
+    return SandboxUnavailable(
+        f"the image of {image.file} cannot be built: {one_line(why, 600)}", remedy
+    )
 
 
 def _pack(tar: tarfile.TarFile, image: RepositoryImage) -> tuple[str, dict[str, bytes]]:
-    """Pack the files that may be copied; return the digest (hex) of them, and the type of each by its path.
+    """Pack the files that may be copied; return the digest (hex) of them, and the type of each by
+    its path.
 
-    Links stay links. Nothing protected is packed, nothing that is masked in containers, and nothing that
-    `.dockerignore` leaves out. Raises SandboxUnavailable if it is too large.
+    Links stay links. Nothing protected is packed, nothing that is masked in containers, and nothing
+    that `.dockerignore` leaves out. Raises SandboxUnavailable if it is too large.
     """
     seen, packed = sha256(), dict[str, bytes]()
     if not copies_files(image.text):
@@ -153,7 +182,9 @@ def _pack(tar: tarfile.TarFile, image: RepositoryImage) -> tuple[str, dict[str, 
             for entry, data in folder.entries():
                 _add(tar, entry, data)
                 packed[entry.name] = entry.type
-                described = f"{entry.name}\0{entry.mode}\0{entry.linkname}\0{sha256(data).hexdigest()}\n"
+                described = (
+                    f"{entry.name}\0{entry.mode}\0{entry.linkname}\0{sha256(data).hexdigest()}\n"
+                )
                 seen.update(described.encode("utf-8", "surrogateescape"))
     except (OSError, RecursionError) as error:
         why = getattr(error, "strerror", None) or "it is nested too deeply"
@@ -173,18 +204,23 @@ def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, data: bytes) -> None:
 
 
 class _Folder:
-    """The folder of a build context; everything in it is opened from its descriptor, and no link is followed."""
+    """The folder of a build context; everything in it is opened from its descriptor, and no link is
+    followed."""
 
     def __init__(self, image: RepositoryImage) -> None:
         """Raises OSError."""
         self._image = image
         self._prefix = "" if image.context == "." else f"{image.context}/"
         self._left_out = left_out_by(image.ignore)
-        self._has_exceptions = any(line.lstrip().startswith("!") for line in image.ignore.splitlines())
+        self._has_exceptions = any(
+            line.lstrip().startswith("!") for line in image.ignore.splitlines()
+        )
         self._bytes = self._files = 0
         top = open_folder(image.root, follow=True)
         try:
-            self._fd = open_below(top, [part for part in image.context.split("/") if part != "."], listed=True)
+            self._fd = open_below(
+                top, [part for part in image.context.split("/") if part != "."], listed=True
+            )
         finally:
             os.close(top)
 
@@ -192,7 +228,8 @@ class _Folder:
         os.close(self._fd)
 
     def entries(self) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-        """Yield what goes into the context, in the order of the names. Raises SandboxUnavailable."""
+        """Yield what goes into the context, in the order of the names. Raises
+        SandboxUnavailable."""
         yield from self._below(self._fd, "")
 
     def _below(self, fd: int, folder: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
@@ -216,7 +253,9 @@ class _Folder:
                 entry = _entry(path, tarfile.SYMTYPE, 0o777)
                 entry.linkname = os.readlink(name, dir_fd=fd)
                 yield entry, b""
-            elif stat.S_ISREG(status.st_mode) and (data := self._content(fd, name, path)) is not None:
+            elif (
+                stat.S_ISREG(status.st_mode) and (data := self._content(fd, name, path)) is not None
+            ):
                 yield _entry(path, tarfile.REGTYPE, status.st_mode), data
 
     def _inside(self, fd: int, name: str, path: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:

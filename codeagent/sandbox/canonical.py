@@ -1,8 +1,10 @@
-"""Writes the Dockerfile that the engine gets in a build without network: one that cannot fetch, whatever it is made of.
+"""Writes the Dockerfile that the engine gets in a build without network: one that cannot fetch,
+whatever it is made of.
 
-The engine never reads the repository's own text. Every instruction is written again in one form that all engines read
-alike: on one line, with variables already replaced, commands and paths as arrays in JSON, images by the ID of one that
-is on this machine, and stages by names of our own. What has no such form is refused.
+The engine never reads the repository's own text. Every instruction is written again in one form
+that all engines read alike: on one line, with variables already replaced, commands and paths as
+arrays in JSON, images by the ID of one that is on this machine, and stages by names of our own.
+What has no such form is refused.
 """
 
 import json
@@ -83,8 +85,8 @@ def canonical(
 ) -> tuple[BuildStep, ...]:
     """Write a Dockerfile again, up to the stage `target`, empty: to its end.
 
-    `facts_of`: tells of an image on this machine, and raises if it may not be used. `context`: the paths that may be
-    copied, each with its type as in a tar. Raises DockerfileError.
+    `facts_of`: tells of an image on this machine, and raises if it may not be used. `context`: the
+    paths that may be copied, each with its type as in a tar. Raises DockerfileError.
     """
     file = read_dockerfile(text)
     writer = _Writer(file, arguments, facts_of, context)
@@ -100,7 +102,8 @@ def canonical(
 
 
 def word(text: str) -> str:
-    """Write a text so that the engine reads back exactly it, where it replaces variables. Raises ValueError."""
+    """Write a text so that the engine reads back exactly it, where it replaces variables. Raises
+    ValueError."""
     if _PLAIN.fullmatch(text):
         return text
     if _UNREADABLE.search(text):
@@ -115,7 +118,8 @@ def array(elements: list[str]) -> str:
 
 
 def image_id(facts: ImageFacts) -> str:
-    """Return an image's ID in the form that no engine takes for the name of one to pull. Raises ValueError."""
+    """Return an image's ID in the form that no engine takes for the name of one to pull. Raises
+    ValueError."""
     if (match := _ID.fullmatch(facts.id)) is None:
         raise ValueError("the engine does not tell the ID of this image")
     return match[1]
@@ -178,9 +182,14 @@ class _Writer:
         else:
             facts = self._facts_of(base)
             source, is_for = image_id(facts), facts.platform
-            variables = {name: value for name, _, value in (one.partition("=") for one in facts.variables)}
+            variables = {
+                name: value for name, _, value in (one.partition("=") for one in facts.variables)
+            }
             shell = facts.shell or _SHELL
-        if platform is not None and expand(each, platform, self._escape, self._global.get) != is_for:
+        if (
+            platform is not None
+            and expand(each, platform, self._escape, self._global.get) != is_for
+        ):
             raise each.refuse("on this machine it is for another platform")
         made = _Stage(len(self._stages), named, {"PATH": DEFAULT_PATH} | variables, shell)
         self._stages.append(made)
@@ -208,7 +217,8 @@ class _Writer:
         yield f"{begun} {array([*(word(_in_context(source)) for source in sources), word(target)])}"
 
     def add_(self, each: Instruction) -> Iterator[str]:
-        """Copy what is not a file, and give the engine the files alone, which it unpacks if they are archives."""
+        """Copy what is not a file, and give the engine the files alone, which it unpacks if they
+        are archives."""
         flags, sources, target = self._paths(each, "chown", "chmod")
         if (remote := next(filter(_REMOTE.match, sources), None)) is not None:
             raise each.refuse(f"{one_line(remote, 80)} needs the network")
@@ -218,12 +228,17 @@ class _Writer:
         for path in found:
             kind = tarfile.DIRTYPE if path == "." else self._context[path]
             if kind == tarfile.SYMTYPE or not _WILDCARDS.isdisjoint(path):
-                raise each.refuse(f"{one_line(path, 80)} is a link, or has a name that ADD cannot be given: use COPY")
-            begun = f"{'ADD' if kind == tarfile.REGTYPE else 'COPY'}{self._flags_of_files(each, flags)}"
+                raise each.refuse(
+                    f"{one_line(path, 80)} is a link, or has a name that ADD cannot be given: use COPY"
+                )
+            begun = (
+                f"{'ADD' if kind == tarfile.REGTYPE else 'COPY'}{self._flags_of_files(each, flags)}"
+            )
             yield f"{begun} {array([word(f'./{path}' if path != '.' else path), word(target)])}"
 
     def command(self, each: Instruction) -> Iterator[str]:
-        """As an array, which the engine takes as it is; a text becomes the shell's, as the engine would do it."""
+        """As an array, which the engine takes as it is; a text becomes the shell's, as the engine
+        would do it."""
         _, text = each.flags()
         program = texts(each, text)
         if not text or (each.name == "RUN" and program == []):
@@ -238,7 +253,9 @@ class _Writer:
         kind = kind.upper()
         if (kind, bool(command)) not in (("CMD", True), ("NONE", False)):
             raise each.refuse("it is neither NONE nor CMD with a command")
-        begun = " ".join(("HEALTHCHECK", *(f"--{name}={value}" for name, value in flags.items()), kind))
+        begun = " ".join(
+            ("HEALTHCHECK", *(f"--{name}={value}" for name, value in flags.items()), kind)
+        )
         program = texts(each, command)
         if kind == "NONE":
             yield begun
@@ -260,7 +277,9 @@ class _Writer:
         yield f"{each.name} {word(text)}"
 
     def expose(self, each: Instruction) -> Iterator[str]:
-        ports = [port for one in words(each.flags()[1]) for port in words(self._expanded(each, one))]
+        ports = [
+            port for one in words(each.flags()[1]) for port in words(self._expanded(each, one))
+        ]
         if not ports or any(_PORT.fullmatch(port) is None for port in ports):
             raise each.refuse("it is not a list of ports")
         yield f"EXPOSE {' '.join(ports)}"
@@ -288,7 +307,11 @@ class _Writer:
         if "from" not in flags:
             return ""
         name = flags["from"]
-        named = [other for other in self._stages[:-1] if name and name.lower() in (other.named, str(other.number))]
+        named = [
+            other
+            for other in self._stages[:-1]
+            if name and name.lower() in (other.named, str(other.number))
+        ]
         if named:
             return f" --from={named[0].name}"
         if not name or "$" in name or name.isdecimal() or name.lower() == self._stage.named:

@@ -1,4 +1,5 @@
-"""One container of a session: made when first needed, replaced when in doubt, and paused on request."""
+"""One container of a session: made when first needed, replaced when in doubt, and paused on
+request."""
 
 import asyncio
 import secrets
@@ -30,7 +31,8 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
-"""Makes the variables (`NAME=value`) of one command, once it is known which container it starts in."""
+"""Makes the variables (`NAME=value`) of one command, once it is known which container it starts
+in."""
 
 
 @dataclass
@@ -59,7 +61,8 @@ class SessionContainer:
         freeze_lock: FreezeLock,
         on_progress: Callable[[str], None],
     ) -> None:
-        """`freeze_lock` is asked before anything starts inside; its holder calls `pause` and `resume`."""
+        """`freeze_lock` is asked before anything starts inside; its holder calls `pause` and
+        `resume`."""
         self._spec = spec
         self._resources = resources
         self._instance = instance
@@ -117,7 +120,8 @@ class SessionContainer:
     async def run(
         self, command: Command, on_output: OnOutput, environment: CommandVariables | None = None
     ) -> CommandResult:
-        """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for callers that ask."""
+        """Run a command, see the port. Being cancelled leaves `Task.cancelling()` as it is, for
+        callers that ask."""
         call = _RunningCall(CallMark(secrets.token_hex(8), next(self._numbers)), environment)
         try:
             execution = await self._begin(call, command, on_output)
@@ -138,7 +142,11 @@ class SessionContainer:
             self._running.discard(call.mark.number)
             if call.starting is not None:
                 await run_to_end(close_started(call.starting))
-            if call.nothing_lives and call.container is self._container and call.started == self._started:
+            if (
+                call.nothing_lives
+                and call.container is self._container
+                and call.started == self._started
+            ):
                 self._is_idle()
             if self._spec.per_command and not self._running:
                 self._give_up(self._container)
@@ -146,22 +154,27 @@ class SessionContainer:
                     self._being_made()  # the next command reports what fails there
 
     async def listening(self) -> frozenset[int]:
-        """Return the TCP ports listened on inside; empty if they are unknown. Waits while the sandbox is frozen."""
+        """Return the TCP ports listened on inside; empty if they are unknown. Waits while the
+        sandbox is frozen."""
         try:
             async with self._freeze_lock.activity():
                 if self._container is None or self._idle or self._resources.shut:
                     return frozenset()
-                return await listening_ports(self._resources.opened()[1], self._target(self._container))
+                return await listening_ports(
+                    self._resources.opened()[1], self._target(self._container)
+                )
         except (SandboxLost, SandboxUnavailable, EngineError):
             return frozenset()
 
     @property
     def moment(self) -> object:
-        """Equal to an earlier one if nothing has run inside in between; None if that is not known."""
+        """Equal to an earlier one if nothing has run inside in between; None if that is not
+        known."""
         return None if self._stale else () if self._container is None else self._container.moment
 
     async def is_empty(self, beside: int = 0) -> bool:
-        """Tell whether only the keepers and `beside` processes of ours live inside. Raises SandboxUnavailable."""
+        """Tell whether only the keepers and `beside` processes of ours live inside. Raises
+        SandboxUnavailable."""
         container, started, nothing_starts = self._container, self._started, not self._running
         empty = container is None or await is_idle(
             self._resources.opened()[1], container.container_id, container.processes, beside
@@ -179,12 +192,15 @@ class SessionContainer:
         if self._running or self._resources.shut or (idle and self._stale is None):
             return idle
         engine = self._resources.opened()[1]
-        if not await engine.answers() or (self._stale is not None and not await kill(engine, self._stale)):
+        if not await engine.answers() or (
+            self._stale is not None and not await kill(engine, self._stale)
+        ):
             return False
         return idle or await self.is_empty()
 
     async def pause(self) -> None:
-        """Pause everything inside; costs nothing if nothing runs. Raises SandboxLost if that is not certain."""
+        """Pause everything inside; costs nothing if nothing runs. Raises SandboxLost if that is not
+        certain."""
         stale, container = self._stale, self._container
         nothing_runs = container is None or (self._idle and not self._running and not self._left)
         if stale is None and nothing_runs:
@@ -202,7 +218,8 @@ class SessionContainer:
         await pause(engine, container.container_id, self._resources.frozen)
 
     async def resume(self) -> None:
-        """End a pause; a container that cannot be resumed is killed, and its commands see it as lost."""
+        """End a pause; a container that cannot be resumed is killed, and its commands see it as
+        lost."""
         paused, self._paused = self._paused, None
         if paused is None or self._resources.shut:
             return
@@ -227,14 +244,17 @@ class SessionContainer:
             self._making.cancel()
         container = self._container
         self._give_up(container)
-        if self._stale is not None and not (container is not None and await ended(container.processes)):
+        if self._stale is not None and not (
+            container is not None and await ended(container.processes)
+        ):
             engine = self._resources.opened()[1]
             if await engine.answers():
                 await kill(engine, self._stale)
         self._stale = None
 
     async def _begin(self, call: _RunningCall, command: Command, on_output: OnOutput) -> Execution:
-        """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is unknown."""
+        """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is
+        unknown."""
         replaced = False
         while True:
             await self._freeze_lock.released()
@@ -249,7 +269,9 @@ class SessionContainer:
                 self._give_up(container)
                 if replaced or error.status not in (404, 409):
                     raise unanswered(self._resources.opened()[1].socket_path, error) from error
-            call.notices.append("the sandbox had ended and was replaced: background processes and /tmp are lost")
+            call.notices.append(
+                "the sandbox had ended and was replaced: background processes and /tmp are lost"
+            )
             replaced = True
 
     def _start(
@@ -266,15 +288,20 @@ class SessionContainer:
         target = self._target(container)
 
         async def begin() -> Execution:
-            variables = () if call.environment is None else await call.environment(engine, container)
-            return await Execution.start(engine, target, command, call.mark, on_output, variables, spare)
+            variables = (
+                () if call.environment is None else await call.environment(engine, container)
+            )
+            return await Execution.start(
+                engine, target, command, call.mark, on_output, variables, spare
+            )
 
         task = asyncio.create_task(begin())
         task.add_done_callback(lambda _: moved())
         return task
 
     async def _fitting(self, call: _RunningCall) -> Container:
-        """Return the container, replaced if what it guards was replaced on this machine. Fails closed."""
+        """Return the container, replaced if what it guards was replaced on this machine. Fails
+        closed."""
         container = await self._ready()
         if self._left and not await self.is_quiet():
             call.notices += self._guard.quarantined(container)
@@ -282,7 +309,9 @@ class SessionContainer:
         if not names:
             return container
         if self._running:
-            raise SandboxUnavailable(f"{names} changed while another command runs", "try again when that has ended")
+            raise SandboxUnavailable(
+                f"{names} changed while another command runs", "try again when that has ended"
+            )
         lost = "background processes and /tmp are lost" if self._left else "/tmp in it is empty"
         self._give_up(container)
         call.notices.append(f"the sandbox was replaced because {names} changed outside it; {lost}")
@@ -290,7 +319,9 @@ class SessionContainer:
 
     async def _ready(self) -> Container:
         self._resources.open()
-        return await asyncio.shield(self._being_made()) if self._container is None else self._container
+        return (
+            await asyncio.shield(self._being_made()) if self._container is None else self._container
+        )
 
     def _being_made(self) -> asyncio.Task[Container]:
         if self._making is None or self._making.done():
@@ -303,7 +334,9 @@ class SessionContainer:
         root, engine = self._resources.open()
         stale, waiting = self._stale, f"waiting for the Docker engine at {engine.socket_path}"
         async with report_waiting(waiting, self._on_progress) as report:
-            work = partial(launch, spec, self._resources, self._instance, stale, report, self._why_root)
+            work = partial(
+                launch, spec, self._resources, self._instance, stale, report, self._why_root
+            )
             container = await in_thread(work, Container.disconnect)
         self._stale, self._left = None, False
         self._guard.begin(container)
@@ -314,18 +347,27 @@ class SessionContainer:
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, EngineError | SandboxLost):
-                raise SandboxUnavailable(f"the sandbox did not start: {error}", "codeagent sandbox test") from error
+                raise SandboxUnavailable(
+                    f"the sandbox did not start: {error}", "codeagent sandbox test"
+                ) from error
             raise
         if self._test.failed:
             self._give_up(container)
             if container.user.mapped:
-                self._why_root = f"with mapped ids, the self-test failed: {'; '.join(self._test.failed)}"
+                self._why_root = (
+                    f"with mapped ids, the self-test failed: {'; '.join(self._test.failed)}"
+                )
                 return await self._make()
             problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
             raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container
-        names, before = frozenset(found.name for found in container.protected), self._resources.guarded
-        self._resources.guarded = names & before if before is not None and self._resources.may_plant() else names
+        names, before = (
+            frozenset(found.name for found in container.protected),
+            self._resources.guarded,
+        )
+        self._resources.guarded = (
+            names & before if before is not None and self._resources.may_plant() else names
+        )
         self._is_idle()
         return container
 
@@ -334,7 +376,9 @@ class SessionContainer:
         if not ending.reported:
             assert call.container is not None
             engine = self._resources.opened()[1]
-            out_of_memory = await ran_out_of_memory(engine, call.container.container_id, ending.exit_code)
+            out_of_memory = await ran_out_of_memory(
+                engine, call.container.container_id, ending.exit_code
+            )
         self._left = self._left or ending.left_running > 0
         return CommandResult(
             exit_code=ending.exit_code,
@@ -350,7 +394,9 @@ class SessionContainer:
         _, engine = self._resources.opened()
         target = self._target(call.container)
         try:
-            execution, stopped = await stop_call(engine, target, call.mark.number, call.starting, self._freeze_lock)
+            execution, stopped = await stop_call(
+                engine, target, call.mark.number, call.starting, self._freeze_lock
+            )
         except (EngineError, SandboxLost) as error:
             self._give_up(call.container)
             raise SandboxLost(lost(str(error))) from error
@@ -358,18 +404,24 @@ class SessionContainer:
             await self._kill(call, engine)
             stopped = stopped or Stopped(0, 0, everything=True)
         elif stopped.everything:
-            call.notices.append("every process in the sandbox had to be killed, background processes included")
+            call.notices.append(
+                "every process in the sandbox had to be killed, background processes included"
+            )
         try:
             await execution.drain(DRAIN_SECONDS)
         except Exception:  # the reader of the output is gone; that must not hide the result
             pass
-        return CommandResult(exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call))
+        return CommandResult(
+            exit_code=None, stopped=True, killed=stopped.killed, notices=self._notices(call)
+        )
 
     async def _kill(self, call: _RunningCall, engine: Engine) -> None:
         """Kill the container itself, the last resort against processes that outrun every signal."""
         assert call.container is not None
         self._give_up(call.container)
-        call.notices.append("the sandbox itself had to be killed; the next command starts a new one")
+        call.notices.append(
+            "the sandbox itself had to be killed; the next command starts a new one"
+        )
         if not await kill(engine, call.container.container_id):
             raise SandboxLost(lost("its container could not be removed"))
 
@@ -384,7 +436,13 @@ class SessionContainer:
         """Note that only the keepers live inside, and start a spare for the next command."""
         self._idle, self._left = not self._running, False
         hosts = self._spec.egress_folder is not None
-        if self._idle and self._container and not self._spare and not hosts and not self._resources.shut:
+        if (
+            self._idle
+            and self._container
+            and not self._spare
+            and not hosts
+            and not self._resources.shut
+        ):
             self._spare = Spare(self._resources.opened()[1], self._target(self._container))
 
     def _starts(self) -> Spare | None:

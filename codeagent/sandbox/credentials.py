@@ -1,4 +1,5 @@
-"""Asks Docker's credential helpers for the user's login at a registry; docker-py would look them up in the workspace.
+"""Asks Docker's credential helpers for the user's login at a registry; docker-py would look them up
+in the workspace.
 
 It is a module of its own because it starts a program, as its row in `core.host_programs` says.
 """
@@ -20,7 +21,8 @@ _UNKNOWN = "credentials not found in native keychain"
 
 
 class CredentialHelpers(dict[str, "_Helper"]):
-    """Stands in for docker-py's table of helpers by name; each is made when it is first asked for."""
+    """Stands in for docker-py's table of helpers by name; each is made when it is first asked
+    for."""
 
     def __init__(self, workspace: Path, errors: Any) -> None:
         """`errors` is `docker.credentials.errors`, which docker-py expects a helper to raise."""
@@ -59,10 +61,17 @@ class _Helper:
         words = [self._program, subcommand]
         try:
             done = run_program(
-                CREDENTIALS, words, folder=NOWHERE, environment=os.environ, seconds=_SECONDS, data=data.encode()
+                CREDENTIALS,
+                words,
+                folder=NOWHERE,
+                environment=os.environ,
+                seconds=_SECONDS,
+                data=data.encode(),
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise self._errors.StoreError(f"{self._name} did not answer ({type(error).__name__})") from error
+            raise self._errors.StoreError(
+                f"{self._name} did not answer ({type(error).__name__})"
+            ) from error
         said = done.stdout.decode(errors="replace")
         if done.returncode:
             kind = self._errors.CredentialsNotFound if _UNKNOWN in said else self._errors.StoreError

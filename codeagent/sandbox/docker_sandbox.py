@@ -1,5 +1,5 @@
-"""The sandbox of one session: a container in which commands may change the workspace, one in which they may not, and
-those whose commands may reach hosts."""
+"""The sandbox of one session: a container in which commands may change the workspace, one in which
+they may not, and those whose commands may reach hosts."""
 
 import asyncio
 import os
@@ -10,7 +10,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
+from codeagent.core.ports import (
+    Command,
+    CommandResult,
+    OnOutput,
+    RunningProgram,
+    SandboxInfo,
+    StdioProgram,
+    Swept,
+)
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import EgressContainers
 from codeagent.sandbox.egress.internet import Internet
@@ -29,17 +37,20 @@ from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, wit
 from codeagent.sandbox.thaw import thaw_left
 
 _SHARE = 8
-"""The package cache is trimmed once an eighth of what it may take was written, wherever that was."""
+"""The package cache is trimmed once an eighth of what it may take was written, wherever that
+was."""
 
 
 class DockerSandbox:
     """Implements `codeagent.core.ports.Sandbox` with a local Docker engine.
 
-    The other containers are made by the first command that needs them; each has its own `/tmp` and processes.
+    The other containers are made by the first command that needs them; each has its own `/tmp` and
+    processes.
     """
 
     def __init__(self, spec: SandboxSpec, internet: Internet | None = None) -> None:
-        """`internet`: how commands reach their hosts; None: directly, with this machine's name service."""
+        """`internet`: how commands reach their hosts; None: directly, with this machine's name
+        service."""
         self._spec = spec
         self._resources = SessionResources(spec)
         self._freeze_lock = FreezeLock(self._pause, self._resume)
@@ -67,7 +78,8 @@ class DockerSandbox:
         self._trimming: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """See in a moment that the workspace suits, the engine answers and a configured image is there.
+        """See in a moment that the workspace suits, the engine answers and a configured image is
+        there.
 
         Raises SandboxUnavailable.
         """
@@ -142,8 +154,8 @@ class DockerSandbox:
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Freeze the sandbox, see the port. Never wait for a command inside the block.
 
-        Background processes are paused too, and resumed afterwards. If only a container's own two processes are
-        alive, by a list that nobody inside can change, there is nothing to pause.
+        Background processes are paused too, and resumed afterwards. If only a container's own two
+        processes are alive, by a list that nobody inside can change, there is nothing to pause.
         """
         return self._freeze_lock.hold()
 
@@ -184,7 +196,9 @@ class DockerSandbox:
             await self._programs.close()
         finally:
             await all_done(self._default.close(), self._read_only.close(), self._egress.close())
-            await in_thread(self._resources.settled)  # the end of this process would end what creates a container
+            await in_thread(
+                self._resources.settled
+            )  # the end of this process would end what creates a container
         looking, self._looking = self._looking, None
         if looking is not None:
             await asyncio.wait({looking})
@@ -200,9 +214,14 @@ class DockerSandbox:
         return (self._spec.root,) if cache is None else (self._spec.root, cache.folder.parent)
 
     def _trim_soon(self, command: Command) -> None:
-        """Trim the package cache, beside what comes next: after a command that could install, or that wrote much."""
+        """Trim the package cache, beside what comes next: after a command that could install, or
+        that wrote much."""
         cache, most = self._spec.packages, self._spec.package_bytes
-        if cache is None or self._resources.shut or (self._trimming is not None and not self._trimming.done()):
+        if (
+            cache is None
+            or self._resources.shut
+            or (self._trimming is not None and not self._trimming.done())
+        ):
             return
         if command.hosts or self._untrimmed.taken() > most // _SHARE:
             self._trimming = asyncio.create_task(self._trim(cache, most))
@@ -213,7 +232,8 @@ class DockerSandbox:
         self._untrimmed = Room(*self._written)
 
     def _look_soon(self) -> None:
-        """Look now, in parallel with what comes next: a repository that the user makes later must not be moved."""
+        """Look now, in parallel with what comes next: a repository that the user makes later must
+        not be moved."""
         if self._resources.shut or (self._looking is not None and not self._looking.done()):
             return
         self._looking = asyncio.create_task(self._look())
@@ -222,7 +242,8 @@ class DockerSandbox:
     async def _look(self) -> bool:
         """Move away what was planted; return whether something may still run that could plant more.
 
-        While the sandbox closes, nobody knows what still runs: then this look is never the last one.
+        While the sandbox closes, nobody knows what still runs: then this look is never the last
+        one.
         """
         known, alive = self._resources.guarded, True
         self._unswept = False
@@ -236,7 +257,11 @@ class DockerSandbox:
 
     def _planted(self, known: frozenset[str] | None) -> tuple[str, ...]:
         """Move away what is protected by name and not known, see `SessionResources.guarded`."""
-        return () if known is None else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
+        return (
+            ()
+            if known is None
+            else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
+        )
 
     @property
     def _moment(self) -> object:
@@ -246,7 +271,8 @@ class DockerSandbox:
         return None if None in moments else moments
 
     async def _pause(self) -> None:
-        """Pause all; if one fails, the others are waited for first, so that resuming comes after every pause."""
+        """Pause all; if one fails, the others are waited for first, so that resuming comes after
+        every pause."""
         await all_done(*(container.pause() for container in self._containers()))
 
     async def _resume(self) -> None:

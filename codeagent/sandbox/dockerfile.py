@@ -1,4 +1,5 @@
-"""Reads a Dockerfile as the engine does: its lines, its instructions, their words, and the values of variables.
+"""Reads a Dockerfile as the engine does: its lines, its instructions, their words, and the values
+of variables.
 
 What engines of different versions read differently, or what is not certain, is a DockerfileError.
 """
@@ -14,8 +15,13 @@ from codeagent.core.sanitize import one_line
 
 SCRATCH = "scratch"
 """The name of the empty base."""
-SPACES = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-"""What the engine takes for a space at the ends of a line, after a flag, and between words that may be quoted."""
+SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680"
+    + "".join(map(chr, range(0x2000, 0x200B)))
+    + "\u2028\u2029\u202f\u205f\u3000"
+)
+"""What the engine takes for a space at the ends of a line, after a flag, and between words that may
+be quoted."""
 _BETWEEN = lazy_regex(r"[\t\v\f\r ]+")
 """Between an instruction and its text, and between words that are not quoted."""
 _DIRECTIVE = lazy_regex(r"#\s*(?P<key>[a-zA-Z][a-zA-Z0-9]*)\s*=\s*(?P<value>\S.*)", re.ASCII)
@@ -50,7 +56,8 @@ class Instruction:
         return DockerfileError(f"{one_line(self.shown, 100)}: {why}")
 
     def flags(self, *allowed: str) -> tuple[dict[str, str], str]:
-        """Return the flags by their names, and the text after them. Raises DockerfileError if there are others."""
+        """Return the flags by their names, and the text after them. Raises DockerfileError if there
+        are others."""
         found: dict[str, str] = {}
         rest = self.text
         while rest.startswith("--"):
@@ -100,13 +107,15 @@ def instructions(text: str) -> tuple[Instruction, ...]:
 def copies_files(text: str) -> bool:
     """Tell whether files of the build context are copied."""
     return any(
-        each.name in ("ADD", "COPY") and not any(word.startswith("--from=") for word in words(each.text))
+        each.name in ("ADD", "COPY")
+        and not any(word.startswith("--from=") for word in words(each.text))
         for each in instructions(text)
     )
 
 
 def bases(text: str, arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the images that a build with these arguments begins with or copies from. Raises DockerfileError."""
+    """Return the images that a build with these arguments begins with or copies from. Raises
+    DockerfileError."""
     file = read_dockerfile(text)
     variables: dict[str, str | None] = {}
     stages: set[str] = set()
@@ -121,8 +130,16 @@ def bases(text: str, arguments: Mapping[str, str]) -> tuple[str, ...]:
             found += [base] if base.lower() not in stages and base != SCRATCH else []
             stages.add(name)
         elif each.name == "COPY":
-            sources = [word.removeprefix("--from=") for word in words(each.text) if word.startswith("--from=")]
-            found += [source for source in sources if source.lower() not in stages and not source.isdecimal()]
+            sources = [
+                word.removeprefix("--from=")
+                for word in words(each.text)
+                if word.startswith("--from=")
+            ]
+            found += [
+                source
+                for source in sources
+                if source.lower() not in stages and not source.isdecimal()
+            ]
     return tuple(dict.fromkeys(found))
 
 
@@ -190,11 +207,17 @@ def pairs(each: Instruction, escape: str, value_of: Lookup) -> dict[str, str]:
         parts = [(name, "=" if value else "", value)]
     if not all(sign for _, sign, _ in parts):
         raise each.refuse("it is not of the form NAME=VALUE")
-    return {expand(each, name, escape, value_of): expand(each, value, escape, value_of) for name, _, value in parts}
+    return {
+        expand(each, name, escape, value_of): expand(each, value, escape, value_of)
+        for name, _, value in parts
+    }
 
 
-def declared(each: Instruction, escape: str, given: Mapping[str, str], value_of: Lookup) -> dict[str, str | None]:
-    """Return the variables that an ARG declares: as they are given, or else by default. Raises DockerfileError."""
+def declared(
+    each: Instruction, escape: str, given: Mapping[str, str], value_of: Lookup
+) -> dict[str, str | None]:
+    """Return the variables that an ARG declares: as they are given, or else by default. Raises
+    DockerfileError."""
     found: dict[str, str | None] = {}
     for word in quoted_words(each.flags()[1], escape):
         name, sign, value = word.partition("=")
@@ -205,7 +228,8 @@ def declared(each: Instruction, escape: str, given: Mapping[str, str], value_of:
 
 
 def stage(each: Instruction, escape: str, value_of: Lookup) -> tuple[str, str]:
-    """Return what a stage begins with, and its name in small letters, empty if it has none. Raises DockerfileError."""
+    """Return what a stage begins with, and its name in small letters, empty if it has none. Raises
+    DockerfileError."""
     base, *named = words(each.flags("platform")[1]) or [""]
     name = named[1].lower() if len(named) == 2 and named[0].lower() == "as" else ""
     if named and (_STAGE.fullmatch(name) is None or name == SCRATCH):
@@ -237,7 +261,8 @@ class _Expansion:
             raise each.refuse("it contains a byte order mark")
 
     def up_to(self, end: str) -> str:
-        """Return the text before `end`, which is passed; empty: the end of the word. Raises DockerfileError."""
+        """Return the text before `end`, which is passed; empty: the end of the word. Raises
+        DockerfileError."""
         found = ""
         while self._at < len(self._word):
             match self._next():
@@ -276,7 +301,11 @@ class _Expansion:
                     return found
                 case "$":
                     found += self._variable()
-                case each if each == self._escape and self._word[self._at : self._at + 1] in ('"', "$", self._escape):
+                case each if each == self._escape and self._word[self._at : self._at + 1] in (
+                    '"',
+                    "$",
+                    self._escape,
+                ):
                     found += self._next()
                 case each:
                     found += each
@@ -306,7 +335,9 @@ class _Expansion:
         other = self.up_to("}")
         if kind == ":?" and not value:
             raise self._each.refuse(f"{named[0]} has no value")
-        return (other if value else "") if kind == ":+" else value or (other if kind == ":-" else "")
+        return (
+            (other if value else "") if kind == ":+" else value or (other if kind == ":-" else "")
+        )
 
 
 def _escape(lines: list[str]) -> str:
@@ -318,7 +349,9 @@ def _escape(lines: list[str]) -> str:
         if match is None or key not in ("escape", "syntax"):
             break
         if key in seen or (key == "escape" and match["value"] not in ("\\", "`")):
-            raise DockerfileError(f"{one_line(line, 60)}: it is not a directive that can be followed")
+            raise DockerfileError(
+                f"{one_line(line, 60)}: it is not a directive that can be followed"
+            )
         seen[key] = match["value"]
     return seen.get("escape", "\\")
 

@@ -1,6 +1,7 @@
 """The Docker engine: finds it, checks that it answers, and makes every request to it.
 
-What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See ADR 29.
+What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See
+ADR 29.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ _LAST_LINES = 3
 _OF_THE_ENGINE = ("--->", "Removing intermediate container")
 """Lines of a build that tell only of the engine's own bookkeeping."""
 _NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
-"""What turns off the network of a build; Podman takes any other word for the network of the host."""
+"""What turns off the network of a build; Podman takes any other word for the network of the
+host."""
 _STEP = lazy_regex(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
 _PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
 _OFF = "or run commands unconfined with --sandbox off"
@@ -90,11 +92,13 @@ class BuildOptions:
 class Engine:
     """A local engine. Methods that are not asynchronous block, and belong in a thread.
 
-    Those raise SandboxUnavailable if the engine does not answer, and EngineError if it answers with an error that the
-    method does not expect.
+    Those raise SandboxUnavailable if the engine does not answer, and EngineError if it answers with
+    an error that the method does not expect.
     """
 
-    def __init__(self, socket_path: str, seconds: float = 10.0, workspace: Path | None = None) -> None:
+    def __init__(
+        self, socket_path: str, seconds: float = 10.0, workspace: Path | None = None
+    ) -> None:
         """`seconds`: until a request made with `ask` counts as unanswered.
 
         No credential helper is taken from `workspace`; None: the current folder.
@@ -138,7 +142,8 @@ class Engine:
             raise unanswered(self.socket_path, error) from error
 
     def call_library(self, request: Callable[[Any], Any]) -> Any:
-        """Make a request of docker-py's APIClient, for what is more than one answer: pulls, builds and whole files.
+        """Make a request of docker-py's APIClient, for what is more than one answer: pulls, builds
+        and whole files.
 
         The first one imports and connects it.
         """
@@ -152,7 +157,9 @@ class Engine:
                 from codeagent.sandbox.credentials import CredentialHelpers  # only with docker-py
 
                 library, api = cast(Any, docker), cast(Any, self._library)
-                helpers = CredentialHelpers(self._workspace or Path.cwd(), library.credentials.errors)
+                helpers = CredentialHelpers(
+                    self._workspace or Path.cwd(), library.credentials.errors
+                )
                 api._auth_configs._stores = helpers  # docker-py offers no other way to place them
             return request(self._library)
         except docker.errors.APIError as error:
@@ -165,12 +172,15 @@ class Engine:
         facts = self.call(lambda api: api.version())
         parts = {part["Name"].lower(): part["Version"] for part in facts.get("Components") or []}
         name = "Podman" if "podman engine" in parts else "Docker"
-        of_podman = parts.get("oci runtime (runc)", "").partition("\n")[0].removeprefix("runc version ")
+        of_podman = (
+            parts.get("oci runtime (runc)", "").partition("\n")[0].removeprefix("runc version ")
+        )
         runc = parts.get("runc") or of_podman or None
         return EngineVersions(name, facts.get("Version", "?"), facts.get("ApiVersion", "?"), runc)
 
     def image(self, reference: str) -> tuple[str, ...] | None:
-        """Return the variables (`NAME=value`) that an image sets; None if it is not on this machine."""
+        """Return the variables (`NAME=value`) that an image sets; None if it is not on this
+        machine."""
         facts = self.image_facts(reference)
         return None if facts is None else facts.variables
 
@@ -183,9 +193,13 @@ class Engine:
                 return None
             raise
         config = facts.get("Config") or {}
-        variables, on_build, shell = (tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell"))
+        variables, on_build, shell = (
+            tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell")
+        )
         platform = f"{facts.get('Os')}/{facts.get('Architecture')}"
-        return ImageFacts(facts["Id"], variables, on_build, config.get("Labels") or {}, shell, platform)
+        return ImageFacts(
+            facts["Id"], variables, on_build, config.get("Labels") or {}, shell, platform
+        )
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
@@ -220,24 +234,39 @@ class Engine:
         if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
             self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:
-            raise SandboxUnavailable(f"the engine did not keep the image {tag}", "see its log, then try again")
+            raise SandboxUnavailable(
+                f"the engine did not keep the image {tag}", "see its log, then try again"
+            )
 
-    def build(self, tar: BinaryIO, dockerfile: str, options: BuildOptions, on_line: Callable[[str], None]) -> None:
+    def build(
+        self, tar: BinaryIO, dockerfile: str, options: BuildOptions, on_line: Callable[[str], None]
+    ) -> None:
         """Build an image from a context that contains `dockerfile`, and report each line of it.
 
-        Its commands run as root in containers of the engine's usual kind, without a network unless `options` say so.
-        Raises EngineError with the last lines.
+        Its commands run as root in containers of the engine's usual kind, without a network unless
+        `options` say so. Raises EngineError with the last lines.
         """
         last: deque[str] = deque(maxlen=_LAST_LINES)
         network = None if options.network else _NO_NETWORK[self.versions().name]
 
         def watch(api: Any) -> str | None:
             for entry in api.build(
-                fileobj=tar, custom_context=True, dockerfile=dockerfile, tag=options.tag, target=options.target or None,
-                buildargs=dict(options.arguments), labels=dict(options.labels), rm=True, forcerm=True, pull=False,
-                network_mode=network, timeout=None, use_config_proxy=False, decode=True,
+                fileobj=tar,
+                custom_context=True,
+                dockerfile=dockerfile,
+                tag=options.tag,
+                target=options.target or None,
+                buildargs=dict(options.arguments),
+                labels=dict(options.labels),
+                rm=True,
+                forcerm=True,
+                pull=False,
+                network_mode=network,
+                timeout=None,
+                use_config_proxy=False,
+                decode=True,
                 container_limits={"memory": options.memory_bytes, "memswap": options.memory_bytes},
-            ):  # fmt: skip
+            ):
                 if "error" in entry:
                     return str(entry["error"])
                 for raw in map(str.strip, str(entry.get("stream") or "").splitlines()):
@@ -267,16 +296,21 @@ class Engine:
             if error.status != 404:
                 raise
 
-    def run(self, arguments: dict[str, Any], unwanted: Callable[[], None] = lambda: None) -> tuple[str, Any]:
+    def run(
+        self, arguments: dict[str, Any], unwanted: Callable[[], None] = lambda: None
+    ) -> tuple[str, Any]:
         """Create and start a container; return its id and the connection to its standard input.
 
-        The container ends when that connection closes, at the latest with this process. `unwanted` raises once it is
-        of no use any longer; it is removed then, and what that raised is passed on.
+        The container ends when that connection closes, at the latest with this process. `unwanted`
+        raises once it is of no use any longer; it is removed then, and what that raised is passed
+        on.
         """
         created = self.call(lambda api: api.create_container_from_config(arguments))
         container_id = str(created["Id"])
         try:
-            stdin = self.call(lambda api: api.attach_socket(container_id, params={"stdin": 1, "stream": 1}))
+            stdin = self.call(
+                lambda api: api.attach_socket(container_id, params={"stdin": 1, "stream": 1})
+            )
             unwanted()
             self.call(lambda api: api.start(container_id))
             unwanted()
@@ -294,7 +328,8 @@ class Engine:
                 raise
 
     def unused_volumes(self, label: str) -> dict[str, dict[str, str]]:
-        """Return the names of the volumes with this label that no container has, and all labels of each."""
+        """Return the names of the volumes with this label that no container has, and all labels of
+        each."""
         filters = {"label": label, "dangling": "true"}
         found = self.call(lambda api: api.volumes(filters=filters)).get("Volumes") or []
         return {facts["Name"]: facts.get("Labels") or {} for facts in found}
@@ -322,10 +357,13 @@ def _named(steps: tuple[str, ...], line: str) -> str:
 
 
 def left_out_by(ignore_file: str) -> Callable[[str], bool]:
-    """Return whether a path, relative to the build context, is left out by the text of a `.dockerignore`."""
+    """Return whether a path, relative to the build context, is left out by the text of a
+    `.dockerignore`."""
     from docker.utils.build import PatternMatcher
 
-    raw = ignore_file.removeprefix("\ufeff").split("\n")  # as the engine reads it, and not at other line ends
+    raw = ignore_file.removeprefix("\ufeff").split(
+        "\n"
+    )  # as the engine reads it, and not at other line ends
     lines = [line for each in raw if (line := each.strip()) and not each.startswith("#")]
     matcher: Any = PatternMatcher(lines)
     return lambda path: bool(matcher.matches(path))
@@ -341,7 +379,8 @@ def _split(reference: str) -> tuple[str, str]:
 
 
 def engine_socket(docker_host: str | None) -> str:
-    """Return the path of the engine's unix socket. Raises SandboxUnavailable for an engine on another machine."""
+    """Return the path of the engine's unix socket. Raises SandboxUnavailable for an engine on
+    another machine."""
     if docker_host is None:
         own = os.environ.get("XDG_RUNTIME_DIR", "")
         places = (USUAL_SOCKET, f"{own}/podman/podman.sock", f"{own}/docker.sock")
@@ -363,7 +402,8 @@ def local_engine(docker_host: str | None) -> Iterator[Engine]:
 
 
 def probe_socket(path: str) -> bool:
-    """Ask whether the engine answers, without loading anything heavy, and return whether it is Podman.
+    """Ask whether the engine answers, without loading anything heavy, and return whether it is
+    Podman.
 
     Raises SandboxUnavailable if it does not answer.
     """
@@ -374,7 +414,9 @@ def probe_socket(path: str) -> bool:
         probe.sendall(_PING)
         answer = probe.recv(4096)
         if not answer:
-            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection without an answer")
+            raise ConnectionResetError(
+                errno.ECONNRESET, "it closed the connection without an answer"
+            )
         return b"\nlibpod-" in answer.lower()
     except OSError as error:
         raise unanswered(path, error) from error
@@ -388,20 +430,33 @@ def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
     for cause in causes:
         if isinstance(cause, SandboxUnavailable):
             return cause
-    number = next((each.errno for each in causes if isinstance(each, OSError) and isinstance(each.errno, int)), None)
+    number = next(
+        (
+            each.errno
+            for each in causes
+            if isinstance(each, OSError) and isinstance(each.errno, int)
+        ),
+        None,
+    )
     if number in (errno.ENOENT, errno.ENOTSOCK, errno.ENOTDIR):
         remedy = f"install and start one (Debian, Ubuntu: sudo apt-get install docker.io), {_OFF}"
         return SandboxUnavailable(f"no Docker engine: there is no socket at {path}", remedy)
     if number == errno.ECONNREFUSED:
         remedy = f"start it (sudo systemctl start docker), {_OFF}"
-        return SandboxUnavailable(f"the Docker engine is not running: nothing listens at {path}", remedy)
+        return SandboxUnavailable(
+            f"the Docker engine is not running: nothing listens at {path}", remedy
+        )
     if number in (errno.EACCES, errno.EPERM):
         remedy = "join its group (sudo usermod -aG docker $USER, then log in again) or use Podman without root"
-        return SandboxUnavailable(f"you may not use the Docker engine: no permission for {path}", remedy)
+        return SandboxUnavailable(
+            f"you may not use the Docker engine: no permission for {path}", remedy
+        )
     if any(isinstance(each, TimeoutError) or "timed out" in str(each).lower() for each in causes):
         remedy = f"restart it (sudo systemctl restart docker), {_OFF}"
         return SandboxUnavailable(f"the Docker engine at {path} does not answer", remedy)
-    return SandboxUnavailable(f"the Docker engine at {path} failed: {error}", "see its log (journalctl -u docker)")
+    return SandboxUnavailable(
+        f"the Docker engine at {path} failed: {error}", "see its log (journalctl -u docker)"
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -428,9 +483,11 @@ def labels(session: str, instance: str, root: str) -> dict[str, str]:
 
 
 def reap(engine: Engine) -> int:
-    """Remove our containers whose process is dead, and the volumes that such containers left; return how many.
+    """Remove our containers whose process is dead, and the volumes that such containers left;
+    return how many.
 
-    An engine forgets a container's volume if it is asked to remove the container while it is removing it already.
+    An engine forgets a container's volume if it is asked to remove the container while it is
+    removing it already.
     """
     containers = _strays(engine.containers(LABEL))
     for container_id in containers:
@@ -446,7 +503,8 @@ def _strays(found: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def runtime_warning(runc: str | None) -> str | None:
-    """Return a warning if runc is older than the fixes (SECURITY.md T47); a distribution may have patched it."""
+    """Return a warning if runc is older than the fixes (SECURITY.md T47); a distribution may have
+    patched it."""
     try:
         needed = needed_version(runc or "", _FIXED)
     except ValueError:

@@ -1,6 +1,8 @@
-"""The requests that a session makes to the engine, over its socket: docker-py and what it imports would cost 16 MB.
+"""The requests that a session makes to the engine, over its socket: docker-py and what it imports
+would cost 16 MB.
 
-The methods have docker-py's names and return what it returns, so that a caller reads the same with either.
+The methods have docker-py's names and return what it returns, so that a caller reads the same with
+either.
 """
 
 import http.client
@@ -21,7 +23,8 @@ _LONGEST_HEAD = 64 * 1024
 class EngineApi:
     """Makes requests, in any number of threads; connections are kept for the next ones.
 
-    Raises EngineError for what the engine refuses, OSError and http.client.HTTPException if it does not answer.
+    Raises EngineError for what the engine refuses, OSError and http.client.HTTPException if it does
+    not answer.
     """
 
     def __init__(self, socket_path: str, seconds: float) -> None:
@@ -58,9 +61,16 @@ class EngineApi:
     def top(self, container: str, arguments: str) -> Any:
         return self._ask("GET", f"/containers/{_quoted(container)}/top", {"ps_args": arguments})
 
-    def wait(self, container: str, timeout: float | None = None, condition: str = "not-running") -> Any:
+    def wait(
+        self, container: str, timeout: float | None = None, condition: str = "not-running"
+    ) -> Any:
         seconds = self._seconds if timeout is None else timeout
-        return self._ask("POST", f"/containers/{_quoted(container)}/wait", {"condition": condition}, seconds=seconds)
+        return self._ask(
+            "POST",
+            f"/containers/{_quoted(container)}/wait",
+            {"condition": condition},
+            seconds=seconds,
+        )
 
     def remove_container(self, container: str, *, force: bool = False, v: bool = False) -> None:
         self._ask("DELETE", f"/containers/{_quoted(container)}", {"force": int(force), "v": int(v)})
@@ -70,7 +80,9 @@ class EngineApi:
         request = f"POST /containers/{_quoted(container)}/attach?{urlencode(params)} HTTP/1.1\r\nHost: engine\r\n"
         made = self._connected(self._seconds)
         try:
-            made.sendall(f"{request}Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode())
+            made.sendall(
+                f"{request}Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode()
+            )
             head = b""
             while b"\r\n\r\n" not in head:
                 piece = made.recv(1)  # what follows is the container's
@@ -122,7 +134,9 @@ class EngineApi:
         return self._ask("GET", "/images/json", _filters({"reference": name}))
 
     def tag(self, image: str, repository: str, tag: str = "") -> None:
-        self._ask("POST", f"/images/{_quoted(image)}/tag", {"repo": repository, "tag": tag, "force": 1})
+        self._ask(
+            "POST", f"/images/{_quoted(image)}/tag", {"repo": repository, "tag": tag, "force": 1}
+        )
 
     def remove_image(self, image: str, *, force: bool = False) -> None:
         self._ask("DELETE", f"/images/{_quoted(image)}", {"force": int(force)})
@@ -202,7 +216,9 @@ def _quoted(name: str) -> str:
 
 
 def _filters(wanted: Mapping[str, str]) -> dict[str, str]:
-    return {"filters": json.dumps({key: [value] for key, value in wanted.items()})} if wanted else {}
+    return (
+        {"filters": json.dumps({key: [value] for key, value in wanted.items()})} if wanted else {}
+    )
 
 
 def reason(answer: bytes) -> str:
@@ -210,5 +226,7 @@ def reason(answer: bytes) -> str:
     try:
         said = str(json.loads(answer)["message"])
     except (ValueError, KeyError, TypeError):
-        said = answer.decode("utf-8", "replace")[:200].strip() or "the engine refused without a reason"
+        said = (
+            answer.decode("utf-8", "replace")[:200].strip() or "the engine refused without a reason"
+        )
     return said.replace("\n", " ").strip()

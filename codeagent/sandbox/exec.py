@@ -1,4 +1,5 @@
-"""Runs one command in a running container: starts it, streams its output, sees it to its end or stops it."""
+"""Runs one command in a running container: starts it, streams its output, sees it to its end or
+stops it."""
 
 import asyncio
 import re
@@ -32,7 +33,8 @@ _KILLED_BY_SIGNAL = 137
 _LISTENING_SECONDS = 3.0
 _HIGHEST = 65_535
 _STOP_SECONDS = 6.0
-"""For all of scripts/stop.sh: two for TERM, one for KILL, one for the last resort, and two in reserve."""
+"""For all of scripts/stop.sh: two for TERM, one for KILL, one for the last resort, and two in
+reserve."""
 _MOST_STOP_SECONDS = 15.0
 """For all of stopping, once the engine answers."""
 
@@ -44,7 +46,8 @@ class CallMark:
     word: str
     """Sixteen hex digits: the beginning of the call's own report among the output."""
     number: int
-    """From 1, one more for each call of a container: its processes are known by it, see scripts/processes.sh."""
+    """From 1, one more for each call of a container: its processes are known by it, see
+    scripts/processes.sh."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,15 @@ class CommandEnd:
     left_running: int
     out_of_memory: bool
     reported: bool
-    """Whether the command's end was reported from inside; if not, even its container may be gone."""
+    """Whether the command's end was reported from inside; if not, even its container may be
+    gone."""
     nothing_lives: bool = False
     """Only the container's keepers were alive afterwards, by the kernel's list."""
 
 
 class Execution:
-    """Follows a command from its start to its end; `close` gives up the stream, not the processes."""
+    """Follows a command from its start to its end; `close` gives up the stream, not the
+    processes."""
 
     def __init__(
         self,
@@ -106,12 +111,15 @@ class Execution:
         Raises SandboxLost, and EngineError if nothing ran (404, 409: gone).
         """
         try:
-            # The engine answers before anything runs inside; if it were paused in between, nothing would run at all.
+            # The engine answers before anything runs inside; if it were paused in between, nothing
+            # would run at all.
             async with asyncio.timeout(_BEGIN_SECONDS):
                 wrapper = None if spare is None else await spare.take(target, variables)
                 if wrapper is None:
                     wrapper = await Wrapper.start(engine, target, variables)
-                execution = cls(engine, wrapper, mark, on_output, target.processes, apart=command.apart)
+                execution = cls(
+                    engine, wrapper, mark, on_output, target.processes, apart=command.apart
+                )
                 try:
                     if not wrapper.said:
                         await execution._hand_over(command.text.encode("utf-8", "replace"), mark)
@@ -123,11 +131,14 @@ class Execution:
         return execution
 
     async def _hand_over(self, script: bytes, mark: CallMark) -> None:
-        """Give the wrapper its command, and wait until it has begun. Raises SandboxLost: it may have run."""
+        """Give the wrapper its command, and wait until it has begun. Raises SandboxLost: it may
+        have run."""
         streams = "apart" if self._apart else "together"
         kind = "file" if len(script) > LONGEST_ARGUMENT or b"\0" in script else "text"
         try:
-            await self._stream.send(f"{mark.word} {mark.number} {kind} {len(script)} {streams}\n".encode() + script)
+            await self._stream.send(
+                f"{mark.word} {mark.number} {kind} {len(script)} {streams}\n".encode() + script
+            )
         except EngineError as error:
             raise SandboxLost(lost(str(error))) from error
         await self._begun.wait()
@@ -170,7 +181,11 @@ class Execution:
         longer than `limit` seconds if that is given.
         """
         waited, began, passed = 0.0, time.monotonic(), self._passed
-        while not self._pump.done() and waited < DRAIN_SECONDS and self._passed - passed < _DRAIN_BYTES:
+        while (
+            not self._pump.done()
+            and waited < DRAIN_SECONDS
+            and self._passed - passed < _DRAIN_BYTES
+        ):
             if limit is not None and time.monotonic() - began > limit:
                 return
             await asyncio.wait({self._pump}, timeout=_DRAIN_STEP)
@@ -185,7 +200,8 @@ class Execution:
         self._stream.close()
 
     async def stop(self) -> "tuple[Stopped | None, bool]":
-        """Have the wrapper stop the call; return what it says, if anything, and whether nothing at all is left."""
+        """Have the wrapper stop the call; return what it says, if anything, and whether nothing at
+        all is left."""
         try:
             if self._pump.done():
                 return None, False
@@ -207,7 +223,8 @@ class Execution:
             async for is_stderr, piece in self._wrapper.pieces:
                 self._passed += len(piece)
                 data = self._trailers[is_stderr].feed(piece)
-                # Output on one stream may overtake the report of the begin on the other, and a reader may be slow.
+                # Output on one stream may overtake the report of the begin on the other, and a
+                # reader may be slow.
                 if data or self._trailers[is_stderr].begun:
                     self._begun.set()
                 await self._give(is_stderr, data)
@@ -215,9 +232,14 @@ class Execution:
                 reports = min(trailer.reports for trailer in self._trailers.values())
                 if reports > acknowledged:
                     acknowledged = reports
-                    # The wrapper ends by itself if nothing is left running; otherwise it waits to be told.
+                    # The wrapper ends by itself if nothing is left running; otherwise it waits to
+                    # be told.
                     end = self._reported()
-                    if end is not None and not end.left_running and await only_keepers(self._processes):
+                    if (
+                        end is not None
+                        and not end.left_running
+                        and await only_keepers(self._processes)
+                    ):
                         self._nothing_lives = replace(end, nothing_lives=True)
                         break
                     await self._stream.send(b"\n")
@@ -243,7 +265,8 @@ class Execution:
         self._reading = True
 
     def _reported(self) -> CommandEnd | None:
-        """Return what the wrapper has reported on both streams, in the same words; None if it has not."""
+        """Return what the wrapper has reported on both streams, in the same words; None if it has
+        not."""
         report = self._trailers[True].report
         numbers = _three_numbers(report or b"")
         if self._trailers[False].report != report or numbers is None:
@@ -269,7 +292,8 @@ class TrailerFilter:
         """How often an end was reported: whoever knows the mark can do that, too."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the part of `data` that is output; the beginning of a possible report is held back."""
+        """Return the part of `data` that is output; the beginning of a possible report is held
+        back."""
         data = self._whole.sub(self._take, self._held + data)
         at = data.rfind(b"\0", -len(self._mark) - _LONGEST_REPORT)
         possible = at >= 0 and (self._mark.startswith(data[at:]) or self._part.fullmatch(data, at))
@@ -294,7 +318,8 @@ class TrailerFilter:
 
 
 def _three_numbers(report: bytes) -> tuple[int, int, int] | None:
-    """Read the numbers of a report; None if it is something else: commands can write one, too, of any length."""
+    """Read the numbers of a report; None if it is something else: commands can write one, too, of
+    any length."""
     words = report.split()
     if len(words) != 3 or not all(word.isdigit() and len(word) <= _MOST_DIGITS for word in words):
         return None
@@ -318,7 +343,8 @@ async def ran_out_of_memory(engine: Engine, container_id: str, exit_code: int) -
 
 
 async def listening_ports(engine: Engine, target: ExecTarget) -> frozenset[int]:
-    """Return the TCP ports listened on inside, by the kernel's own list. Raises EngineError, SandboxLost."""
+    """Return the TCP ports listened on inside, by the kernel's own list. Raises EngineError,
+    SandboxLost."""
     return ports_in(await run_script(engine, target, "listening", [], _LISTENING_SECONDS))
 
 
@@ -353,12 +379,18 @@ class Stopped:
 
 
 async def stop_call(
-    engine: Engine, target: ExecTarget, number: int, starting: "asyncio.Task[Execution]", freeze_lock: FreezeLock
+    engine: Engine,
+    target: ExecTarget,
+    number: int,
+    starting: "asyncio.Task[Execution]",
+    freeze_lock: FreezeLock,
 ) -> tuple[Execution, Stopped | None]:
-    """Stop all that a call started, and nothing else, once it has started and nobody holds the freeze lock.
+    """Stop all that a call started, and nothing else, once it has started and nobody holds the
+    freeze lock.
 
-    The wrapper does it, and if it is not certain that nothing at all is left, an exec of its own. Without a Stopped if
-    the container did not answer. An engine that does not answer is not waited for. Raises EngineError, SandboxLost.
+    The wrapper does it, and if it is not certain that nothing at all is left, an exec of its own.
+    Without a Stopped if the container did not answer. An engine that does not answer is not waited
+    for. Raises EngineError, SandboxLost.
     """
     if not await engine.answers():
         raise EngineError("the Docker engine does not answer")
@@ -370,7 +402,9 @@ async def stop_call(
                 if first is None or not certain:
                     second = await _stopped(engine, target, number)
                     already = 0 if first is None else first.killed
-                    first = None if second is None else replace(second, killed=second.killed + already)
+                    first = (
+                        None if second is None else replace(second, killed=second.killed + already)
+                    )
                 return execution, first
     except TimeoutError as error:
         raise EngineError(f"the command was not stopped within {_MOST_STOP_SECONDS:g} s") from error

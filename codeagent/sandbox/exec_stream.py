@@ -1,6 +1,8 @@
-"""Starts processes in a running container, and takes over the connection that carries their streams.
+"""Starts processes in a running container, and takes over the connection that carries their
+streams.
 
-docker-py has no part in that connection: it drops the bytes that arrive together with the answer's headers (ADR 13).
+docker-py has no part in that connection: it drops the bytes that arrive together with the answer's
+headers (ADR 13).
 """
 
 import asyncio
@@ -32,21 +34,28 @@ class ExecTarget:
     """`uid:gid`."""
     directory: str
     processes: Path | None = None
-    """The file with the kernel's list of the container's processes; None if this machine does not show it."""
+    """The file with the kernel's list of the container's processes; None if this machine does not
+    show it."""
     path: str = ""
     """PATH of commands; empty: the container's own, for our scripts as well."""
 
     @property
     def safe_path(self) -> str:
-        """PATH without the folders that commands can write to: what our own scripts run must not come from them."""
+        """PATH without the folders that commands can write to: what our own scripts run must not
+        come from them."""
         tops = (self.directory, HOME, "/tmp", "/dev", "/proc")
-        folders = (os.path.normpath(folder) for folder in self.path.split(":") if folder.startswith("/"))
-        return ":".join(each for each in folders if not any(PurePath(each).is_relative_to(top) for top in tops))
+        folders = (
+            os.path.normpath(folder) for folder in self.path.split(":") if folder.startswith("/")
+        )
+        return ":".join(
+            each for each in folders if not any(PurePath(each).is_relative_to(top) for top in tops)
+        )
 
 
 @dataclass(frozen=True)
 class ExecStream:
-    """A hijacked connection: frames of standard output and standard error come in, bytes may be sent."""
+    """A hijacked connection: frames of standard output and standard error come in, bytes may be
+    sent."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -62,7 +71,9 @@ class ExecStream:
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(engine.seconds):
-                reader, writer = await asyncio.open_unix_connection(engine.socket_path, limit=READ_SIZE)
+                reader, writer = await asyncio.open_unix_connection(
+                    engine.socket_path, limit=READ_SIZE
+                )
                 writer.write(head.encode("ascii") + body)
                 status = int((await reader.readuntil(b"\r\n\r\n")).split(None, 2)[1])
                 if status in (101, 200):
@@ -72,11 +83,14 @@ class ExecStream:
             if writer is not None:
                 writer.close()
             if isinstance(error, TimeoutError | OSError | EOFError):
-                raise EngineError(f"the engine went away: {error or type(error).__name__}") from error
+                raise EngineError(
+                    f"the engine went away: {error or type(error).__name__}"
+                ) from error
             raise
 
     async def pieces(self) -> AsyncGenerator[tuple[bool, bytes], None]:
-        """Yield `(is_stderr, bytes)`, at most READ_SIZE at a time however long the frame, to the stream's end.
+        """Yield `(is_stderr, bytes)`, at most READ_SIZE at a time however long the frame, to the
+        stream's end.
 
         Nothing is read from the engine until the caller asks for more.
         """
@@ -121,7 +135,11 @@ class ExecStream:
 
 
 async def start_exec(
-    engine: Engine, target: ExecTarget, command: list[str], variables: tuple[str, ...] = (), tty: bool = False
+    engine: Engine,
+    target: ExecTarget,
+    command: list[str],
+    variables: tuple[str, ...] = (),
+    tty: bool = False,
 ) -> tuple[str, ExecStream]:
     """Create and start an exec; return its id and its streams.
 
@@ -148,8 +166,11 @@ async def start_exec(
         raise
 
 
-async def run_script(engine: Engine, target: ExecTarget, name: str, arguments: list[str], seconds: float) -> bytes:
-    """Run one of our own scripts; return its standard output. Raises EngineError, also when the time is up."""
+async def run_script(
+    engine: Engine, target: ExecTarget, name: str, arguments: list[str], seconds: float
+) -> bytes:
+    """Run one of our own scripts; return its standard output. Raises EngineError, also when the
+    time is up."""
     answer, stream = b"", None
     try:
         async with asyncio.timeout(seconds):
@@ -166,9 +187,14 @@ async def run_script(engine: Engine, target: ExecTarget, name: str, arguments: l
 
 
 async def start_script(
-    engine: Engine, target: ExecTarget, name: str, arguments: list[str], variables: tuple[str, ...] = ()
+    engine: Engine,
+    target: ExecTarget,
+    name: str,
+    arguments: list[str],
+    variables: tuple[str, ...] = (),
 ) -> tuple[str, ExecStream]:
-    """Start one of our own scripts as `start_exec` starts a command, with programs that no command can replace."""
+    """Start one of our own scripts as `start_exec` starts a command, with programs that no command
+    can replace."""
     path = (f"PATH={target.safe_path}",) if target.path else ()
     return await start_exec(engine, target, script_command(name, arguments), (*path, *variables))
 
@@ -182,7 +208,9 @@ def script_command(name: str, arguments: list[str]) -> list[str]:
 def script_text(name: str) -> str:
     """Return a script with the functions that all scripts share, without its comments."""
     folder = resources.files("codeagent.sandbox").joinpath("scripts")
-    texts = (folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name))
+    texts = (
+        folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name)
+    )
     lines = (line for text in texts for line in text.splitlines())
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("# "))
 

@@ -1,4 +1,5 @@
-"""Freezes the sandbox: while somebody needs the workspace unchanged, nothing starts and containers are paused."""
+"""Freezes the sandbox: while somebody needs the workspace unchanged, nothing starts and containers
+are paused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,10 +25,14 @@ _END_LOOK_SECONDS = 0.005
 
 
 class FreezeLock:
-    """Keeps things from starting while it is held. The first hold stops everything, the last to end resumes it."""
+    """Keeps things from starting while it is held. The first hold stops everything, the last to end
+    resumes it."""
 
-    def __init__(self, stop: Callable[[], Awaitable[None]], resume: Callable[[], Awaitable[None]]) -> None:
-        """`stop` may raise: then `resume` is called too. `resume` must not raise. A cancel cuts neither short."""
+    def __init__(
+        self, stop: Callable[[], Awaitable[None]], resume: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`stop` may raise: then `resume` is called too. `resume` must not raise. A cancel cuts
+        neither short."""
         self._stop = stop
         self._resume = resume
         self._turn = asyncio.Lock()
@@ -44,7 +49,8 @@ class FreezeLock:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Hold the lock. Raises what `stop` raises, and CancelledError only after everything was resumed."""
+        """Hold the lock. Raises what `stop` raises, and CancelledError only after everything was
+        resumed."""
         await self._begin()
         try:
             yield
@@ -57,7 +63,8 @@ class FreezeLock:
             await self._released.wait()
 
     def begin_activity(self) -> Callable[[], None]:
-        """Announce that something starts: the next holder waits until the returned function is called.
+        """Announce that something starts: the next holder waits until the returned function is
+        called.
 
         Only while not `held`.
         """
@@ -86,7 +93,8 @@ class FreezeLock:
                 self._released.clear()
                 try:
                     await self._quiet.wait()
-                    # What the engine was asked happens even if nobody waits for it: resuming must come after it.
+                    # What the engine was asked happens even if nobody waits for it: resuming must
+                    # come after it.
                     await _uncancelled(self._stop)
                 except BaseException:
                     await _uncancelled(self._release)
@@ -120,7 +128,8 @@ async def _uncancelled(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def pause(engine: "Engine", container_id: str, frozen: FrozenList) -> None:
-    """Pause a container: afterwards nothing runs in it. Raises SandboxLost if that is not certain."""
+    """Pause a container: afterwards nothing runs in it. Raises SandboxLost if that is not
+    certain."""
     try:
         frozen.add(containers=[(engine.socket_path, container_id)])
     except OSError as error:
@@ -130,7 +139,9 @@ async def pause(engine: "Engine", container_id: str, frozen: FrozenList) -> None
             await engine.ask(lambda api: api.pause(container_id))
             return
         except EngineError as error:
-            if error.status == 404 or (error.status is not None and not await _runs(engine, container_id)):
+            if error.status == 404 or (
+                error.status is not None and not await _runs(engine, container_id)
+            ):
                 return
             if error.status is None or not left:
                 raise not_paused(str(error)) from error
@@ -138,11 +149,14 @@ async def pause(engine: "Engine", container_id: str, frozen: FrozenList) -> None
 
 def not_paused(reason: str) -> SandboxLost:
     """Return the error for processes that may still be changing the workspace."""
-    return SandboxLost(f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again")
+    return SandboxLost(
+        f"the sandbox could not be paused ({reason}), so nothing that needs a pause was done; try again"
+    )
 
 
 async def resume(engine: "Engine", container_id: str, frozen: FrozenList) -> bool:
-    """Resume a container; False if that failed: then it is removed, at the latest by the next start."""
+    """Resume a container; False if that failed: then it is removed, at the latest by the next
+    start."""
     goes_on, answers = True, await engine.answers()
     try:
         if answers:
@@ -157,12 +171,14 @@ async def resume(engine: "Engine", container_id: str, frozen: FrozenList) -> boo
 def process_list(engine: "Engine", container_id: str) -> Path | None:
     """Return the file with the kernel's own list of a container's processes. Blocks.
 
-    None if this machine does not show it: an engine in a virtual machine, a runtime with a kernel of its own, or
-    codeagent in a container.
+    None if this machine does not show it: an engine in a virtual machine, a runtime with a kernel
+    of its own, or codeagent in a container.
     """
     try:
         facts = engine.call(lambda api: api.inspect_container(container_id))
-        groups = Path(f"/proc/{facts['State']['Pid']}/cgroup").read_text(encoding="utf-8").splitlines()
+        groups = (
+            Path(f"/proc/{facts['State']['Pid']}/cgroup").read_text(encoding="utf-8").splitlines()
+        )
     except (SandboxError, OSError):
         return None
     if facts["HostConfig"]["Runtime"] not in _SHARES_OUR_KERNEL:
@@ -174,11 +190,14 @@ def process_list(engine: "Engine", container_id: str) -> Path | None:
     return None
 
 
-async def is_idle(engine: "Engine", container_id: str, processes: Path | None, beside: int = 0) -> bool:
+async def is_idle(
+    engine: "Engine", container_id: str, processes: Path | None, beside: int = 0
+) -> bool:
     """Tell whether only its keepers and `beside` others live in it, without the dead.
 
-    `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked only if the
-    kernel's list is not enough. False when in doubt. A command is not asked about itself: it may lie.
+    `processes` is what `process_list` returned. The engine, which takes 13 ms to say it, is asked
+    only if the kernel's list is not enough. False when in doubt. A command is not asked about
+    itself: it may lie.
     """
     if 0 < len(living(processes)) <= KEEPERS + beside:
         return True
@@ -191,15 +210,21 @@ async def is_idle(engine: "Engine", container_id: str, processes: Path | None, b
 
 
 def living(processes: Path | None) -> frozenset[int]:
-    """Return the pids on a container's list (see `process_list`); none without a list or a container."""
+    """Return the pids on a container's list (see `process_list`); none without a list or a
+    container."""
     try:
-        return frozenset() if processes is None else frozenset(map(int, processes.read_bytes().split()))
+        return (
+            frozenset()
+            if processes is None
+            else frozenset(map(int, processes.read_bytes().split()))
+        )
     except OSError:
         return frozenset()
 
 
 def processor_time(processes: Path | None) -> int | None:
-    """Return what a container's processes have used of the processors, dead ones included: it grows if one runs.
+    """Return what a container's processes have used of the processors, dead ones included: it grows
+    if one runs.
 
     `processes` is what `process_list` returned. None if this machine does not show it.
     """
@@ -217,7 +242,8 @@ def processor_time(processes: Path | None) -> int | None:
 
 
 async def only_keepers(processes: Path | None) -> bool:
-    """Tell whether the last of a container's commands has just ended, with all it started; soon, or it is False."""
+    """Tell whether the last of a container's commands has just ended, with all it started; soon, or
+    it is False."""
     for _ in range(_MOST_LOOKS):
         if not (alive := living(processes)):
             break
@@ -237,14 +263,17 @@ async def kill(engine: "Engine", container_id: str) -> bool:
     else:
         return True
     try:  # it is being removed already
-        await engine.ask(lambda api: api.wait(container_id, timeout=engine.seconds, condition="removed"))
+        await engine.ask(
+            lambda api: api.wait(container_id, timeout=engine.seconds, condition="removed")
+        )
     except EngineError as error:
         return error.status == 404
     return True
 
 
 async def ended(processes: Path | None) -> bool:
-    """Tell whether a container whose keeper was let go has ended, by the kernel's list; the engine then removes it."""
+    """Tell whether a container whose keeper was let go has ended, by the kernel's list; the engine
+    then removes it."""
     for _ in range(_MOST_LOOKS if processes is not None else 0):
         if not living(processes):
             return True
@@ -253,10 +282,12 @@ async def ended(processes: Path | None) -> bool:
 
 
 async def is_ending(engine: "Engine", container_id: str) -> bool:
-    """Tell whether the container is about to end: its processes end before the engine reports it."""
+    """Tell whether the container is about to end: its processes end before the engine reports
+    it."""
     try:
         await engine.ask(
-            lambda api: api.wait(container_id, timeout=_ENDING_SECONDS, condition="not-running"), _ENDING_SECONDS
+            lambda api: api.wait(container_id, timeout=_ENDING_SECONDS, condition="not-running"),
+            _ENDING_SECONDS,
         )
     except EngineError as error:
         return error.status is not None

@@ -1,8 +1,9 @@
-"""What git in containers sees in place of the git directory while files that git tracks are masked there.
+"""What git in containers sees in place of the git directory while files that git tracks are masked
+there.
 
-A masked file is empty, which git would call a change. The view is a folder of ours, mounted where the git directory is:
-its index says that git must not look at such files. Everything else in it leads to the real directory, which is mounted
-inside; the user's own index stays as it is.
+A masked file is empty, which git would call a change. The view is a folder of ours, mounted where
+the git directory is: its index says that git must not look at such files. Everything else in it
+leads to the real directory, which is mounted inside; the user's own index stays as it is.
 """
 
 import hashlib
@@ -23,7 +24,8 @@ _REAL = "codeagent-git"
 """Where the real git directory is in the view."""
 _OWN = frozenset({_REAL, "HEAD", "index"})
 _MOUNTED = ("modules", "objects")
-"""Submodules and alternates are found by going up from here, so these have to be folders and not links."""
+"""Submodules and alternates are found by going up from here, so these have to be folders and not
+links."""
 _MOST_NAMES = 1000
 _LARGEST_HEAD = 4096
 _LARGEST_INDEX = 256 << 20
@@ -52,7 +54,8 @@ class GitPlace:
 
 
 class GitView:
-    """One folder for all containers of a session; sessions in the same workspace share it, and write it alike."""
+    """One folder for all containers of a session; sessions in the same workspace share it, and
+    write it alike."""
 
     def __init__(self, place: GitPlace, folder: Path, owner: tuple[int, int]) -> None:
         """Make the folder, for `owner` to read. Raises OSError."""
@@ -83,9 +86,22 @@ class GitView:
     def over(self, binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
         """Return the mounts with the view in place of the git directory. Read-only, as that is."""
         kept = [bind for bind in binds if bind.target != self.directory]
-        last = max((at for at, bind in enumerate(kept) if self.directory.startswith(f"{bind.target}/")), default=-1) + 1
+        last = (
+            max(
+                (
+                    at
+                    for at, bind in enumerate(kept)
+                    if self.directory.startswith(f"{bind.target}/")
+                ),
+                default=-1,
+            )
+            + 1
+        )
         folders = (f"{self.directory}/{name}" for name in self._mounted)
-        inner = (Bind(self.directory, f"{self.directory}/{_REAL}"), *(Bind(folder, folder) for folder in folders))
+        inner = (
+            Bind(self.directory, f"{self.directory}/{_REAL}"),
+            *(Bind(folder, folder) for folder in folders),
+        )
         return (*kept[:last], Bind(str(self.folder), self.directory), *inner, *kept[last:])
 
     def refresh(self, masked: Iterable[PinnedEntry]) -> None:
@@ -98,7 +114,9 @@ class GitView:
             self._copy_index(index_names(self._place, masked))
 
     def _link(self, real: Path) -> None:
-        names = {entry.name for entry in os.scandir(real) if not entry.name.endswith(".lock")} - _OWN
+        names = {
+            entry.name for entry in os.scandir(real) if not entry.name.endswith(".lock")
+        } - _OWN
         with os.scandir(self.folder) as there:
             links = {entry.name for entry in there if entry.is_symlink()}
         for name in links - names:
@@ -115,7 +133,9 @@ class GitView:
         if (state, names) == self._written and (self.folder / "index").exists():
             return
         data = read_regular(self._place.directory / "index", largest=_LARGEST_INDEX)
-        with suppress(ValueError):  # git then shows the masked files as changed, as it would without a view
+        with suppress(
+            ValueError
+        ):  # git then shows the masked files as changed, as it would without a view
             data, _ = skipping(data, names)
         _replace(self.folder / "index", data, state[-1])
         self._written = (state, names)
@@ -124,7 +144,8 @@ class GitView:
 def view_of(
     place: GitPlace | None, masked: Iterable[PinnedEntry], state_dir: Path, owner: tuple[int, int]
 ) -> tuple[GitView | None, str]:
-    """Return the view that git needs, up to date, or None if no masked file is tracked; and a warning, if any."""
+    """Return the view that git needs, up to date, or None if no masked file is tracked; and a
+    warning, if any."""
     masked = tuple(masked)
     try:
         if place is None or not tracks(place, masked):
@@ -134,7 +155,10 @@ def view_of(
         view.refresh(masked)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        return None, f"git in bash may show files as changed that are only hidden: its index is used as it is ({why})"
+        return (
+            None,
+            f"git in bash may show files as changed that are only hidden: its index is used as it is ({why})",
+        )
     return view, ""
 
 
@@ -144,14 +168,17 @@ def tracks(place: GitPlace, files: Iterable[PinnedEntry]) -> bool:
     if not names or index_state(place) is None:
         return False
     data = read_regular(place.directory / "index", largest=_LARGEST_INDEX)
-    plain = data[:8] in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3") and not any(place.directory.glob("sharedindex.*"))
+    plain = data[:8] in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3") and not any(
+        place.directory.glob("sharedindex.*")
+    )
     if plain and not any(name in data for name in names):
         return False  # as for nearly everybody: nothing has to be parsed
     return bool(skipping(data, names)[1])
 
 
 def index_state(place: GitPlace) -> tuple[int, int, int] | None:
-    """Return what is another one once the index was written; None if there is none. Raises OSError."""
+    """Return what is another one once the index was written; None if there is none. Raises
+    OSError."""
     try:
         found = (place.directory / "index").lstat()
     except FileNotFoundError:
@@ -162,11 +189,14 @@ def index_state(place: GitPlace) -> tuple[int, int, int] | None:
 def index_names(place: GitPlace, masked: Iterable[PinnedEntry]) -> frozenset[bytes]:
     """Return the names that these files would have in the index."""
     top = f"{place.top}/"
-    return frozenset(os.fsencode(each.path.removeprefix(top)) for each in masked if each.path.startswith(top))
+    return frozenset(
+        os.fsencode(each.path.removeprefix(top)) for each in masked if each.path.startswith(top)
+    )
 
 
 def skipping(index: bytes, names: frozenset[bytes]) -> tuple[bytes, frozenset[bytes]]:
-    """Return an index in which git does not look at files of these names, and the names that it has.
+    """Return an index in which git does not look at files of these names, and the names that it
+    has.
 
     Raises ValueError if it is not an index, or one that is split over several files.
     """
@@ -182,7 +212,9 @@ class _Index:
         signature, self._version, self._count = _HEADER.unpack_from(data)
         if signature != b"DIRC" or self._version not in (2, 3, 4):
             raise ValueError("it is not an index that is known here")
-        fits = (kind for kind, size in _DIGESTS.items() if _digest(kind, data[:-size]) == data[-size:])
+        fits = (
+            kind for kind, size in _DIGESTS.items() if _digest(kind, data[:-size]) == data[-size:]
+        )
         self._kind = next(fits, "")
         """Of its checksum; empty if it has zeros in place of one (`index.skipHash`)."""
         self._digest_bytes = _DIGESTS[self._kind or "sha1"]
@@ -199,14 +231,19 @@ class _Index:
             (flags,) = struct.unpack_from(">H", data, flags_at)
             if name in names and not flags & _STAGE:
                 found.add(name)
-                pieces += [data[copied:previous], self._skipped(previous, flags_at, name_at, at, name)]
+                pieces += [
+                    data[copied:previous],
+                    self._skipped(previous, flags_at, name_at, at, name),
+                ]
                 copied = at
         extensions = tuple(self._extensions(at))
         if not found:
             return data, frozenset()
         pieces += [data[copied:at], *extensions]
         whole = b"".join(pieces)
-        return whole + (_digest(self._kind, whole) if self._kind else bytes(self._digest_bytes)), frozenset(found)
+        return whole + (
+            _digest(self._kind, whole) if self._kind else bytes(self._digest_bytes)
+        ), frozenset(found)
 
     def _entry(self, at: int, before: bytes) -> tuple[bytes, int, int, int]:
         """Return an entry's name, where its flags and its name begin, and where it ends."""
@@ -263,7 +300,8 @@ def _content(path: Path) -> bytes | None:
 
 
 def _replace(path: Path, data: bytes, changed_ns: int | None = None) -> None:
-    """Write a file that commands may read; git compares the index's own time with those of files."""
+    """Write a file that commands may read; git compares the index's own time with those of
+    files."""
     new = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     with os.fdopen(create_file(new, 0o644), "wb") as file:
         file.write(data)

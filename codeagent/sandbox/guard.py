@@ -67,14 +67,15 @@ class _Opened:
 
 
 class SessionResources:
-    """The shared resources of one session, opened once, so that every container has the very same directory."""
+    """The shared resources of one session, opened once, so that every container has the very same
+    directory."""
 
     def __init__(self, spec: SandboxSpec) -> None:
         self._spec = spec
         self._opened: _Opened | None = None
         self.guarded: frozenset[str] | None = None
-        """Names that were protected when the last container was made; None before the first. What appeared while
-        something might plant it is not among them."""
+        """Names that were protected when the last container was made; None before the first. What
+        appeared while something might plant it is not among them."""
         self.may_plant: Callable[[], bool] = lambda: False
         """Whether something is running that could plant."""
         self.frozen = FrozenList(spec.state_dir)
@@ -97,19 +98,23 @@ class SessionResources:
             around = _around(path, home, private, self._spec.agreed_git)
             scans = [SecretScan(root)]
             if around.root is not None:
-                scans.append(SecretScan(around.root, without=str(path.relative_to(around.root.path))))
+                scans.append(
+                    SecretScan(around.root, without=str(path.relative_to(around.root.path)))
+                )
             self._opened = _Opened(root, Engine(socket, workspace=root.path), around, tuple(scans))
         return self._opened.root, self._opened.engine
 
     def opened(self) -> tuple[PinnedRoot, Engine]:
-        """Return what is open, also while everything is being closed. Raises SandboxUnavailable after that."""
+        """Return what is open, also while everything is being closed. Raises SandboxUnavailable
+        after that."""
         if self._opened is None:
             raise _closed()
         return self._opened.root, self._opened.engine
 
     @contextmanager
     def creating(self) -> Iterator[Callable[[], None]]:
-        """Have `settled` wait for the block, which creates a container. Raises SandboxUnavailable once it is shut.
+        """Have `settled` wait for the block, which creates a container. Raises SandboxUnavailable
+        once it is shut.
 
         What it gives raises that as well, for a container that was created meanwhile.
         """
@@ -129,7 +134,8 @@ class SessionResources:
                 self._created.notify_all()
 
     def settled(self) -> None:
-        """Return once every container that was being created has started, or was removed; blocks for a bounded time.
+        """Return once every container that was being created has started, or was removed; blocks
+        for a bounded time.
 
         To be called when it is shut.
         """
@@ -161,7 +167,9 @@ class SessionResources:
             opened.around.root.close()
 
 
-def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]) -> RepositoryMounts:
+def _around(
+    root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]
+) -> RepositoryMounts:
     """Open what is around the workspace; warn about what cannot be shown, and leave it out."""
     repository = repository_of(root)
     if repository is None:
@@ -181,7 +189,9 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
         why = repository.problem or _refused(repository.top, home, private)
         top = None if why else PinnedRoot(repository.top)
         said = f"not visible: {why}" if why else "read-only; only this folder can be changed"
-        warnings.append(f"this is a folder of the repository {repository.top}, whose other files are {said}")
+        warnings.append(
+            f"this is a folder of the repository {repository.top}, whose other files are {said}"
+        )
     seen = not repository.problem and (repository.top == root or top is not None)
     place = None
     if seen and (repository.outside is None or git is not None):
@@ -190,7 +200,8 @@ def _around(root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset
 
 
 def _refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
-    """Return why commands may never see this directory, as a phrase; empty if they may. `private`: see pinned."""
+    """Return why commands may never see this directory, as a phrase; empty if they may. `private`:
+    see pinned."""
     try:
         refuse_unsuitable(directory, home, private)
         PinnedRoot(directory).close()
@@ -237,20 +248,30 @@ class Container:
         view = self.git_view
         if view is None:
             return (*((found.name, found.inode) for found in self.protected), *self.mounts)
-        inodes = ((found.name, view.inode if found.path == view.directory else found.inode) for found in self.protected)
-        mounts = ((path, view.inode if path == view.directory else inode) for path, inode in self.mounts)
+        inodes = (
+            (found.name, view.inode if found.path == view.directory else found.inode)
+            for found in self.protected
+        )
+        mounts = (
+            (path, view.inode if path == view.directory else inode) for path, inode in self.mounts
+        )
         return (*inodes, *mounts)
 
     @property
     def moment(self) -> tuple[str, int] | None:
-        """Equal to an earlier one if nothing has run inside in between; None if that is not known."""
+        """Equal to an earlier one if nothing has run inside in between; None if that is not
+        known."""
         used = processor_time(self.processes)
         return None if used is None else (self.container_id, used)
 
     def target(self, root: PinnedRoot) -> ExecTarget:
         """Return where commands run, and as which user."""
         return ExecTarget(
-            self.container_id, f"{self.user.uid}:{self.user.gid}", str(root.path), self.processes, self.path
+            self.container_id,
+            f"{self.user.uid}:{self.user.gid}",
+            str(root.path),
+            self.processes,
+            self.path,
         )
 
     def disconnect(self) -> None:
@@ -267,7 +288,8 @@ class ContainerGuard:
         """Files that look like secrets and could not be masked."""
         self._complete = True
         self._index: tuple[int, int, int] | None = None
-        """The index that was last looked at for masked files, or that the container was made with."""
+        """The index that was last looked at for masked files, or that the container was made
+        with."""
 
     @property
     def exposed(self) -> str:
@@ -285,33 +307,42 @@ class ContainerGuard:
             self._index = None if place is None else index_state(place)
 
     async def outdated(self, container: Container, *, busy: bool) -> list[str]:
-        """Return names that are no longer protected or masked as they should be: the container must be replaced.
+        """Return names that are no longer protected or masked as they should be: the container must
+        be replaced.
 
         Raises SandboxUnavailable, once for each secret, if it cannot be because it is `busy`.
         """
         root, _ = self._resources.opened()
         if not root.unmoved():
-            raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
+            raise SandboxUnavailable(
+                f"the workspace {root.path} was moved or replaced", "start codeagent again there"
+            )
         names = sorted({each.name for each in {*container.protected} ^ {*root.protected()}})
         found, tracked = await in_thread(partial(self._look, container))
         self._complete = found.complete
         if not busy:
-            return names + sorted({each.name for each in found.masked ^ container.secrets.masked}) + tracked
+            return (
+                names
+                + sorted({each.name for each in found.masked ^ container.secrets.masked})
+                + tracked
+            )
         new = found.masked - container.secrets.masked - self._exposed
         self._exposed |= new
         if new and not names:
             shown = ", ".join(sorted(each.name for each in new))
             problem = f"{shown} may contain secrets and cannot be hidden while another command runs"
             raise SandboxUnavailable(
-                problem, "run it again: until then, commands that read more than single files need your approval"
+                problem,
+                "run it again: until then, commands that read more than single files need your approval",
             )
         return names
 
     def _look(self, container: Container) -> tuple[Secrets, list[str]]:
-        """Search for the files to mask, and show git the repository as it is now. Raises SandboxUnavailable.
+        """Search for the files to mask, and show git the repository as it is now. Raises
+        SandboxUnavailable.
 
-        Also returns the name of the index if git cannot be shown it as it is now: it is not as when the container was
-        made.
+        Also returns the name of the index if git cannot be shown it as it is now: it is not as when
+        the container was made.
         """
         found = self._resources.secrets()
         if container.git_view is None:
@@ -338,12 +369,17 @@ class ContainerGuard:
     def quarantined(self, container: Container) -> list[str]:
         """Move away what commands planted; return one sentence for each."""
         root, _ = self._resources.opened()
-        return list(move_planted(root, {found.name for found in container.protected}, self._state_dir))
+        return list(
+            move_planted(root, {found.name for found in container.protected}, self._state_dir)
+        )
 
 
 def move_planted(root: PinnedRoot, known: Collection[str], state_dir: Path) -> tuple[str, ...]:
-    """Move away, unread, what is protected by name at the root and not known; return a sentence about each."""
-    return tuple(_moved(root, found.name, state_dir) for found in root.protected() if found.name not in known)
+    """Move away, unread, what is protected by name at the root and not known; return a sentence
+    about each."""
+    return tuple(
+        _moved(root, found.name, state_dir) for found in root.protected() if found.name not in known
+    )
 
 
 def _moved(root: PinnedRoot, name: str, state_dir: Path) -> str:
@@ -358,7 +394,8 @@ def _moved(root: PinnedRoot, name: str, state_dir: Path) -> str:
 
 
 def set_aside(root: PinnedRoot, name: str, state_dir: Path) -> Path:
-    """Move what is at `name` (relative to the root) below the state directory; return where it is. Raises OSError.
+    """Move what is at `name` (relative to the root) below the state directory; return where it is.
+    Raises OSError.
 
     If that is another file system, it stays in the workspace under a name that no tool looks for.
     """
@@ -380,7 +417,8 @@ def set_aside(root: PinnedRoot, name: str, state_dir: Path) -> Path:
 
 
 def _behead(parent: int, name: str) -> None:
-    """Take a folder's HEAD away: git recognises a repository by what is in it, whatever it is called."""
+    """Take a folder's HEAD away: git recognises a repository by what is in it, whatever it is
+    called."""
     try:
         fd = open_folder(name, within=parent)
     except NotADirectoryError:

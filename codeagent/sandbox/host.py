@@ -1,4 +1,5 @@
-"""Runs commands on this machine without a sandbox, in a session of their own; only by explicit choice."""
+"""Runs commands on this machine without a sandbox, in a session of their own; only by explicit
+choice."""
 
 import asyncio
 import errno
@@ -12,25 +13,50 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import Command, CommandResult, OnOutput, RunningProgram, SandboxInfo, StdioProgram, Swept
+from codeagent.core.ports import (
+    Command,
+    CommandResult,
+    OnOutput,
+    RunningProgram,
+    SandboxInfo,
+    StdioProgram,
+    Swept,
+)
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
-from codeagent.sandbox.process_tree import ProcessTree, living, pause_all, resume_all, stop_all, ticks
-from codeagent.sandbox.tasks import DRAIN_SECONDS, LONGEST_ARGUMENT, in_thread, run_to_end, within_disk
+from codeagent.sandbox.process_tree import (
+    ProcessTree,
+    living,
+    pause_all,
+    resume_all,
+    stop_all,
+    ticks,
+)
+from codeagent.sandbox.tasks import (
+    DRAIN_SECONDS,
+    LONGEST_ARGUMENT,
+    in_thread,
+    run_to_end,
+    within_disk,
+)
 from codeagent.sandbox.thaw import FrozenList, thaw_left
 
 _PIECE = 64 * 1024
 _POLL_SECONDS = 0.05
 _OPEN = "network: without a sandbox every command has this machine's network; a list of hosts does not restrict it"
-_ALSO_SECRET = frozenset({"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"})
+_ALSO_SECRET = frozenset(
+    {"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"}
+)
 
 
 class _Pipe:
     """A pipe whose reading end can be closed while a child still holds the other."""
 
-    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, write_fd: int) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, write_fd: int
+    ) -> None:
         self.reader = reader
         self.write_fd = write_fd
         self._transport = transport
@@ -99,9 +125,12 @@ class HostSandbox:
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.read_only:
             problem = (
-                "plan mode runs no commands without a sandbox, because nothing would keep them from changing files"
+                "plan mode runs no commands without a sandbox, because nothing would keep them "
+                "from changing files"
             )
-            raise SandboxUnavailable(problem, "leave plan mode, or start codeagent with --sandbox docker")
+            raise SandboxUnavailable(
+                problem, "leave plan mode, or start codeagent with --sandbox docker"
+            )
         try:
             await self._freeze_lock.released()
         except asyncio.CancelledError:
@@ -113,7 +142,9 @@ class HostSandbox:
             mark = _mark()
             async with self._freeze_lock.activity():
                 since = ticks()
-                process = await self._spawn(command.text.encode("utf-8", "replace"), mark, stdout, stderr)
+                process = await self._spawn(
+                    command.text.encode("utf-8", "replace"), mark, stdout, stderr
+                )
                 tree = ProcessTree(process.pid, mark, since)
                 self._trees.add(tree)
         except BaseException:
@@ -148,8 +179,9 @@ class HostSandbox:
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Freeze, see the port, as far as that is possible without a sandbox.
 
-        What commands started is found by mark, session and parents, stopped, and resumed afterwards. What escaped all
-        three, or runs as another user, is not found and keeps running; so does everything else on this machine.
+        What commands started is found by mark, session and parents, stopped, and resumed
+        afterwards. What escaped all three, or runs as another user, is not found and keeps running;
+        so does everything else on this machine.
         """
         return self._freeze_lock.hold()
 
@@ -164,7 +196,9 @@ class HostSandbox:
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Refuse, see the port: who asks for a sandbox does not get this machine."""
-        raise SandboxUnavailable("it runs in the sandbox, and there is none", "start codeagent with --sandbox docker")
+        raise SandboxUnavailable(
+            "it runs in the sandbox, and there is none", "start codeagent with --sandbox docker"
+        )
 
     async def set_aside(self, path: str) -> str:
         """Refuse, see the port: the file is left where it is."""
@@ -187,7 +221,9 @@ class HostSandbox:
         await self._freeze_lock.released()
         return await stop_all(process, tree)
 
-    async def _spawn(self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe") -> asyncio.subprocess.Process:
+    async def _spawn(
+        self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe"
+    ) -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as file:
             short = len(script) <= LONGEST_ARGUMENT and b"\0" not in script
             if not short:
@@ -195,7 +231,9 @@ class HostSandbox:
                 file.seek(0)
             bash = find_program("bash", self._root)
             if bash is None:
-                raise SandboxUnavailable("bash is not on PATH outside the workspace", "install bash")
+                raise SandboxUnavailable(
+                    "bash is not on PATH outside the workspace", "install bash"
+                )
             arguments = ["-c", script.decode()] if short else [f"/dev/fd/{file.fileno()}"]
             try:
                 return await start_program(
@@ -211,7 +249,9 @@ class HostSandbox:
                     pass_fds=() if short else (file.fileno(),),
                 )
             except OSError as error:
-                raise SandboxUnavailable(f"bash cannot be started: {error.strerror}", "install bash") from error
+                raise SandboxUnavailable(
+                    f"bash cannot be started: {error.strerror}", "install bash"
+                ) from error
             finally:
                 stdout.leave_to_child()
                 stderr.leave_to_child()
@@ -232,11 +272,14 @@ async def _pass_on(reader: asyncio.StreamReader, stream: OutputStream, on_output
 
 
 async def _ended(process: asyncio.subprocess.Process, outputs: list[asyncio.Task[None]]) -> None:
-    """Return when the process has exited, even if a child still holds its pipes; raise what `on_output` raised."""
+    """Return when the process has exited, even if a child still holds its pipes; raise what
+    `on_output` raised."""
     waiting = asyncio.create_task(process.wait())
     try:
         while process.returncode is None:
-            await asyncio.wait({waiting, *outputs}, timeout=_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {waiting, *outputs}, timeout=_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
             for output in outputs:
                 if output.done():
                     output.result()

@@ -1,9 +1,11 @@
-"""Mounts folders that belong to root a second time, as an ordinary user's; a file made there belongs to root.
+"""Mounts folders that belong to root a second time, as an ordinary user's; a file made there
+belongs to root.
 
-This file is only a program, which codeagent starts as root while a container is made. It imports nothing but the
-standard library, and little of that: a container waits for it. Its input is the folder for the mounts, the uid, the gid
-and the folders to mount, each followed by a NUL, and a line break; it answers with one line. The mounts end with its
-input, even if codeagent is killed; if the program is killed as well, the next one removes them.
+This file is only a program, which codeagent starts as root while a container is made. It imports
+nothing but the standard library, and little of that: a container waits for it. Its input is the
+folder for the mounts, the uid, the gid and the folders to mount, each followed by a NUL, and a line
+break; it answers with one line. The mounts end with its input, even if codeagent is killed; if the
+program is killed as well, the next one removes them.
 """
 
 import ctypes
@@ -72,7 +74,9 @@ def _answer(text: str) -> None:
 def _mount(folder: bytes, mount: bytes, namespace: int) -> None:
     """Mount a folder with all that is mounted below it; later mounts there are not seen here."""
     os.mkdir(mount)  # noqa: PTH102  # pathlib is slow to import
-    tree = _call("open_tree", _OPEN_TREE, _CURRENT_FOLDER, folder, _CLONE | os.O_CLOEXEC | _RECURSIVE)
+    tree = _call(
+        "open_tree", _OPEN_TREE, _CURRENT_FOLDER, folder, _CLONE | os.O_CLOEXEC | _RECURSIVE
+    )
     wanted = _Attributes(_IDMAP, 0, _PRIVATE, namespace)
     given = (ctypes.byref(wanted), ctypes.sizeof(wanted))
     _call("mount_setattr", _MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, *given)
@@ -81,7 +85,8 @@ def _mount(folder: bytes, mount: bytes, namespace: int) -> None:
 
 
 def _unmount(place: bytes, mounts: list[bytes]) -> None:
-    """Remove the mounts and their folders; no folder is ever emptied, as it may still be a mount."""
+    """Remove the mounts and their folders; no folder is ever emptied, as it may still be a
+    mount."""
     for folder in (*mounts, place):
         _LIBC.umount2(folder, _DETACH | _NO_FOLLOW)
         try:
@@ -102,7 +107,8 @@ def _remove_what_was_left(parent: bytes) -> None:
 
 
 def _remove_unless_held(place: bytes) -> None:
-    """Remove a folder of mounts unless its program holds it: one that another container sees has an id unknown here."""
+    """Remove a folder of mounts unless its program holds it: one that another container sees has an
+    id unknown here."""
     try:
         fd = _opened(place)
     except OSError:
@@ -124,7 +130,8 @@ def _opened(folder: bytes) -> int:
 
 
 def _user_namespace(uid: int, gid: int) -> int:
-    """Return a descriptor of a namespace in which the ids of root and the given ids are exchanged. Raises OSError."""
+    """Return a descriptor of a namespace in which the ids of root and the given ids are exchanged.
+    Raises OSError."""
     made, making = os.pipe()
     ended, ending = os.pipe()
     child = os.fork()
@@ -149,10 +156,16 @@ def _user_namespace(uid: int, gid: int) -> int:
 
 
 def _exchanged(number: int) -> str:
-    """Return a map of ids in which 0 and `number` are exchanged, and all others stay as they are."""
+    """Return a map of ids in which 0 and `number` are exchanged, and all others stay as they
+    are."""
     if number == 0:
         return f"0 0 {_IDS}\n"
-    rows = ((0, number, 1), (1, 1, number - 1), (number, 0, 1), (number + 1, number + 1, _IDS - number - 1))
+    rows = (
+        (0, number, 1),
+        (1, 1, number - 1),
+        (number, 0, 1),
+        (number + 1, number + 1, _IDS - number - 1),
+    )
     return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count)
 
 

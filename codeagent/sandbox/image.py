@@ -1,7 +1,8 @@
-"""Chooses the image the sandbox runs, builds one from packages, and decides which Python commands get.
+"""Chooses the image the sandbox runs, builds one from packages, and decides which Python commands
+get.
 
-Only names that belong to Python come before the image's own programs: a file in the workspace must not stand in for
-`ls` or `git`, which run without being asked about.
+Only names that belong to Python come before the image's own programs: a file in the workspace must
+not stand in for `ls` or `git`, which run without being asked about.
 """
 
 import io
@@ -38,15 +39,24 @@ _PULL_AGAIN_SECONDS = 3600.0
 _ETC = (
     "alternatives", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
     "localtime", "mime.types", "services", "protocols", "perl", "python3*", "java-*", "debian_version",
-)  # fmt: skip
-"""The parts of /etc that programs under /usr need; none tells of a user or this machine's network."""
+)  # fmt: skip  # a table, many words to the line
+"""The parts of /etc that programs under /usr need; none tells of a user or this machine's
+network."""
 _LIBRARIES = ("bin", "lib", "lib32", "lib64", "libx32")
 PACKAGES = (
     "bash", "build-essential", "ca-certificates", "curl", "diffutils", "file", "findutils", "git", "jq", "less", "make",
     "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 _SUITE_IN = Path("/etc/os-release")
-_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_PROXIES = (
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+)
 WITH_PACKAGES = ", with the packages of its lock files"
 HOST_TOOLCHAIN = "host toolchain, read-only"
 FOLDER = "/run/codeagent-python"
@@ -78,18 +88,22 @@ class ImageChoice:
     """The names of the variables that it sets."""
 
 
-def choose_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
-    """Choose the first of: configured; the repository's own, once trusted; built here from packages; the default,
-    pulled once; this machine's toolchain.
+def choose_image(
+    engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]
+) -> ImageChoice:
+    """Choose the first of: configured; the repository's own, once trusted; built here from
+    packages; the default, pulled once; this machine's toolchain.
 
-    Raises SandboxUnavailable if a configured image is missing, the repository's cannot be built, or nothing is left to
-    try.
+    Raises SandboxUnavailable if a configured image is missing, the repository's cannot be built, or
+    nothing is left to try.
     """
     require_image(spec)
     return _with_packages(engine, spec, base_image(engine, spec, on_progress))
 
 
-def base_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
+def base_image(
+    engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]
+) -> ImageChoice:
     """Choose as `choose_image` does, without the packages of lock files."""
     if spec.image is not None:
         return configured_image(engine, spec.image)
@@ -106,7 +120,8 @@ def base_image(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], N
 
 
 def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> ImageChoice:
-    """Choose the image with this workspace's packages on top of `base`, if there is one for its locks as they are."""
+    """Choose the image with this workspace's packages on top of `base`, if there is one for its
+    locks as they are."""
     made = package_tags(engine, spec)
     if not made:
         return base
@@ -117,11 +132,14 @@ def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> Imag
     variables = engine.image(tag) or ()
     has_python = any(value.startswith("VIRTUAL_ENV=") for value in variables)
     made_of = _of(tag, variables, f"{base.origin}{WITH_PACKAGES}")
-    return replace(made_of, binds=base.binds, python=None if has_python else base.python, note=base.note)
+    return replace(
+        made_of, binds=base.binds, python=None if has_python else base.python, note=base.note
+    )
 
 
 def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
-    """Return the name of the image with the packages of the workspace's locks as they are now, on top of `base`."""
+    """Return the name of the image with the packages of the workspace's locks as they are now, on
+    top of `base`."""
     facts = engine.image_facts(base.reference)
     python = "" if base.python is None else os.path.realpath(base.python)
     parts = [facts.id if facts else base.reference, base.path, python]
@@ -129,7 +147,8 @@ def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
     for name in LOCK_FILES:
         with suppress(OSError):
             digest.update(
-                f"\0{name}\0".encode() + sha256(read_regular(spec.root / name, largest=LARGEST_LOCK)).digest()
+                f"\0{name}\0".encode()
+                + sha256(read_regular(spec.root / name, largest=LARGEST_LOCK)).digest()
             )
     return f"{_packages_of(spec)}{digest.hexdigest()[:16]}"
 
@@ -152,11 +171,14 @@ def require_image(spec: SandboxSpec) -> None:
 
 
 def configured_image(engine: Engine, reference: str) -> ImageChoice:
-    """Look up the configured image. Raises SandboxUnavailable if it is missing, or the engine refuses to look."""
+    """Look up the configured image. Raises SandboxUnavailable if it is missing, or the engine
+    refuses to look."""
     try:
         variables = engine.image(reference)
     except EngineError as refusal:
-        raise SandboxUnavailable(f"the engine refused the image {reference}: {refusal}", "check its name") from refusal
+        raise SandboxUnavailable(
+            f"the engine refused the image {reference}: {refusal}", "check its name"
+        ) from refusal
     if variables is None:
         raise SandboxUnavailable(
             f"the configured image {reference} is not on this machine",
@@ -169,14 +191,18 @@ def _of_repository(
     engine: Engine, spec: SandboxSpec, image: RepositoryImage, on_progress: Callable[[str], None]
 ) -> ImageChoice:
     if not spec.pull and engine.image(tag_of(image)) is None:
-        raise SandboxUnavailable(f"the image of {image.file} is not built yet", "the next start builds it")
+        raise SandboxUnavailable(
+            f"the image of {image.file} is not built yet", "the next start builds it"
+        )
     limits = BuildLimits(spec.build_network, spec.memory_bytes)
     facts = build(engine, image, limits, on_progress)
     main = not (spec.read_only_workspace or spec.per_command or spec.egress_folder)
     note = ""
     if main and outdated(facts, image):
         note = f"files that went into the image of {image.file} have changed; codeagent sandbox build builds it again"
-    return replace(_of(tag_of(image), facts.variables, f"this repository's {image.file}"), note=note)
+    return replace(
+        _of(tag_of(image), facts.variables, f"this repository's {image.file}"), note=note
+    )
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:
@@ -185,8 +211,11 @@ def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | No
     return engine.pull(DEFAULT, on_progress)
 
 
-def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]) -> ImageChoice:
-    """Choose an empty image for the host's own /usr, read-only: the user's tools, none of their data."""
+def host_toolchain(
+    engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]
+) -> ImageChoice:
+    """Choose an empty image for the host's own /usr, read-only: the user's tools, none of their
+    data."""
     if not Path("/usr/bin/bash").exists() and not Path("/bin/bash").exists():
         raise SandboxUnavailable(
             "no image: the registry cannot be reached and this machine has no usable toolchain of its own",
@@ -204,14 +233,20 @@ def host_toolchain(engine: Engine, spec: SandboxSpec, on_progress: Callable[[str
 
 
 def toolchain_binds() -> tuple[Bind, ...]:
-    """Return `/usr`, `/bin` and `/lib*` unless they are links into it, and a few files of `/etc`."""
-    top = [f"/{name}" for name in _LIBRARIES if Path(f"/{name}").is_dir() and not Path(f"/{name}").is_symlink()]
+    """Return `/usr`, `/bin` and `/lib*` unless they are links into it, and a few files of
+    `/etc`."""
+    top = [
+        f"/{name}"
+        for name in _LIBRARIES
+        if Path(f"/{name}").is_dir() and not Path(f"/{name}").is_symlink()
+    ]
     etc = sorted(str(path) for name in _ETC for path in Path("/etc").glob(name))
     return tuple(Bind(os.path.realpath(path), path) for path in ["/usr", *top, *etc])
 
 
 def empty_root() -> bytes:
-    """Make a tar of directories, the links of a merged /usr, and nsswitch.conf; always the same bytes."""
+    """Make a tar of directories, the links of a merged /usr, and nsswitch.conf; always the same
+    bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in ("proc", "sys", "dev", "sbin", "etc", "usr", "run", "var", "home"):
@@ -221,11 +256,19 @@ def empty_root() -> bytes:
         for name in _LIBRARIES:
             if Path(f"/{name}").is_symlink():
                 _add(tar, name, tarfile.SYMTYPE, 0o777, link=str(Path(f"/{name}").readlink()))
-        _add(tar, "etc/nsswitch.conf", tarfile.REGTYPE, 0o644, b"passwd: files\ngroup: files\nhosts: files\n")
+        _add(
+            tar,
+            "etc/nsswitch.conf",
+            tarfile.REGTYPE,
+            0o644,
+            b"passwd: files\ngroup: files\nhosts: files\n",
+        )
     return buffer.getvalue()
 
 
-def _add(tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = b"", link: str = "") -> None:
+def _add(
+    tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = b"", link: str = ""
+) -> None:
     entry = tarfile.TarInfo(name)
     entry.type, entry.mode, entry.size, entry.linkname = kind, mode, len(data), link
     tar.addfile(entry, io.BytesIO(data))
@@ -233,11 +276,16 @@ def _add(tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = 
 
 def _of(reference: str, variables: tuple[str, ...], origin: str) -> ImageChoice:
     path = next((value[5:] for value in variables if value.startswith("PATH=")), DEFAULT_PATH)
-    return ImageChoice(reference, origin, path, sets=frozenset(value.partition("=")[0] for value in variables))
+    return ImageChoice(
+        reference, origin, path, sets=frozenset(value.partition("=")[0] for value in variables)
+    )
 
 
-def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], None]) -> tuple[str, ...] | None:
-    """Pull the default image; after a failure not again for an hour, as some networks take minutes to fail."""
+def _pull_once(
+    engine: Engine, state_dir: Path, on_progress: Callable[[str], None]
+) -> tuple[str, ...] | None:
+    """Pull the default image; after a failure not again for an hour, as some networks take minutes
+    to fail."""
     failed = state_dir / "sandbox" / "pull-failed"
     with suppress(OSError):
         if 0 <= time.time() - failed.stat().st_mtime < _PULL_AGAIN_SECONDS:
@@ -245,20 +293,28 @@ def _pull_once(engine: Engine, state_dir: Path, on_progress: Callable[[str], Non
     problem = pull_default(engine, on_progress)
     if problem is None:
         return engine.image(DEFAULT)
-    on_progress(f"the default image cannot be pulled; trying again in an hour at the earliest ({problem})")
+    on_progress(
+        f"the default image cannot be pulled; trying again in an hour at the earliest ({problem})"
+    )
     try:
         failed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         failed.write_text(problem, encoding="utf-8")
     except OSError as error:
-        on_progress(f"the failure could not be recorded ({error.strerror}), so every start will try again")
+        on_progress(
+            f"the failure could not be recorded ({error.strerror}), so every start will try again"
+        )
     return None
 
 
 def _interpreter(spec: SandboxSpec) -> str | None:
-    """Return where this Python is installed, if outside /usr: virtual environments in the workspace point there."""
+    """Return where this Python is installed, if outside /usr: virtual environments in the workspace
+    point there."""
     prefix = Path(os.path.realpath(sys.base_prefix))
     inside = any(prefix == place or place in prefix.parents for place in (Path("/usr"), spec.root))
-    too_much = any(prefix == place or prefix in place.parents for place in (spec.root, spec.home, spec.state_dir))
+    too_much = any(
+        prefix == place or prefix in place.parents
+        for place in (spec.root, spec.home, spec.state_dir)
+    )
     looks_right = (prefix / "bin" / f"python3.{sys.version_info.minor}").exists()
     return None if inside or too_much or not looks_right else str(prefix)
 
@@ -269,10 +325,14 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
     Raises SandboxUnavailable, with nothing left behind.
     """
     if os.getuid() != 0:
-        raise SandboxUnavailable("building from packages needs root", "sudo codeagent sandbox build --offline")
+        raise SandboxUnavailable(
+            "building from packages needs root", "sudo codeagent sandbox build --offline"
+        )
     debootstrap, packer = (find_program(name, Path.cwd()) for name in ("debootstrap", "tar"))
     if debootstrap is None or packer is None:
-        raise SandboxUnavailable("debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)")
+        raise SandboxUnavailable(
+            "debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)"
+        )
     suite = _suite()
     try:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -283,18 +343,41 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
         ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
         root, tar = Path(folder) / "root", Path(folder) / "root.tar"
-        command = [debootstrap, "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(root)]
+        command = [
+            debootstrap,
+            "--variant=minbase",
+            f"--include={','.join(PACKAGES)}",
+            suite,
+            str(root),
+        ]
         _watch(command, on_progress)
         on_progress("packing")
-        excluded = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/archives/*.deb", "./var/lib/apt/lists/*")
+        excluded = (
+            "./proc/*",
+            "./sys/*",
+            "./dev/*",
+            "./var/cache/apt/archives/*.deb",
+            "./var/lib/apt/lists/*",
+        )
         _watch(
-            [packer, "-C", str(root), *(f"--exclude={name}" for name in excluded), "-cf", str(tar), "."], on_progress
+            [
+                packer,
+                "-C",
+                str(root),
+                *(f"--exclude={name}" for name in excluded),
+                "-cf",
+                str(tar),
+                ".",
+            ],
+            on_progress,
         )
         on_progress("importing it into the engine")
         try:
             engine.import_image(str(tar), OFFLINE, [f"ENV PATH={DEFAULT_PATH}"])
         except EngineError as refusal:
-            raise SandboxUnavailable(f"the engine refused the image: {refusal}", "look at its free space") from refusal
+            raise SandboxUnavailable(
+                f"the engine refused the image: {refusal}", "look at its free space"
+            ) from refusal
 
 
 def _suite() -> str:
@@ -302,11 +385,14 @@ def _suite() -> str:
         name, _, value = line.partition("=")
         if name == "VERSION_CODENAME" and value:
             return value.strip('"')
-    raise SandboxUnavailable("this distribution has no code name for debootstrap", "codeagent sandbox build")
+    raise SandboxUnavailable(
+        "this distribution has no code name for debootstrap", "codeagent sandbox build"
+    )
 
 
 def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
-    """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the last line."""
+    """Run a command to its end and report each line as progress. Raises SandboxUnavailable with the
+    last line."""
     last = ""
     with open_program(
         IMAGE_BUILD,
@@ -322,7 +408,9 @@ def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
             last = line.decode(errors="replace").strip() or last
             on_progress(last)
     if process.returncode != 0:
-        raise SandboxUnavailable(f"{command[0]} failed: {last}", "check the network and the package sources")
+        raise SandboxUnavailable(
+            f"{command[0]} failed: {last}", "check the network and the package sources"
+        )
 
 
 def python_links(virtual_env: Path | None, python: Path | None) -> dict[str, str]:
@@ -335,7 +423,11 @@ def python_links(virtual_env: Path | None, python: Path | None) -> dict[str, str
         return {name: str(folder / name) for name in python_names(folder)}
     if python is None:
         return {}
-    pip = {name: str(python.with_name(name)) for name in ("pip", "pip3") if python.with_name(name).exists()}
+    pip = {
+        name: str(python.with_name(name))
+        for name in ("pip", "pip3")
+        if python.with_name(name).exists()
+    }
     return dict.fromkeys(_OF_PYTHON, str(python)) | pip
 
 
@@ -350,7 +442,8 @@ def start_script(target: str) -> str:
 
 
 def start_scripts(state_dir: Path, links: dict[str, str]) -> Bind:
-    """Make a folder of scripts, since an environment's Python must be started by its own path. Raises OSError."""
+    """Make a folder of scripts, since an environment's Python must be started by its own path.
+    Raises OSError."""
     texts = {name: start_script(target) for name, target in links.items()}
     digest = sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
     folder = state_dir / "sandbox" / f"python-{digest}"
@@ -366,7 +459,8 @@ def start_scripts(state_dir: Path, links: dict[str, str]) -> Bind:
 
 
 def search_path(path: str, links: dict[str, str], virtual_env: Path | None) -> str:
-    """Return PATH inside: Python's names, the image's own folders, then the rest of the environment."""
+    """Return PATH inside: Python's names, the image's own folders, then the rest of the
+    environment."""
     if not links:
         return path
     return f"{FOLDER}:{path}" + (f":{virtual_env}/bin" if virtual_env is not None else "")
@@ -379,7 +473,9 @@ def host_python(prefix: str | None, python: Path | None) -> Path | None:
     """
     real = None if python is None else Path(os.path.realpath(python))
     usual = Path("/usr/bin/python3")
-    if prefix is not None and ((real is not None and Path(prefix) in real.parents) or not usual.exists()):
+    if prefix is not None and (
+        (real is not None and Path(prefix) in real.parents) or not usual.exists()
+    ):
         return Path(prefix) / "bin" / "python3"
     return usual if usual.exists() else None
 

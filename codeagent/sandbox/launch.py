@@ -1,4 +1,5 @@
-"""Makes a container: engine, image, mounts, start; and tests it, with one exec whose answers are judged here.
+"""Makes a container: engine, image, mounts, start; and tests it, with one exec whose answers are
+judged here.
 
 `launch` blocks, and belongs in a thread.
 """
@@ -23,15 +24,37 @@ from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import view_of
 from codeagent.sandbox.guard import Container, SessionResources
-from codeagent.sandbox.image import ImageChoice, choose_image, python_links, search_path, start_scripts
-from codeagent.sandbox.mounts import NOT_ALL_MASKED, PinnedEntry, PinnedRoot, Secrets, is_utf8, submounts
-from codeagent.sandbox.profile import HOME, KEEPER, PROXY_FOLDER, Bind, ContainerSpec, create_arguments, seccomp_filter
+from codeagent.sandbox.image import (
+    ImageChoice,
+    choose_image,
+    python_links,
+    search_path,
+    start_scripts,
+)
+from codeagent.sandbox.mounts import (
+    NOT_ALL_MASKED,
+    PinnedEntry,
+    PinnedRoot,
+    Secrets,
+    is_utf8,
+    submounts,
+)
+from codeagent.sandbox.profile import (
+    HOME,
+    KEEPER,
+    PROXY_FOLDER,
+    Bind,
+    ContainerSpec,
+    create_arguments,
+    seccomp_filter,
+)
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.work_user import WorkUser, WorkUserChoice, choose_user
 
 _TEST_SECONDS = 15.0
 _REAP_SECONDS = 3.0
-"""How long a start waits for what dead processes left to be removed; that may take longer, beside it."""
+"""How long a start waits for what dead processes left to be removed; that may take longer, beside
+it."""
 _OWNED = "files written inside are seen outside, with the workspace's owner"
 _SEES_NOTHING = "use an engine on this machine that sees this directory (docker context ls)"
 _OWN_KERNEL = (
@@ -41,11 +64,19 @@ _OWN_KERNEL = (
 _REFUSALS = (
     ("bind source path does not exist", _SEES_NOTHING),
     ("invalid mount config", _SEES_NOTHING),
-    ("container-init binary not found", "install Podman's init program: sudo apt-get install catatonit"),
+    (
+        "container-init binary not found",
+        "install Podman's init program: sudo apt-get install catatonit",
+    ),
     ("in root network namespace", _OWN_KERNEL),
 )
 """What an engine says when it refuses a container, and what to do about it."""
-_EXPECTED = {"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
+_EXPECTED = {
+    "CapEff": "0000000000000000",
+    "CapBnd": "0000000000000000",
+    "NoNewPrivs": "1",
+    "Seccomp": "2",
+}
 
 
 def launch(
@@ -56,12 +87,15 @@ def launch(
     on_progress: Callable[[str], None],
     why_root: str = "",
 ) -> Container:
-    """Make and start a container, once the `stale` one, given by its id, is gone. Raises SandboxUnavailable.
+    """Make and start a container, once the `stale` one, given by its id, is gone. Raises
+    SandboxUnavailable.
 
     `why_root`: see `choose_user`.
     """
     root, engine = resources.opened()
-    podman = probe_socket(engine.socket_path)  # before anything is asked that a hanging engine would not answer
+    podman = probe_socket(
+        engine.socket_path
+    )  # before anything is asked that a hanging engine would not answer
     try:
         if stale is not None:
             engine.remove(stale)
@@ -95,11 +129,15 @@ def _start(
     image = choose_image(engine, spec, on_progress)
     protected = _mountable(root.protected())
     hidden = resources.secrets()
-    view, unviewed = view_of(resources.around.place, hidden.masked, spec.state_dir, (root.uid, root.gid))
+    view, unviewed = view_of(
+        resources.around.place, hidden.masked, spec.state_dir, (root.uid, root.gid)
+    )
     cache = _package_cache(spec, root.uid, image)
     folders = [str(root.path), *(path for path, _ in resources.around.mounts)]
     folders += [bind.source for bind in (*spec.binds, *cache.binds)]
-    folders += [bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)]  # may be private
+    folders += [
+        bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)
+    ]  # may be private
     work.show(folders if view is None else [*folders, str(view.folder)])
     own = state_files(spec.state_dir, work.user.uid, work.user.gid)
     links = python_links(spec.virtual_env, image.python)
@@ -131,14 +169,27 @@ def _start(
     mounts = resources.around.mounts + cache.mounts
     told = (*resources.around.warnings, *filter(None, (spec.image_note, image.note)))
     warnings = (*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings)
-    made = (image.reference, image.origin, protected, hidden, mounts, told, warnings, path, view, work.user)
+    made = (
+        image.reference,
+        image.origin,
+        protected,
+        hidden,
+        mounts,
+        told,
+        warnings,
+        path,
+        view,
+        work.user,
+    )
     return Container(container_id, stdin, processes, *made)
 
 
 def _reap_strays(engine: Engine) -> None:
-    """Remove the containers of dead processes; one that the engine cannot remove does not keep another from starting.
+    """Remove the containers of dead processes; one that the engine cannot remove does not keep
+    another from starting.
 
-    An engine may never answer about a container that was paused while a command was about to run in it.
+    An engine may never answer about a container that was paused while a command was about to run in
+    it.
     """
 
     def work() -> None:
@@ -151,7 +202,8 @@ def _reap_strays(engine: Engine) -> None:
 
 
 def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
-    """Return the empty file that masks secrets, and the container's passwd and group; make what is missing.
+    """Return the empty file that masks secrets, and the container's passwd and group; make what is
+    missing.
 
     Raises SandboxUnavailable.
     """
@@ -175,12 +227,17 @@ def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
 
 
 def _filter_file(state_dir: Path) -> str:
-    """Return the path of a file with the seccomp filter; write it if it is missing. Raises SandboxUnavailable."""
+    """Return the path of a file with the seccomp filter; write it if it is missing. Raises
+    SandboxUnavailable."""
     try:
         return str(_written(state_dir / "sandbox" / "seccomp.json", seccomp_filter()))
     except OSError as error:
-        problem = f"the sandbox's system call filter cannot be kept in {state_dir} ({error.strerror})"
-        raise SandboxUnavailable(problem, "make it writable, or set XDG_STATE_HOME to a folder that is") from error
+        problem = (
+            f"the sandbox's system call filter cannot be kept in {state_dir} ({error.strerror})"
+        )
+        raise SandboxUnavailable(
+            problem, "make it writable, or set XDG_STATE_HOME to a folder that is"
+        ) from error
 
 
 def _is_rootless(engine: Engine) -> bool:
@@ -189,7 +246,8 @@ def _is_rootless(engine: Engine) -> bool:
 
 
 def _written(path: Path, text: str) -> Path:
-    """Write a file that everybody may read, unless it is there; two containers may be made at once."""
+    """Write a file that everybody may read, unless it is there; two containers may be made at
+    once."""
     if path.is_symlink() or not path.exists() or path.read_text(encoding="ascii") != text:
         new = path.with_name(f"{path.name}-{secrets.token_hex(8)}")
         fd = create_file(new, 0o444)
@@ -211,7 +269,8 @@ def _mountable(protected: tuple[PinnedEntry, ...]) -> tuple[PinnedEntry, ...]:
 
 
 def _nameable(binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
-    """Raise SandboxUnavailable if the engine cannot be given a path, which then could not be protected or hidden."""
+    """Raise SandboxUnavailable if the engine cannot be given a path, which then could not be
+    protected or hidden."""
     for path in (path for bind in binds for path in (bind.source, bind.target)):
         if not is_utf8(path):
             raise SandboxUnavailable(
@@ -256,7 +315,8 @@ class _MountedCache:
 
 
 def _package_cache(spec: SandboxSpec, uid: int, image: ImageChoice) -> _MountedCache:
-    """Open the package cache, except for a container that may change nothing: nothing watches how much it writes."""
+    """Open the package cache, except for a container that may change nothing: nothing watches how
+    much it writes."""
     if spec.packages is None or spec.read_only_workspace:
         return _MountedCache()
     try:
@@ -278,7 +338,10 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
     if not read_only:
         return (Bind(here, here, read_only=False),)
     below = submounts(root.path)
-    return (Bind(here, here, recursive=False), *(Bind(path, path, recursive=False) for path in below))
+    return (
+        Bind(here, here, recursive=False),
+        *(Bind(path, path, recursive=False) for path in below),
+    )
 
 
 def _warnings(hidden: Secrets) -> tuple[str, ...]:
@@ -326,14 +389,24 @@ async def self_test(
         key, _, value = line.partition("=")
         answers[key].append(value)
     if not answers["done"]:
-        raise EngineError(f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}")
+        raise EngineError(
+            f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}"
+        )
     inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
     same = answers["nonce"] == [nonce] and answers["inode"] == inodes
-    return judge(answers, same, None if read_only else (replied or ("", -1)) == (nonce, root.uid), container.user)
+    return judge(
+        answers,
+        same,
+        None if read_only else (replied or ("", -1)) == (nonce, root.uid),
+        container.user,
+    )
 
 
-def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | None, user: WorkUser) -> SelfTest:
-    """Judge the answers; `written`: a file written inside arrived outside with the right owner, None: not tried."""
+def judge(
+    answers: dict[str, list[str]], same_workspace: bool, written: bool | None, user: WorkUser
+) -> SelfTest:
+    """Judge the answers; `written`: a file written inside arrived outside with the right owner,
+    None: not tried."""
     uid = user.uid
     checks = [
         ("the workspace inside is this workspace", same_workspace),
@@ -347,7 +420,9 @@ def judge(answers: dict[str, list[str]], same_workspace: bool, written: bool | N
     checks += [(f"{key} is {value}", answers[key] == [value]) for key, value in _EXPECTED.items()]
     failed = [what for what, holds in checks if not holds]
     failed += [f"writable: {name}" for name in answers["writable"]]
-    missing = tuple(tool for tool in ("git", "python3", "rg", "make") if tool not in answers["tool"])
+    missing = tuple(
+        tool for tool in ("git", "python3", "rg", "make") if tool not in answers["tool"]
+    )
     return SelfTest(tuple(what for what, holds in checks if holds), tuple(failed), missing)
 
 
@@ -364,7 +439,8 @@ def remedy_of(test: SelfTest, engine: Engine) -> str:
 
 
 def _write(root: PinnedRoot, name: str, text: str) -> int:
-    """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises OSError."""
+    """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises
+    OSError."""
     fd = create_file(name, 0o644, within=root.fd)
     with suppress(OSError):  # a file system without locks
         try_lock(fd)
@@ -391,7 +467,9 @@ def _remove(root: PinnedRoot, name: str) -> None:
 
 def describe(container: Container, test: SelfTest) -> SandboxInfo:
     """Describe a container that may be used."""
-    absent = (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
+    absent = (
+        (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
+    )
     return SandboxInfo(
         kind="docker",
         image=container.image,

@@ -1,4 +1,5 @@
-"""The packages that a repository's lock files name, each with its hash, and where they would be fetched from."""
+"""The packages that a repository's lock files name, each with its hash, and where they would be
+fetched from."""
 
 import json
 import re
@@ -26,8 +27,17 @@ LARGEST_LOCK = 32 * 1024 * 1024
 _BESIDE = {"pypi.org": ("files.pythonhosted.org",)}
 """Hosts that an index's own pages lead to."""
 _HOST = lazy_regex(r"[a-z0-9.-]+")
-_DEPENDENCIES = ("name", "version", "dependencies", "devDependencies", "optionalDependencies", "peerDependencies",
-                 "peerDependenciesMeta", "overrides", "engines")  # fmt: skip
+_DEPENDENCIES = (
+    "name",
+    "version",
+    "dependencies",
+    "devDependencies",
+    "optionalDependencies",
+    "peerDependencies",
+    "peerDependenciesMeta",
+    "overrides",
+    "engines",
+)
 """What npm needs of a package.json: above all, no scripts."""
 _INDEX = lazy_regex(r"(?:-i|--index-url|--extra-index-url)[ =]\s*(\S+)")
 _PINNED = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?\s*==\s*[^\s;#]+")
@@ -42,7 +52,8 @@ class PythonPackage:
     requirement: str
     """As pip takes it, with its hashes."""
     needs: tuple[tuple[str, str, str], ...] = ()
-    """Name and version (empty: the only one) of what it needs, and the marker under which it does."""
+    """Name and version (empty: the only one) of what it needs, and the marker under which it
+    does."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +82,23 @@ class Lock:
     """Packages without a hash, such as those from a repository."""
 
     def at(self, index: str) -> "Lock":
-        """The same packages from the user's own index, such as a mirror, and from no other host. Raises ConfigError."""
+        """The same packages from the user's own index, such as a mirror, and from no other host.
+        Raises ConfigError."""
         _check_address("the index", index)
-        return replace(self, indexes=(index,), hosts=tuple(dict.fromkeys(_hosts([index]))), is_own=True)
+        return replace(
+            self, indexes=(index,), hosts=tuple(dict.fromkeys(_hosts([index]))), is_own=True
+        )
 
 
 def read_locks(root: Path) -> tuple[Lock, ...]:
-    """Return the first lock of Python and the first of npm. Raises ConfigError if one cannot be used."""
+    """Return the first lock of Python and the first of npm. Raises ConfigError if one cannot be
+    used."""
     found = []
     for names, read in ((_PYTHON, _python), (_NODE, _node)):
         for name in names:
-            if (data := _read(root / name)) is not None and (lock := read(root, name, data)) is not None:
+            if (data := _read(root / name)) is not None and (
+                lock := read(root, name, data)
+            ) is not None:
                 found.append(lock)
                 break
     return tuple(found)
@@ -95,13 +112,19 @@ def requirements(lock: Lock, environment: Mapping[str, str]) -> str:
 
 
 def _needed(lock: Lock, environment: Mapping[str, str]) -> set[str]:
-    from packaging.markers import InvalidMarker, Marker, UndefinedComparison  # 20 ms, for one command
+    from packaging.markers import (
+        InvalidMarker,
+        Marker,
+        UndefinedComparison,
+    )  # 20 ms, for one command
 
     def holds(marker: str) -> bool:
         try:
             return not marker or Marker(marker).evaluate({**environment, "extra": ""})
         except (InvalidMarker, UndefinedComparison) as error:
-            raise ConfigError(f"{lock.file}: the marker {one_line(marker, 80)} cannot be read") from error
+            raise ConfigError(
+                f"{lock.file}: the marker {one_line(marker, 80)} cannot be read"
+            ) from error
 
     by_name: dict[str, list[tuple[str, str]]] = {}
     for key in lock.packages:
@@ -150,10 +173,14 @@ def _of_pip(name: str, text: str) -> Lock | None:
         if (index := _INDEX.fullmatch(line)) is not None:
             indexes.append(index[1])
         elif not _PINNED.match(line) or not _HASH.search(line) or _OPTION.search(line):
-            raise ConfigError(f"{name}: {one_line(line, 80)} is not a package pinned with ==, with its hash")
+            raise ConfigError(
+                f"{name}: {one_line(line, 80)} is not a package pinned with ==, with its hash"
+            )
         else:
             wanted.append(" ".join(line.split()))
-    return _lock(name, "python", text, len(wanted), indexes or [PYPI], text="\n".join(wanted) + "\n")
+    return _lock(
+        name, "python", text, len(wanted), indexes or [PYPI], text="\n".join(wanted) + "\n"
+    )
 
 
 def _of_uv(name: str, text: str) -> Lock:
@@ -177,25 +204,45 @@ def _of_uv(name: str, text: str) -> Lock:
                 else:
                     left_out.append(each["name"])
                 packages[each["name"], each.get("version", "")] = PythonPackage("", _edges(each))
-    except (tomllib.TOMLDecodeError, RecursionError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (
+        tomllib.TOMLDecodeError,
+        RecursionError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+    ) as error:
         raise ConfigError(f"{name} cannot be read: {one_line(str(error), 120)}") from error
-    if not all(re.fullmatch(r"[A-Za-z0-9._-]+==\S+( --hash=sha\d+:[0-9a-f]+)+", one.requirement)
-               for one in packages.values() if one.requirement):  # fmt: skip
+    if not all(
+        re.fullmatch(r"[A-Za-z0-9._-]+==\S+( --hash=sha\d+:[0-9a-f]+)+", one.requirement)
+        for one in packages.values()
+        if one.requirement
+    ):
         raise ConfigError(f"{name}: a package has no hash")
     count = sum(bool(one.requirement) for one in packages.values())
     return _lock(
-        name, "python", text, count, dict.fromkeys(indexes or [PYPI]), files,
-        packages=packages, roots=tuple(roots), left_out=tuple(left_out),
-    )  # fmt: skip
+        name,
+        "python",
+        text,
+        count,
+        dict.fromkeys(indexes or [PYPI]),
+        files,
+        packages=packages,
+        roots=tuple(roots),
+        left_out=tuple(left_out),
+    )
 
 
 def _edges(package: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """Return what a package of a uv.lock needs, with every group and extra that the lock has of it."""
+    """Return what a package of a uv.lock needs, with every group and extra that the lock has of
+    it."""
     found: list[tuple[str, str, str]] = []
     for key in ("dependencies", "optional-dependencies", "dev-dependencies"):
         value = package.get(key, [])
         for group in value.values() if isinstance(value, dict) else [value]:
-            found += [(each["name"], each.get("version", ""), each.get("marker", "")) for each in group]
+            found += [
+                (each["name"], each.get("version", ""), each.get("marker", "")) for each in group
+            ]
     return tuple(found)
 
 
@@ -211,18 +258,27 @@ def _node(root: Path, name: str, data: bytes) -> Lock | None:
         bare = [path for path, each in installed.items() if "integrity" not in each]
         kept = {key: described[key] for key in _DEPENDENCIES if key in described}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ConfigError(f"{name} cannot be read: npm 7 or later makes one that can ({error!r:.80})") from error
+        raise ConfigError(
+            f"{name} cannot be read: npm 7 or later makes one that can ({error!r:.80})"
+        ) from error
     if bare or not all(isinstance(url, str) and url.startswith("https://") for url in resolved):
         which = bare[0] if bare else "a package"
         raise ConfigError(f"{name}: {one_line(which, 80)} has no hash, or is not from a registry")
     plain = json.dumps(kept)
-    return _lock(name, "node", text + plain, len(installed), [NPM], resolved, text=text, manifest=plain)
+    return _lock(
+        name, "node", text + plain, len(installed), [NPM], resolved, text=text, manifest=plain
+    )
 
 
 def _lock(
-    name: str, kind: Literal["python", "node"], read: str, count: int, indexes: Iterable[str],
-    files: Iterable[str] = (), **more: Any,
-) -> Lock:  # fmt: skip
+    name: str,
+    kind: Literal["python", "node"],
+    read: str,
+    count: int,
+    indexes: Iterable[str],
+    files: Iterable[str] = (),
+    **more: Any,
+) -> Lock:
     addresses = tuple(dict.fromkeys(indexes))
     if kind == "python" and not (more.get("text") or more.get("roots")):
         raise ConfigError(f"{name} names no project whose packages could be installed")

@@ -1,4 +1,5 @@
-"""What containers see of the workspace: its root, held open, what is protected in it, and files masked as secrets."""
+"""What containers see of the workspace: its root, held open, what is protected in it, and files
+masked as secrets."""
 
 import os
 import re
@@ -17,18 +18,33 @@ from codeagent.core.sanitize import visible
 from codeagent.disk.opens import open_below, open_file, open_folder
 
 EntryKind = Literal["directory", "file", "link", "other"]
-_REFUSED = ("/", "/usr", "/etc", "/var", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/home", "/root", "/tmp", "/opt")
+_REFUSED = (
+    "/",
+    "/usr",
+    "/etc",
+    "/var",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/boot",
+    "/home",
+    "/root",
+    "/tmp",
+    "/opt",
+)
 _REFUSED_BELOW = ("/proc", "/sys", "/dev")
 _MOUNTINFO = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4
 _ESCAPED = lazy_regex(rb"\\([0-7]{3})")
 MOST_FILES = 100
 MOST_ENTRIES = 200_000
-"""Entries searched, the least deep first; `complete` says if a larger tree was not searched to its end."""
+"""Entries searched, the least deep first; `complete` says if a larger tree was not searched to its
+end."""
 _SKIPPED = frozenset({
     ".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache", "target",
     "test", "tests", "testdata", "fixtures", "examples",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Keys below folders of tests and examples are test data and stay readable."""
 _OFTEN_PUBLIC = lazy_regex(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
 """Certificates and package settings: secret only if they contain one of the marks below."""
@@ -36,7 +52,8 @@ _MARKS = (b"PRIVATE KEY", b"_auth", b"_password")
 _LOOKED_AT = 64 * 1024
 NOT_ALL_MASKED = "not all of it could be searched for files that look like secrets"
 _SETTLED_NS = 2_000_000_000
-"""A folder whose time stamp is younger may change once more within the same tick of the file system's clock."""
+"""A folder whose time stamp is younger may change once more within the same tick of the file
+system's clock."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,8 @@ class PinnedRoot:
         return (now.st_dev, now.st_ino) == self._identity
 
     def find(self, name: str) -> PinnedEntry | None:
-        """Return what is at `name` (relative), a link itself and not its target; None if nothing is."""
+        """Return what is at `name` (relative), a link itself and not its target; None if nothing
+        is."""
         try:
             fd, last = folder_of(self.fd, name)
         except OSError:
@@ -93,7 +111,9 @@ class PinnedRoot:
             return None
         finally:
             os.close(fd)
-        return PinnedEntry(f"{self.path}/{name}", name, _kind(status.st_mode), status.st_dev, status.st_ino)
+        return PinnedEntry(
+            f"{self.path}/{name}", name, _kind(status.st_mode), status.st_dev, status.st_ino
+        )
 
     def protected(self) -> tuple[PinnedEntry, ...]:
         """Return every spelling of `.git` and `.codeagent` directly below the root."""
@@ -106,7 +126,8 @@ class PinnedRoot:
 
 
 def folder_of(root: int, name: str) -> tuple[int, str]:
-    """Open the folder below `root` that `name` is in, for the caller to close; return it and the last part.
+    """Open the folder below `root` that `name` is in, for the caller to close; return it and the
+    last part.
 
     No link is followed. Raises OSError.
     """
@@ -122,15 +143,22 @@ def refuse_unsuitable(root: Path, home: Path, private: tuple[Path, ...]) -> None
     text = str(root)
     if not text.isascii() and not is_utf8(text):
         raise SandboxUnavailable(
-            f"the name {visible(text)} is not UTF-8, which the Docker engine needs", "rename the folder"
+            f"the name {visible(text)} is not UTF-8, which the Docker engine needs",
+            "rename the folder",
         )
     if text in _REFUSED or any(_contains(Path(top), root) for top in _REFUSED_BELOW):
-        raise SandboxUnavailable(f"{root} is a system directory, not a workspace", "start codeagent in a project")
+        raise SandboxUnavailable(
+            f"{root} is a system directory, not a workspace", "start codeagent in a project"
+        )
     if _contains(root, home):
-        raise SandboxUnavailable(f"{root} contains your home directory", "start codeagent in a project below it")
+        raise SandboxUnavailable(
+            f"{root} contains your home directory", "start codeagent in a project below it"
+        )
     for path in private:
         if _contains(root, Path(os.path.realpath(path))):
-            raise SandboxUnavailable(f"{root} contains {path}, which no command may see", "start in another directory")
+            raise SandboxUnavailable(
+                f"{root} contains {path}, which no command may see", "start in another directory"
+            )
 
 
 def is_utf8(name: str) -> bool:
@@ -155,7 +183,8 @@ def _kind(mode: int) -> EntryKind:
 
 
 def submounts(root: Path) -> tuple[str, ...]:
-    """Return where file systems are mounted below the root; none if the system does not list its mounts.
+    """Return where file systems are mounted below the root; none if the system does not list its
+    mounts.
 
     A read-only mount of the workspace leaves them writable.
     """
@@ -163,7 +192,10 @@ def submounts(root: Path) -> tuple[str, ...]:
         lines = _MOUNTINFO.read_bytes().splitlines()
     except OSError:
         return ()
-    raw = (_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), line.split()[_MOUNT_POINT]) for line in lines)
+    raw = (
+        _ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), line.split()[_MOUNT_POINT])
+        for line in lines
+    )
     below = os.fsencode(root) + b"/"
     return tuple(dict.fromkeys(os.fsdecode(path) for path in raw if path.startswith(below)))
 
@@ -191,7 +223,9 @@ class _Folder:
 class SecretScan:
     """Searches one tree; folders that did not change since the last search are not listed again."""
 
-    def __init__(self, root: PinnedRoot, without: str = "", most_entries: int = MOST_ENTRIES) -> None:
+    def __init__(
+        self, root: PinnedRoot, without: str = "", most_entries: int = MOST_ENTRIES
+    ) -> None:
         """`without`: a folder, relative to the root, that is not searched."""
         self._root = root
         self._without = without
@@ -200,7 +234,8 @@ class SecretScan:
         self._turn = threading.Lock()
 
     def look(self) -> Secrets:
-        """Search; blocks for milliseconds if little changed, for a second on a large tree at first."""
+        """Search; blocks for milliseconds if little changed, for a second on a large tree at
+        first."""
         with self._turn:
             return self._look()
 
@@ -215,14 +250,19 @@ class SecretScan:
                 continue
             known[name] = folder
             entries += folder.entries
-            pending.extend(path for path in (_joined(name, inner) for inner in folder.folders) if path != self._without)
+            pending.extend(
+                path
+                for path in (_joined(name, inner) for inner in folder.folders)
+                if path != self._without
+            )
             for suspect in folder.suspects:
                 seen = self._root.find(_joined(name, suspect))
                 if seen is not None and seen.kind == "file" and self._holds_secret(seen.name):
                     found.append(seen)
         self._known = {name: folder for name, folder in known.items() if folder.identity[2] >= 0}
         return Secrets(
-            frozenset(found[:MOST_FILES]), not pending and entries <= self._most_entries and len(found) <= MOST_FILES
+            frozenset(found[:MOST_FILES]),
+            not pending and entries <= self._most_entries and len(found) <= MOST_FILES,
         )
 
     def _folder(self, name: str) -> _Folder | None:
@@ -244,8 +284,14 @@ class SecretScan:
             return None
         finally:
             os.close(fd)
-        folders = tuple(sorted(each for each, is_folder in entries if is_folder and each.lower() not in _SKIPPED))
-        suspects = tuple(sorted(each for each, is_folder in entries if not is_folder and secret_reason(each)))
+        folders = tuple(
+            sorted(
+                each for each, is_folder in entries if is_folder and each.lower() not in _SKIPPED
+            )
+        )
+        suspects = tuple(
+            sorted(each for each, is_folder in entries if not is_folder and secret_reason(each))
+        )
         return _Folder(identity, folders, suspects, len(entries))
 
     def _holds_secret(self, name: str) -> bool:
@@ -256,14 +302,19 @@ class SecretScan:
         except OSError:
             return True
         with os.fdopen(fd, "rb") as file:
-            return is_secret(name, file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(fd).st_mode) else b"")
+            return is_secret(
+                name, file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            )
 
 
 def is_secret(path: str, head: bytes) -> bool:
-    """Whether the file, which begins with `head`, is masked in containers; the folder it is in does not count."""
+    """Whether the file, which begins with `head`, is masked in containers; the folder it is in does
+    not count."""
     if secret_reason(path) is None:
         return False
-    return not _OFTEN_PUBLIC.fullmatch(Path(path).name) or any(mark in head[:_LOOKED_AT] for mark in _MARKS)
+    return not _OFTEN_PUBLIC.fullmatch(Path(path).name) or any(
+        mark in head[:_LOOKED_AT] for mark in _MARKS
+    )
 
 
 def _joined(folder: str, name: str) -> str:

@@ -1,7 +1,9 @@
-"""Builds an image with the packages of a repository's lock files, so that its tests run without a network.
+"""Builds an image with the packages of a repository's lock files, so that its tests run without a
+network.
 
-They are fetched and installed by commands of a sandbox, which sees the lock files and nothing else of the repository,
-and reaches their indexes through the proxy. What they leave becomes a layer on top of the image in use.
+They are fetched and installed by commands of a sandbox, which sees the lock files and nothing else
+of the repository, and reaches their indexes through the proxy. What they leave becomes a layer on
+top of the image in use.
 """
 
 import io
@@ -27,7 +29,13 @@ from codeagent.sandbox.canonical import image_id, word
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
-from codeagent.sandbox.image import ImageChoice, package_tag, package_tags, python_names, start_script
+from codeagent.sandbox.image import (
+    ImageChoice,
+    package_tag,
+    package_tags,
+    python_names,
+    start_script,
+)
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
 from codeagent.sandbox.profile import Bind
 from codeagent.sandbox.spec import SandboxSpec
@@ -47,66 +55,122 @@ platform_version="", python_version=v, python_full_version=platform.python_versi
 implementation_name=sys.implementation.name, implementation_version=platform.python_version())))"""
 _LAST_LINES = 3
 """Lines of a failed installation that are part of its error."""
-_CHANGED = SandboxUnavailable("the lock files changed while their packages were fetched", "build again")
+_CHANGED = SandboxUnavailable(
+    "the lock files changed while their packages were fetched", "build again"
+)
 
 
 class PackageBuild:
     """One build, from the lock files to the image. Every method raises SandboxUnavailable."""
 
     def __init__(
-        self, spec: SandboxSpec, base: ImageChoice, locks: tuple[Lock, ...], tell: Callable[[str], None]
+        self,
+        spec: SandboxSpec,
+        base: ImageChoice,
+        locks: tuple[Lock, ...],
+        tell: Callable[[str], None],
     ) -> None:
-        """`base`: the image in use, to which the packages of `locks`, as they are now, are added."""
+        """`base`: the image in use, to which the packages of `locks`, as they are now, are
+        added."""
         self._spec = spec
         self._base = base
         self._locks = locks
         self._tell = tell
 
     async def run(self, engine: Engine, internet_for: Callable[[Lock], Internet]) -> str:
-        """Fetch, install and build; return the image's name. `internet_for`: how the hosts of a lock are reached."""
+        """Fetch, install and build; return the image's name. `internet_for`: how the hosts of a
+        lock are reached."""
         tag = await in_thread(lambda: package_tag(engine, self._spec, self._base))
-        if [lock.digest for lock in read_locks(self._spec.root)] != [lock.digest for lock in self._locks]:
+        if [lock.digest for lock in read_locks(self._spec.root)] != [
+            lock.digest for lock in self._locks
+        ]:
             raise _CHANGED
         with _scratch(self._spec.state_dir) as (work, kept):
             bind = Bind(str(kept), _PLACE, read_only=False)
-            spec = replace(self._spec, root=work, binds=(bind,), virtual_env=None, per_command=False)
+            spec = replace(
+                self._spec, root=work, binds=(bind,), virtual_env=None, per_command=False
+            )
             spec = replace(spec, packages_of=None, packages=None)
             for lock in self._locks:
                 sandbox = DockerSandbox(spec, internet_for(lock))
                 try:
-                    await (self._python if lock.kind == "python" else self._node)(sandbox, lock, work)
+                    await (self._python if lock.kind == "python" else self._node)(
+                        sandbox, lock, work
+                    )
                 finally:
                     await sandbox.close()
             return await in_thread(lambda: self._image(engine, kept, tag))
 
     async def _python(self, sandbox: DockerSandbox, lock: Lock, work: Path) -> None:
         ask = f"python3 -c {shlex.quote(_MARKERS)}"
-        environment = json.loads(await self._run(sandbox, lock, ask, quiet=True)) if lock.packages else {}
+        environment = (
+            json.loads(await self._run(sandbox, lock, ask, quiet=True)) if lock.packages else {}
+        )
         try:
             wanted = requirements(lock, environment)
         except ConfigError as error:
             raise SandboxUnavailable(str(error), "lock the packages again") from error
         (work / "requirements.txt").write_text(wanted, encoding="utf-8")
         first, *others = lock.indexes
-        indexes = ["--index-url", first, *(word for other in others for word in ("--extra-index-url", other))]
+        indexes = [
+            "--index-url",
+            first,
+            *(word for other in others for word in ("--extra-index-url", other)),
+        ]
         plain = [urlsplit(index).netloc for index in lock.indexes if index.startswith("http:")]
-        indexes += [word for host in plain for word in ("--trusted-host", host)]  # what comes from it has a known hash
+        indexes += [
+            word for host in plain for word in ("--trusted-host", host)
+        ]  # what comes from it has a known hash
         complete = ["--no-deps"] if lock.packages else []
-        pip = ["python3", "-m", "pip", "--python", f"{_PYTHON}/bin/python", "--isolated", "--disable-pip-version-check",
-               "install", "--no-input", "--no-cache-dir", "--progress-bar", "off", "--retries", "1",
-               "--require-hashes", *complete, *indexes, "-r", "requirements.txt"]  # fmt: skip
+        pip = [
+            "python3",
+            "-m",
+            "pip",
+            "--python",
+            f"{_PYTHON}/bin/python",
+            "--isolated",
+            "--disable-pip-version-check",
+            "install",
+            "--no-input",
+            "--no-cache-dir",
+            "--progress-bar",
+            "off",
+            "--retries",
+            "1",
+            "--require-hashes",
+            *complete,
+            *indexes,
+            "-r",
+            "requirements.txt",
+        ]
         make = f"python3 -m venv --without-pip {_PYTHON}"
-        await self._run(sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {shlex.join(pip)}")
+        await self._run(
+            sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {shlex.join(pip)}"
+        )
 
     async def _node(self, sandbox: DockerSandbox, lock: Lock, work: Path) -> None:
         (work / "package.json").write_text(lock.manifest, encoding="utf-8")
         (work / "package-lock.json").write_text(lock.text, encoding="utf-8")
-        npm = ["npm", "ci", "--no-audit", "--no-fund", "--no-update-notifier", "--cache", "cache", "--registry",
-               lock.indexes[0]]  # fmt: skip
-        await self._run(sandbox, lock, f"{shlex.join(npm)} && mv node_modules {_PLACE}/node_modules")
+        npm = [
+            "npm",
+            "ci",
+            "--no-audit",
+            "--no-fund",
+            "--no-update-notifier",
+            "--cache",
+            "cache",
+            "--registry",
+            lock.indexes[0],
+        ]
+        await self._run(
+            sandbox, lock, f"{shlex.join(npm)} && mv node_modules {_PLACE}/node_modules"
+        )
 
-    async def _run(self, sandbox: DockerSandbox, lock: Lock, text: str, *, quiet: bool = False) -> str:
-        """Run a command that may reach the lock's hosts, tell what it prints, and return its standard output."""
+    async def _run(
+        self, sandbox: DockerSandbox, lock: Lock, text: str, *, quiet: bool = False
+    ) -> str:
+        """Run a command that may reach the lock's hosts, tell what it prints, and return its
+        standard output."""
         output, last = bytearray(), deque[str](maxlen=_LAST_LINES)
 
         async def keep(stream: OutputStream, data: bytes) -> None:
@@ -136,7 +200,10 @@ class PackageBuild:
         path += [f"{_PYTHON}/bin"] if "python" in has else []
         path += [f"{_MODULES}/.bin"] if "node" in has else []
         lines = dockerfile_on(engine, self._base.reference, ":".join(path), python="python" in has)
-        with tempfile.TemporaryFile(dir=kept.parent) as layer, tempfile.TemporaryFile(dir=kept.parent) as context:
+        with (
+            tempfile.TemporaryFile(dir=kept.parent) as layer,
+            tempfile.TemporaryFile(dir=kept.parent) as context,
+        ):
             _pack(layer, kept, names)
             with tarfile.open(fileobj=context, mode="w") as tar:
                 _add(tar, "Dockerfile", "\n".join(lines).encode())
@@ -152,7 +219,8 @@ class PackageBuild:
 
 
 def remedy_for(lock: Lock, notices: tuple[str, ...]) -> str:
-    """Return what helps if packages could not be installed; `notices` say which requests were refused, and why."""
+    """Return what helps if packages could not be installed; `notices` say which requests were
+    refused, and why."""
     if not any(NOT_PUBLIC in notice for notice in notices):
         return "codeagent doctor says what the image lacks; nothing was changed"
     option = "--index" if lock.kind == "python" else "--registry"
@@ -160,7 +228,8 @@ def remedy_for(lock: Lock, notices: tuple[str, ...]) -> str:
 
 
 def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list[str]:
-    """Write the Dockerfile of the image: the base by its ID, and nothing that the base says as text of our own."""
+    """Write the Dockerfile of the image: the base by its ID, and nothing that the base says as text
+    of our own."""
     facts = engine.image_facts(base)
     if facts is None:
         raise SandboxUnavailable(f"the image {base} is gone", "build again")
@@ -170,7 +239,9 @@ def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list
     try:
         lines = [f"FROM {image_id(facts)}", "ADD packages.tar /", f"ENV PATH={word(path)}"]
     except ValueError as error:
-        raise SandboxUnavailable(f"no packages can be added to {base}: {error}", "use another image") from error
+        raise SandboxUnavailable(
+            f"no packages can be added to {base}: {error}", "use another image"
+        ) from error
     return [*lines, f"ENV VIRTUAL_ENV={_PYTHON}"] if python else lines
 
 
@@ -195,7 +266,8 @@ def _scratch(state_dir: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _pack(file: BinaryIO, kept: Path, names: list[str]) -> None:
-    """Write what was installed as root's, without special files, and the scripts that start Python's programs."""
+    """Write what was installed as root's, without special files, and the scripts that start
+    Python's programs."""
 
     def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
@@ -210,7 +282,9 @@ def _pack(file: BinaryIO, kept: Path, names: list[str]) -> None:
             if (kept / name).is_dir():
                 tar.add(kept / name, target[1:], filter=plain)
         for name in names:
-            _add(tar, f"{_SCRIPTS}/{name}"[1:], start_script(f"{_PYTHON}/bin/{name}").encode(), 0o755)
+            _add(
+                tar, f"{_SCRIPTS}/{name}"[1:], start_script(f"{_PYTHON}/bin/{name}").encode(), 0o755
+            )
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:

@@ -1,6 +1,8 @@
-"""The package cache: what package managers downloaded, kept for all containers of one workspace, up to a size.
+"""The package cache: what package managers downloaded, kept for all containers of one workspace, up
+to a size.
 
-Commands write what is in it. So on this machine nothing in it is read, run or followed: it is measured and removed.
+Commands write what is in it. So on this machine nothing in it is read, run or followed: it is
+measured and removed.
 """
 
 import os
@@ -26,7 +28,8 @@ VARIABLES = {
     "CARGO_HOME": f"{INSIDE}/cargo",
     "GOMODCACHE": f"{INSIDE}/go",
 }
-"""The environment of commands that have it. A file in it cannot be a hard link to one in the workspace."""
+"""The environment of commands that have it. A file in it cannot be a hard link to one in the
+workspace."""
 _SAID_BY = {"GOMODCACHE": "GOPATH"}
 """Variables with which an image says where something is, besides the one of the same name."""
 _FILES = "files"
@@ -35,7 +38,8 @@ _REMOVED = "removed"
 _WORKSPACE = "workspace"
 _LONGEST_PATH = 4096
 _WHOLE_AT = 3
-"""How many names lead to what is removed as a whole: a package manager takes an unpacked package for complete."""
+"""How many names lead to what is removed as a whole: a package manager takes an unpacked package
+for complete."""
 _FILE_BY_FILE = (("pip",), ("npm", "_cacache"))
 """Where every file is complete by itself, up to `_FILES_AT` names deep."""
 _FILES_AT = 8
@@ -79,7 +83,8 @@ class PackageCache:
             return True
 
     def open(self, uid: int) -> tuple[Path, int]:
-        """Make what is missing; return the folder to mount, which belongs to `uid`, and its inode. Raises OSError."""
+        """Make what is missing; return the folder to mount, which belongs to `uid`, and its inode.
+        Raises OSError."""
         make_private_folder(self.folder)
         write_private(self.folder / _WORKSPACE, os.fsencode(self.workspace))
         files = self.folder / _FILES
@@ -95,7 +100,8 @@ class PackageCache:
         return sum(unit.size for unit in self._units(2**63))
 
     def trim(self, most: int) -> None:
-        """Remove what can never fit, then what was not used for the longest time, until `most` bytes are left."""
+        """Remove what can never fit, then what was not used for the longest time, until `most`
+        bytes are left."""
         self._empty()
         units = list(islice(self._units(most), _MOST_UNITS + 1))
         if len(units) > _MOST_UNITS:
@@ -130,10 +136,14 @@ class PackageCache:
             yield from _units_below(files, (), most)
 
     def _remove(self, paths: Iterable[Names]) -> None:
-        """Take each out of the cache in one step, so that no package manager sees a half; then remove them."""
+        """Take each out of the cache in one step, so that no package manager sees a half; then
+        remove them."""
         removed = self.folder / _REMOVED
         removed.mkdir(mode=_TO_REMOVE, exist_ok=True)
-        with _entered(self.folder / _FILES, _TO_REMOVE) as files, _entered(removed, _TO_REMOVE) as target:
+        with (
+            _entered(self.folder / _FILES, _TO_REMOVE) as files,
+            _entered(removed, _TO_REMOVE) as target,
+        ):
             for path in paths:
                 with suppress(OSError):  # also if another session was faster
                     _take_out(files, path, target)
@@ -145,7 +155,8 @@ class PackageCache:
 
 
 def package_cache(state_dir: Path, workspace: Path) -> PackageCache:
-    """Return the cache of this very folder; another one in its place has another cache. Raises OSError."""
+    """Return the cache of this very folder; another one in its place has another cache. Raises
+    OSError."""
     path = workspace.resolve()
     return PackageCache(_place(state_dir) / _digest(path), path)
 
@@ -155,13 +166,20 @@ def variables_beside(names: frozenset[str]) -> dict[str, str]:
 
     It may have been built with packages in that place, for commands without network access.
     """
-    return {name: value for name, value in VARIABLES.items() if names.isdisjoint((name, _SAID_BY.get(name, name)))}
+    return {
+        name: value
+        for name, value in VARIABLES.items()
+        if names.isdisjoint((name, _SAID_BY.get(name, name)))
+    }
 
 
 def package_caches(state_dir: Path) -> tuple[PackageCache, ...]:
     """Return the caches of all workspaces."""
     try:
-        return tuple(PackageCache(folder, _kept_for(folder)) for folder in sorted(_place(state_dir).iterdir()))
+        return tuple(
+            PackageCache(folder, _kept_for(folder))
+            for folder in sorted(_place(state_dir).iterdir())
+        )
     except OSError:
         return ()
 
@@ -179,14 +197,20 @@ def _place(state_dir: Path) -> Path:
 
 def _digest(path: Path) -> str:
     status = path.lstat()
-    return sha256(b"%s\0%d\0%d" % (os.fsencode(path), status.st_dev, status.st_ino)).hexdigest()[:32]
+    return sha256(b"%s\0%d\0%d" % (os.fsencode(path), status.st_dev, status.st_ino)).hexdigest()[
+        :32
+    ]
 
 
 def _units_below(fd: int, above: Names, most: int) -> Iterator[_Unit]:
     """Yield the units in an open folder, which the names `above` lead to."""
     for entry in _listed(fd):
         path = (*above, entry.name)
-        deep = _FILES_AT if any(path[: len(prefix)] == prefix for prefix in _FILE_BY_FILE) else _WHOLE_AT
+        deep = (
+            _FILES_AT
+            if any(path[: len(prefix)] == prefix for prefix in _FILE_BY_FILE)
+            else _WHOLE_AT
+        )
         if not entry.is_dir(follow_symlinks=False) or len(path) >= deep:
             with suppress(OSError):  # it is gone
                 yield _Unit(path, *_measured(fd, entry, most))
@@ -201,7 +225,8 @@ def _units_below(fd: int, above: Names, most: int) -> Iterator[_Unit]:
 
 
 def _measured(fd: int, entry: os.DirEntry[str], most: int, depth: int = 0) -> tuple[int, int]:
-    """Return the size of an entry of an open folder, and when it was used. Beyond `most` nothing is counted.
+    """Return the size of an entry of an open folder, and when it was used. Beyond `most` nothing is
+    counted.
 
     Raises OSError.
     """
@@ -228,7 +253,8 @@ def _listed(fd: int) -> Iterator[os.DirEntry[str]]:
 
 @contextmanager
 def _entered(name: str | Path, rights: int, within: int | None = None) -> Iterator[int]:
-    """Open a folder itself, never through a link, with these rights for its owner. Raises OSError."""
+    """Open a folder itself, never through a link, with these rights for its owner. Raises
+    OSError."""
     fd = open_folder(name, within=within, listed=False)
     try:
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
@@ -244,7 +270,8 @@ def _entered(name: str | Path, rights: int, within: int | None = None) -> Iterat
 
 
 def _take_out(files: int, path: Names, target: int) -> None:
-    """Move what is at `path` below the open folder `files` into `target`, and remove the folders that it leaves empty.
+    """Move what is at `path` below the open folder `files` into `target`, and remove the folders
+    that it leaves empty.
 
     Raises OSError, also once a folder is not empty.
     """
@@ -265,7 +292,8 @@ def _inside(files: int, path: Names) -> Iterator[int]:
 
 
 def _move(folder: int, name: str, target: int) -> str:
-    """Move an entry, and return its new name. A folder that its owner may not write to cannot be moved before."""
+    """Move an entry, and return its new name. A folder that its owner may not write to cannot be
+    moved before."""
     with suppress(NotADirectoryError), _entered(name, _TO_REMOVE, folder):
         pass
     new_name = secrets.token_hex(16)
@@ -276,7 +304,8 @@ def _move(folder: int, name: str, target: int) -> str:
 def _flatten(removed: int) -> None:
     """Remove all that is in an open folder; what a process inside adds in the meantime may stay.
 
-    Each folder is moved up before it is emptied: a command may have nested them too deeply for any path.
+    Each folder is moved up before it is emptied: a command may have nested them too deeply for any
+    path.
     """
     for entry in _listed(removed):
         if not entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,5 @@
-"""Finds, pauses and stops the processes of a command on this machine: by its mark, its session, or their parents."""
+"""Finds, pauses and stops the processes of a command on this machine: by its mark, its session, or
+their parents."""
 
 import asyncio
 import os
@@ -42,7 +43,8 @@ class ProcessTree:
     """A command's processes, while it runs and after."""
 
     def __init__(self, leader: int, mark: str, since: int = 0) -> None:
-        """`since`: ticks since boot, see `ticks`, before the leader was started; nothing older has its mark."""
+        """`since`: ticks since boot, see `ticks`, before the leader was started; nothing older has
+        its mark."""
         self._leader = leader
         self.since = since
         self._mark = f"{MARK}={mark}".encode()
@@ -52,12 +54,15 @@ class ProcessTree:
 
     def ended(self) -> int:
         """Note that the leader has ended; return how many processes it left behind."""
-        self.left = frozenset((process.pid, process.started) for process in self.members(tuple(processes(self.since))))
+        self.left = frozenset(
+            (process.pid, process.started) for process in self.members(tuple(processes(self.since)))
+        )
         self.runs = False
         return len(self.left)
 
     def members(self, everything: tuple[_Process, ...]) -> tuple[_Process, ...]:
-        """Return the tree's processes; the session counts only while the command runs: its number may be reused."""
+        """Return the tree's processes; the session counts only while the command runs: its number
+        may be reused."""
         found = {
             process.pid: process
             for process in everything
@@ -65,7 +70,9 @@ class ProcessTree:
             or (self.runs and process.session == self._leader)
             or (process.pid, process.started) in self.left
         }
-        while more := [each for each in everything if each.parent in found and each.pid not in found]:
+        while more := [
+            each for each in everything if each.parent in found and each.pid not in found
+        ]:
             found |= {process.pid: process for process in more}
         return tuple(found.values())
 
@@ -77,7 +84,8 @@ def living(trees: Collection[ProcessTree]) -> set[ProcessTree]:
 
 
 async def stop_all(process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
-    """Send TERM, and KILL after two seconds, to everything the command started; return how many there were."""
+    """Send TERM, and KILL after two seconds, to everything the command started; return how many
+    there were."""
     seen: set[int] = set()
     for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
         end = time.monotonic() + seconds
@@ -93,8 +101,11 @@ async def stop_all(process: asyncio.subprocess.Process, tree: ProcessTree) -> in
     return len(seen)
 
 
-async def pause_all(trees: Collection[ProcessTree], frozen: FrozenList) -> frozenset[tuple[int, int]]:
-    """Stop all running processes; return the pids and starts of those to resume, which are recorded first.
+async def pause_all(
+    trees: Collection[ProcessTree], frozen: FrozenList
+) -> frozenset[tuple[int, int]]:
+    """Stop all running processes; return the pids and starts of those to resume, which are recorded
+    first.
 
     Raises SandboxLost if some cannot be stopped; then those that were stopped are resumed.
     """
@@ -129,8 +140,8 @@ def resume_all(stopped: Collection[tuple[int, int]], frozen: FrozenList) -> None
 def processes(since: int = 0) -> Iterator[_Process]:
     """Yield all living processes of this machine, those that are older than `since` without marks.
 
-    None if there is no /proc. During `execve` a process has no environment for a moment, so one without is looked at
-    again.
+    None if there is no /proc. During `execve` a process has no environment for a moment, so one
+    without is looked at again.
     """
     try:
         names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208  # a Path takes twice as long
@@ -154,7 +165,8 @@ def processes(since: int = 0) -> Iterator[_Process]:
 
 
 def _look(name: str, since: int, *, sure: bool) -> _Process | None:
-    """Return what /proc says of a process; None if it has no environment, unless `sure`. Raises OSError."""
+    """Return what /proc says of a process; None if it has no environment, unless `sure`. Raises
+    OSError."""
     fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
     state, started = fields[0].decode(), int(fields[19])
     environment = b""
@@ -169,7 +181,8 @@ def _look(name: str, since: int, *, sure: bool) -> _Process | None:
 
 
 def ticks() -> int:
-    """Return the ticks since boot, by the clock of a process's start, and one less: the kernel rounds down.
+    """Return the ticks since boot, by the clock of a process's start, and one less: the kernel
+    rounds down.
 
     Return 0 on a system without such a clock, which has no list of processes either.
     """

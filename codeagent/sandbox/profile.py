@@ -1,4 +1,5 @@
-"""Builds the whole profile of the container, from a few plain values to the engine's JSON (SECURITY.md 4b)."""
+"""Builds the whole profile of the container, from a few plain values to the engine's JSON
+(SECURITY.md 4b)."""
 
 import json
 from functools import lru_cache
@@ -9,7 +10,8 @@ from typing import Any
 from codeagent.core.dataclass import dataclass
 
 KEEPER = 65533
-"""Uid and gid of the container's main process: not those of the work, so that work cannot end it."""
+"""Uid and gid of the container's main process: not those of the work, so that work cannot end
+it."""
 HOME = "/home/agent"
 PROXY_FOLDER = "/run/codeagent"
 """Where the folder of the proxy's socket is mounted."""
@@ -32,25 +34,31 @@ ENVIRONMENT = {
 }
 """The environment of a command, besides PATH, the image's own variables and the call's mark.
 
-Commands that only read run without approval, and `git status` is one: so git must not take a folder for a repository
-because files of the workspace make it look like one, with a configuration that names programs.
+Commands that only read run without approval, and `git status` is one: so git must not take a folder
+for a repository because files of the workspace make it look like one, with a configuration that
+names programs.
 """
 
 _READ_ONLY_DEVICES = {
     "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",
     "/dev/shm": "rw,nosuid,nodev,noexec,mode=1777,size=64m",
 }
-"""The engine's own /dev belongs to root and stays writable: work that runs as root could replace /dev/null in it."""
+"""The engine's own /dev belongs to root and stays writable: work that runs as root could replace
+/dev/null in it."""
 _SET_ID_BITS = 0o6000
 _CREATES = 0o100 | 0o20000000
 """O_CREAT and the bit of O_TMPFILE that no other flag has."""
-_WITHHELD = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "openat2", "socketcall"})
-"""openat2 and socketcall take their arguments through a pointer, which a filter cannot see; programs fall back."""
+_WITHHELD = frozenset(
+    {"io_uring_setup", "io_uring_enter", "io_uring_register", "openat2", "socketcall"}
+)
+"""openat2 and socketcall take their arguments through a pointer, which a filter cannot see;
+programs fall back."""
 _ENOSYS = 38
 _MODE_ARGUMENT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1}
 _FLAGS_AND_MODE_ARGUMENTS = {"open": (1, 2), "openat": (2, 3)}
 _SOCKET_FAMILIES = (1, 2, 10, 16)
-"""AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; above all not AF_VSOCK, which no network namespace holds back."""
+"""AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; above all not AF_VSOCK, which no network namespace
+holds back."""
 _MKNOD_MODE_ARGUMENT = {"mknod": 1, "mknodat": 2}
 _FILE_TYPE = 0o170000
 _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
@@ -87,7 +95,8 @@ class ContainerSpec:
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
     seccomp_file: str = ""
-    """A file with the filter of `seccomp_filter`, for Podman, which takes only a file; empty for the filter itself."""
+    """A file with the filter of `seccomp_filter`, for Podman, which takes only a file; empty for
+    the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
 
@@ -122,7 +131,10 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "NetworkMode": "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
-            "SecurityOpt": ["no-new-privileges", f"seccomp={spec.seccomp_file or seccomp_filter()}"],
+            "SecurityOpt": [
+                "no-new-privileges",
+                f"seccomp={spec.seccomp_file or seccomp_filter()}",
+            ],
             "ReadonlyRootfs": True,
             "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},{home}", **devices},
             "Mounts": [*(_mount(bind) for bind in spec.binds), *terminals],
@@ -133,7 +145,9 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "Memory": spec.memory_bytes,
             "MemorySwap": spec.memory_bytes,
             "NanoCpus": int(spec.cpus * 1e9),
-            "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()],
+            "Ulimits": [
+                {"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()
+            ],
             "LogConfig": {"Type": "none", "Config": {}},
             "RestartPolicy": {"Name": "no"},
         },
@@ -149,15 +163,20 @@ def profile_hash(spec: ContainerSpec) -> str:
 def seccomp_filter() -> str:
     """Return the pinned profile as JSON, without what no command needs.
 
-    Taken away: io_uring, device nodes, unusual socket families, and every way to give a file a set-uid or set-gid bit,
-    which would keep its meaning on the host, outside the container. The x32 calls go, too: no distribution's
-    programs make them, and the engine, which compiles the filter for every command, spends a third of that on them.
+    Taken away: io_uring, device nodes, unusual socket families, and every way to give a file a
+    set-uid or set-gid bit, which would keep its meaning on the host, outside the container. The x32
+    calls go, too: no distribution's programs make them, and the engine, which compiles the filter
+    for every command, spends a third of that on them.
     """
-    profile = json.loads(resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8"))
+    profile = json.loads(
+        resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
+    )
     replaced = {"socket"} | _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys()
     replaced |= _MKNOD_MODE_ARGUMENT.keys()
     for machine in profile["archMap"]:
-        machine["subArchitectures"] = [name for name in machine["subArchitectures"] if name != "SCMP_ARCH_X32"]
+        machine["subArchitectures"] = [
+            name for name in machine["subArchitectures"] if name != "SCMP_ARCH_X32"
+        ]
     for rule in profile["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in replaced]
     absent = {"names": sorted(_WITHHELD), "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
@@ -180,7 +199,8 @@ def _allow(name: str, condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is(index: int, mask: int, value: int) -> dict[str, Any]:
-    """Return the condition that argument `index`, masked, is `value`; the engine names them the other way round."""
+    """Return the condition that argument `index`, masked, is `value`; the engine names them the
+    other way round."""
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
@@ -191,7 +211,11 @@ def _terminals(labels: dict[str, str]) -> dict[str, Any]:
     """
     options = "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5"
     driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
-    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": {"DriverConfig": driver, "Labels": labels}}
+    return {
+        "Type": "volume",
+        "Target": "/dev/pts",
+        "VolumeOptions": {"DriverConfig": driver, "Labels": labels},
+    }
 
 
 def _mount(bind: Bind) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Programs that are talked to for as long as they run: in a container of their own, or on this machine."""
+"""Programs that are talked to for as long as they run: in a container of their own, or on this
+machine."""
 
 import asyncio
 import os
@@ -37,9 +38,11 @@ _BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
 _STEP, _LOOKS = 0.02, 25
-"""A program on this machine may take half a second to end by itself once its standard input was closed."""
+"""A program on this machine may take half a second to end by itself once its standard input was
+closed."""
 _APART = {"PYTHONSAFEPATH": "1"}
-"""What a program in a folder of its own gets: Python looks for no module there, or beside what it runs."""
+"""What a program in a folder of its own gets: Python looks for no module there, or beside what it
+runs."""
 _START = 'echo >&2; [[ -n $1 ]] && PATH=$1; cd -- "./$2" || exit; shift 2; exec "$@"'
 _START_APART = """
 echo >&2
@@ -57,12 +60,14 @@ mkdir -m 700 -- server && cd -- server || exit
 shift 3
 exec "$@"
 """
-"""For a program in a folder of its own: no folder of PATH is in the workspace, after following links."""
+"""For a program in a folder of its own: no folder of PATH is in the workspace, after following
+links."""
 Piece = tuple[Literal["stdout", "stderr"], bytes]
 
 
 class ContainerPrograms:
-    """Starts each program in a container of its own, which ends with it and is frozen with the others."""
+    """Starts each program in a container of its own, which ends with it and is frozen with the
+    others."""
 
     def __init__(
         self,
@@ -72,7 +77,9 @@ class ContainerPrograms:
         make: Callable[[SandboxSpec], SessionContainer],
         freeze_lock: FreezeLock,
     ) -> None:
-        self._spec = replace(spec, per_command=False, packages=None)  # nothing watches how much a program writes
+        self._spec = replace(
+            spec, per_command=False, packages=None
+        )  # nothing watches how much a program writes
         self._resources = resources
         self._proxy = proxy
         self._make = make
@@ -91,7 +98,9 @@ class ContainerPrograms:
         try:
             rules = tuple(map(HostRule.parse, program.hosts))
         except ValueError as error:
-            raise SandboxUnavailable(f"nothing was started: {error}", "correct the list of hosts") from error
+            raise SandboxUnavailable(
+                f"nothing was started: {error}", "correct the list of hosts"
+            ) from error
         spec = replace(self._spec, read_only_workspace=not program.writes)
         if program.directory is None:
             spec = replace(spec, virtual_env=None)
@@ -125,7 +134,9 @@ class ContainerPrograms:
         moved = self._freeze_lock.begin_activity()
         try:
             if grant is not None and forwarder is not None:
-                variables += proxy_variables(await forwarder.ready(engine, target.container_id), grant)
+                variables += proxy_variables(
+                    await forwarder.ready(engine, target.container_id), grant
+                )
             if program.writes:
                 self.writing[container] = None
             exec_id, stream = await start_exec(engine, target, command, variables)
@@ -141,17 +152,24 @@ class ContainerPrograms:
             names = sorted({each.name for each in shielded ^ await in_thread(self._shielded)})
             return f"{', '.join(names)} changed outside the sandbox" if names else ""
 
-        return _ContainerProgram(engine, exec_id, stream, _all(early, pieces), outdated, drop, writes=program.writes)
+        return _ContainerProgram(
+            engine, exec_id, stream, _all(early, pieces), outdated, drop, writes=program.writes
+        )
 
     def _shielded(self) -> frozenset[PinnedEntry]:
         """Return what containers made now protect and hide. Blocks. Raises SandboxUnavailable."""
         root, _ = self._resources.opened()
         if not root.unmoved():
-            raise SandboxUnavailable(f"the workspace {root.path} was moved or replaced", "start codeagent again there")
+            raise SandboxUnavailable(
+                f"the workspace {root.path} was moved or replaced", "start codeagent again there"
+            )
         return frozenset(root.protected()) | self._resources.secrets().masked
 
-    async def _drop(self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None) -> None:
-        """End what was made for a program; its container stays on the list until it has ended, for a freeze to find."""
+    async def _drop(
+        self, container: SessionContainer, grant: Grant | None, forwarder: Forwarder | None
+    ) -> None:
+        """End what was made for a program; its container stays on the list until it has ended, for
+        a freeze to find."""
         if grant is not None:
             self._proxy.end(grant)
         if forwarder is not None:
@@ -161,37 +179,54 @@ class ContainerPrograms:
         self.writing.pop(container, None)
 
     async def close(self) -> None:
-        """End every program, and every container whatever became of its program; then raise what went wrong first."""
+        """End every program, and every container whatever became of its program; then raise what
+        went wrong first."""
         try:
-            await all_done(*(program.close() for program in self._open.values() if program is not None))
+            await all_done(
+                *(program.close() for program in self._open.values() if program is not None)
+            )
         finally:
             await all_done(*(container.close() for container in self._open))
             self._open.clear()
             self.writing.clear()
 
 
-def _command(program: StdioProgram, target: ExecTarget) -> tuple[list[str], ExecTarget, Mapping[str, str]]:
-    """Return the command line that starts a program, where that begins, and the variables it is given."""
+def _command(
+    program: StdioProgram, target: ExecTarget
+) -> tuple[list[str], ExecTarget, Mapping[str, str]]:
+    """Return the command line that starts a program, where that begins, and the variables it is
+    given."""
     if program.directory is not None:
         begin = [_START, "codeagent", target.path, program.directory]
         return ["bash", "--norc", "-c", *begin, *program.arguments], target, program.variables
     searched = " ".join(name for name in sorted(SEARCH_VARIABLES) if name not in program.variables)
     begin = [_START_APART, "codeagent", target.directory, target.safe_path, searched]
     given = {**_APART, **program.variables}
-    return ["bash", "--norc", "-c", *begin, *program.arguments], replace(target, directory=HOME), given
+    return (
+        ["bash", "--norc", "-c", *begin, *program.arguments],
+        replace(target, directory=HOME),
+        given,
+    )
 
 
-async def _begun(stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], None]) -> list[Piece]:
+async def _begun(
+    stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], None]
+) -> list[Piece]:
     """Wait for the empty line with which a program's shell begins; return what came with it.
 
-    The engine answers before anything runs inside: if the container were paused in between, the engine itself would
-    hang. Raises EngineError.
+    The engine answers before anything runs inside: if the container were paused in between, the
+    engine itself would hang. Raises EngineError.
     """
     early: list[Piece] = []
     try:
         async with asyncio.timeout(_BEGIN_SECONDS):
             async for is_stderr, piece in pieces:
-                early.append(("stderr" if is_stderr else "stdout", piece.removeprefix(b"\n") if is_stderr else piece))
+                early.append(
+                    (
+                        "stderr" if is_stderr else "stdout",
+                        piece.removeprefix(b"\n") if is_stderr else piece,
+                    )
+                )
                 if is_stderr:
                     break
         return early
@@ -202,7 +237,9 @@ async def _begun(stream: ExecStream, pieces: AsyncGenerator[tuple[bool, bytes], 
         raise
 
 
-async def _all(early: list[Piece], pieces: AsyncGenerator[tuple[bool, bytes], None]) -> AsyncGenerator[Piece, None]:
+async def _all(
+    early: list[Piece], pieces: AsyncGenerator[tuple[bool, bytes], None]
+) -> AsyncGenerator[Piece, None]:
     for name, piece in early:
         if piece:
             yield name, piece
@@ -265,19 +302,24 @@ class _ContainerProgram(RunningProgram):
 
 
 class MachinePrograms:
-    """Starts programs on this machine, with the user's rights; only for those that the user chose for it."""
+    """Starts programs on this machine, with the user's rights; only for those that the user chose
+    for it."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], folders: Path) -> None:
-        """`folders`: where programs get folders of their own; outside the workspace, which is `root`."""
+        """`folders`: where programs get folders of their own; outside the workspace, which is
+        `root`."""
         self._root = root
         self._folders = folders
         self._environment = minimal(environment, outside=root)
 
     async def start(self, program: StdioProgram) -> RunningProgram:
-        """Implement `StartProgram`; what the program starts ends with it, by mark, session or parent."""
+        """Implement `StartProgram`; what the program starts ends with it, by mark, session or
+        parent."""
         name = program.arguments[0]
         if "/" in name and program.directory is None and not Path(name).is_absolute():
-            problem = f"{name} is relative, and a program on this machine does not start in the workspace"
+            problem = (
+                f"{name} is relative, and a program on this machine does not start in the workspace"
+            )
             raise SandboxUnavailable(problem, "give its whole path")
         folder = self._root / (program.directory or "")
         path = find_program(str(folder / name) if "/" in name else name, self._root)
@@ -285,14 +327,20 @@ class MachinePrograms:
             raise SandboxUnavailable(*why_not_found(name, self._root))
         own: _OwnFolder | None = None
         if program.directory is None:
-            own = await in_thread(partial(_OwnFolder.make, self._folders, self._root), _OwnFolder.remove)
+            own = await in_thread(
+                partial(_OwnFolder.make, self._folders, self._root), _OwnFolder.remove
+            )
         try:
             mark, since = new_mark(SERVER), ticks()
             process = await start_program(
                 SERVER,
                 [path, *program.arguments[1:]],
                 folder=folder if own is None else own.path,
-                environment={**self._environment, **({} if own is None else _APART), **program.variables},
+                environment={
+                    **self._environment,
+                    **({} if own is None else _APART),
+                    **program.variables,
+                },
                 mark=mark,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -311,19 +359,25 @@ class MachinePrograms:
 
 
 class _OwnFolder:
-    """An empty folder for one program, which only the user may enter; it is removed with what was written there."""
+    """An empty folder for one program, which only the user may enter; it is removed with what was
+    written there."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(mode=0o700)
         self.path = path
         self._fd = open_folder(path)
-        try_lock(self._fd)  # for as long as this process lives: what is not locked was left by another
+        try_lock(
+            self._fd
+        )  # for as long as this process lives: what is not locked was left by another
 
     @classmethod
     def make(cls, folders: Path, root: Path) -> "_OwnFolder":
-        """Make one, and remove those that ended processes have left. Blocks. Raises SandboxUnavailable."""
+        """Make one, and remove those that ended processes have left. Blocks. Raises
+        SandboxUnavailable."""
         if folders.resolve().is_relative_to(root.resolve()):
-            problem = f"its own folder would be in the workspace {root}, whose files it must not load"
+            problem = (
+                f"its own folder would be in the workspace {root}, whose files it must not load"
+            )
             raise SandboxUnavailable(problem, "start codeagent in a project")
         try:
             with locked(folders / "lock"):
@@ -353,7 +407,9 @@ def _remove_left(folder: Path) -> None:
 
 
 class _MachineProgram(RunningProgram):
-    def __init__(self, process: asyncio.subprocess.Process, tree: ProcessTree, own: _OwnFolder | None) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, tree: ProcessTree, own: _OwnFolder | None
+    ) -> None:
         self._process = process
         self._tree = tree
         self._own = own
@@ -372,14 +428,18 @@ class _MachineProgram(RunningProgram):
         """End with the process, even if a child still holds its pipes."""
         stdout, stderr = self._process.stdout, self._process.stderr
         assert stdout is not None and stderr is not None
-        reading: dict[asyncio.Task[bytes], tuple[Literal["stdout", "stderr"], asyncio.StreamReader]] = {
+        reading: dict[
+            asyncio.Task[bytes], tuple[Literal["stdout", "stderr"], asyncio.StreamReader]
+        ] = {
             asyncio.create_task(stdout.read(_PIECE)): ("stdout", stdout),
             asyncio.create_task(stderr.read(_PIECE)): ("stderr", stderr),
         }
         try:
             while reading:
                 has_ended = self._process.returncode is not None
-                done, _ = await asyncio.wait(reading, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(
+                    reading, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
                 if has_ended and not done:
                     return
                 for task in done:
@@ -401,7 +461,8 @@ class _MachineProgram(RunningProgram):
         return await asyncio.shield(self._closing)
 
     async def _close(self) -> int | None:
-        """Close its standard input, as the protocol wants it, and stop what has not ended after a moment."""
+        """Close its standard input, as the protocol wants it, and stop what has not ended after a
+        moment."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         await self._ended()
@@ -410,14 +471,17 @@ class _MachineProgram(RunningProgram):
         await self._ended()  # what was killed may still be giving back its memory
         if self._own is not None:
             await in_thread(self._own.remove)
-        transport = getattr(self._process, "_transport", None)  # else it warns while a child holds a pipe
+        transport = getattr(
+            self._process, "_transport", None
+        )  # else it warns while a child holds a pipe
         if transport is not None:
             with suppress(PermissionError, ProcessLookupError):
                 transport.close()
         return code
 
     async def _ended(self) -> None:
-        """Return once the process has ended, or after half a second; its pipes may stay open for ever."""
+        """Return once the process has ended, or after half a second; its pipes may stay open for
+        ever."""
         ending = asyncio.create_task(self._process.wait())
         for _ in range(_LOOKS):
             if self._process.returncode is None:

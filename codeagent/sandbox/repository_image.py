@@ -1,6 +1,8 @@
-"""The image that a repository describes for its own development: read and parsed here, never built or run.
+"""The image that a repository describes for its own development: read and parsed here, never built
+or run.
 
-`.devcontainer/devcontainer.json`, `.devcontainer.json` or a `Dockerfile` at the top, the first of them that is there.
+`.devcontainer/devcontainer.json`, `.devcontainer.json` or a `Dockerfile` at the top, the first of
+them that is there.
 """
 
 import json
@@ -57,13 +59,22 @@ class RepositoryImage:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a Dockerfile alone, which may be meant for something else than development."""
+        """Whether it is a Dockerfile alone, which may be meant for something else than
+        development."""
         return self.file == _DOCKERFILE
 
     @property
     def digest(self) -> str:
         """SHA-256 (hex) of all that decides what is built: what trust is given to."""
-        parts = [self.file, self.image, self.dockerfile, self.text, self.context, self.ignore, self.target]
+        parts = [
+            self.file,
+            self.image,
+            self.dockerfile,
+            self.text,
+            self.context,
+            self.ignore,
+            self.target,
+        ]
         return sha256(json.dumps([*parts, sorted(self.arguments.items())]).encode()).hexdigest()
 
 
@@ -97,10 +108,14 @@ def _of_devcontainer(root: Path, top: int, name: str, text: str) -> RepositoryIm
     build = {new: described[old] for old, new in _OLD_NAMES.items() if old in described} | build
     if "dockerfile" not in build:
         if not isinstance(image, str) or not image:
-            other = "; dockerComposeFile is not supported" if "dockerComposeFile" in described else ""
+            other = (
+                "; dockerComposeFile is not supported" if "dockerComposeFile" in described else ""
+            )
             raise ConfigError(f"{name} names neither an image nor a Dockerfile{other}")
         if _HOST_VARIABLE.search(image):
-            raise ConfigError(f"{name}: image takes a variable of this machine, which it does not get")
+            raise ConfigError(
+                f"{name}: image takes a variable of this machine, which it does not get"
+            )
         return RepositoryImage(root, name, image=image, ignored=tuple(ignored))
     ignored += [f"build.{key}" for key in build if key not in _OF_BUILD]
     arguments, left_out = _arguments(name, build.get("args", {}))
@@ -123,13 +138,16 @@ def _of_devcontainer(root: Path, top: int, name: str, text: str) -> RepositoryIm
 
 
 def _arguments(name: str, given: Any) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the arguments of the build, and those left out because they would read this machine's environment."""
+    """Return the arguments of the build, and those left out because they would read this machine's
+    environment."""
     if not isinstance(given, dict):
         raise ConfigError(f"{name}: build.args is not an object")
     texts = {key: _text(name, f"build.args.{key}", value) for key, value in given.items()}
     left_out = [key for key, value in texts.items() if _HOST_VARIABLE.search(value)]
     kept = {key: value for key, value in texts.items() if key not in left_out}
-    return kept, tuple(f"build.args.{key} (it reads this machine's environment)" for key in left_out)
+    return kept, tuple(
+        f"build.args.{key} (it reads this machine's environment)" for key in left_out
+    )
 
 
 def _text(name: str, key: str, value: Any) -> str:
@@ -139,7 +157,8 @@ def _text(name: str, key: str, value: Any) -> str:
 
 
 def _inside(name: str, folder: str, path: Any) -> str:
-    """Return a path of the file, relative to the workspace. Raises ConfigError if it leads out of it."""
+    """Return a path of the file, relative to the workspace. Raises ConfigError if it leads out of
+    it."""
     text = _text(name, "a path of build", path)
     joined = os.path.normpath(os.path.join(folder, text))  # noqa: PTH118  # lexically: nothing is looked at
     if joined.startswith(("/", "../")) or joined == ".." or "\0" in joined:
@@ -160,7 +179,8 @@ def _parsed(name: str, text: str) -> dict[str, Any]:
 
 
 def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that is there twice: which of them counts is nothing that a reader could know. Raises ValueError."""
+    """Refuse a key that is there twice: which of them counts is nothing that a reader could know.
+    Raises ValueError."""
     found = dict(members)
     if len(found) < len(members):
         raise ValueError("a key is in an object twice")
@@ -168,12 +188,14 @@ def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _kept_string(match: re.Match[str]) -> str:
-    """Keep a string as it is; leave anything else out, with its lines, so that an error names the right one."""
+    """Keep a string as it is; leave anything else out, with its lines, so that an error names the
+    right one."""
     return match[1] if match[1] is not None else "\n" * match[0].count("\n")
 
 
 def _dockerfile(top: int, name: str) -> str | None:
-    """Return a Dockerfile's text; None if it does not exist. Raises ConfigError if it cannot be read or split."""
+    """Return a Dockerfile's text; None if it does not exist. Raises ConfigError if it cannot be
+    read or split."""
     if (text := _read(top, name)) is not None:
         instructions(text)
     return text

@@ -1,4 +1,5 @@
-"""The wrapper around a command, started before its command is known: a spare saves a command the start of an exec.
+"""The wrapper around a command, started before its command is known: a spare saves a command the
+start of an exec.
 
 ADR 17 says who could pose as the spare, and by which rule nobody can.
 """
@@ -38,10 +39,13 @@ class Wrapper:
     """What it printed instead of saying that it waits; empty if it waits."""
 
     @classmethod
-    async def start(cls, engine: Engine, target: ExecTarget, variables: tuple[str, ...] = ()) -> "Wrapper":
+    async def start(
+        cls, engine: Engine, target: ExecTarget, variables: tuple[str, ...] = ()
+    ) -> "Wrapper":
         """Start one; return once it waits, or has said something else.
 
-        Raises as `start_exec`, and EngineError (409) if it ended without a word: no command was given to it.
+        Raises as `start_exec`, and EngineError (409) if it ended without a word: no command was
+        given to it.
         """
         exec_id, stream = await start_script(engine, target, "run", [target.path], variables)
         wrapper = cls(exec_id, stream, stream.pieces())
@@ -80,7 +84,8 @@ class Spare:
     """A wrapper for the next command in a container in which nothing else runs."""
 
     def __init__(self, engine: Engine, target: ExecTarget) -> None:
-        """Start it in the background; there will be none if the machine does not show the target's processes."""
+        """Start it in the background; there will be none if the machine does not show the target's
+        processes."""
         self._engine = engine
         self._target = target
         self._expected = frozenset[int]()
@@ -88,9 +93,11 @@ class Spare:
         self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def take(self, target: ExecTarget, variables: tuple[str, ...]) -> Wrapper | None:
-        """Return the wrapper if it may be used for a command in `target`; otherwise end it. To be called only once.
+        """Return the wrapper if it may be used for a command in `target`; otherwise end it. To be
+        called only once.
 
-        At the moment of the return, nothing lives in the container but its keepers and the wrapper that was started.
+        At the moment of the return, nothing lives in the container but its keepers and the wrapper
+        that was started.
         """
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -114,7 +121,8 @@ class Spare:
         self._starting.add_done_callback(_end)
 
     async def _start(self) -> Wrapper | None:
-        """Start the wrapper; None if anything is, or was, not as it must be. Raises SandboxError."""
+        """Start the wrapper; None if anything is, or was, not as it must be. Raises
+        SandboxError."""
         await asyncio.sleep(_LATER_SECONDS)
         keepers = living(self._target.processes)
         if len(keepers) != KEEPERS:
@@ -125,7 +133,13 @@ class Spare:
             now = living(self._target.processes)
             ours = now - keepers
             family = all(pid == entry or _parent(pid) == entry for pid in ours)
-            if not wrapper.said and now > keepers and len(ours) == _PROCESSES and entry in ours and family:
+            if (
+                not wrapper.said
+                and now > keepers
+                and len(ours) == _PROCESSES
+                and entry in ours
+                and family
+            ):
                 self._expected = now
                 return wrapper
         except BaseException:
@@ -135,7 +149,8 @@ class Spare:
         return None
 
     async def _pid_of(self, wrapper: Wrapper) -> int:
-        """Return its pid on this machine; 0 if the engine does not know it: it may learn of the start after us."""
+        """Return its pid on this machine; 0 if the engine does not know it: it may learn of the
+        start after us."""
         pid = 0
         for _ in range(_MOST_TRIES):
             facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))

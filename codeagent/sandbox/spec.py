@@ -27,17 +27,21 @@ class SandboxSpec:
     home: Path
     """The user's home directory, which is refused as a workspace."""
     private: tuple[Path, ...] = ()
-    """Folders that no command may see, besides the state directory: keys and trust are kept there."""
+    """Folders that no command may see, besides the state directory: keys and trust are kept
+    there."""
     agreed_git: frozenset[str] = frozenset()
-    """Digests of git directories outside the workspace that the user lets commands read: `OutsideGit.digest`."""
+    """Digests of git directories outside the workspace that the user lets commands read:
+    `OutsideGit.digest`."""
     docker_host: str | None = None
     """`unix://…`; None for the usual socket."""
     image: str | None = None
     """An image that exists on this machine; None: see `codeagent.sandbox.image`."""
     repository: "RepositoryImage | None" = None
-    """What the repository describes as its image and the user trusts; it is built if it was not yet."""
+    """What the repository describes as its image and the user trusts; it is built if it was not
+    yet."""
     withheld: str = ""
-    """Why there is no image that commands may use, with the next step behind a semicolon; empty if there may be one."""
+    """Why there is no image that commands may use, with the next step behind a semicolon; empty if
+    there may be one."""
     image_note: str = ""
     """What the user is told about images at the start; empty if there is nothing to say."""
     packages_of: Path | None = None
@@ -50,20 +54,23 @@ class SandboxSpec:
     """Whether an image may be pulled or built."""
     read_only_workspace: bool = False
     per_command: bool = False
-    """Every command gets its own container, and the next one is made ready in advance: only files of the workspace
-    survive from one to the next."""
+    """Every command gets its own container, and the next one is made ready in advance: only files
+    of the workspace survive from one to the next."""
     egress_folder: Path | None = None
-    """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no network access."""
+    """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
+    network access."""
     virtual_env: Path | None = None
     """The activated virtual environment of Python, if it is in the workspace."""
     python: Path | None = None
     """The user's `python3` on this machine; for the image of this machine's toolchain."""
     packages: "PackageCache | None" = None
-    """Mounted for commands that may change the workspace; None: what they download to install is not kept."""
+    """Mounted for commands that may change the workspace; None: what they download to install is
+    not kept."""
     package_bytes: int = 2 * GIB
     """What the package cache may take on the disk."""
     private_hosts: "tuple[HostRule, ...]" = ()
-    """Hosts that the user named: commands that may reach them reach them at private addresses, too."""
+    """Hosts that the user named: commands that may reach them reach them at private addresses,
+    too."""
     network_bytes: int = GIB
     """What one command may send and receive, together."""
     memory_bytes: int = 2 * GIB

@@ -1,4 +1,5 @@
-"""Runs blocking work in threads, carries work through to its end, and keeps it within the room on the disk."""
+"""Runs blocking work in threads, carries work through to its end, and keeps it within the room on
+the disk."""
 
 import asyncio
 import os
@@ -14,7 +15,8 @@ from codeagent.sandbox.spec import GIB
 
 T = TypeVar("T")
 LONGEST_ARGUMENT = 100_000
-"""Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer ones from a file."""
+"""Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer
+ones from a file."""
 DRAIN_SECONDS = 0.2
 """How long to wait for output once the command has ended."""
 _TELL_SECONDS = 2.0
@@ -59,7 +61,9 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
 
 @asynccontextmanager
-async def report_waiting(what: str, tell: Callable[[str], None]) -> AsyncIterator[Callable[[str], None]]:
+async def report_waiting(
+    what: str, tell: Callable[[str], None]
+) -> AsyncIterator[Callable[[str], None]]:
     """Report every two seconds, until the block ends, what is being waited for and for how long.
 
     What it gives reports progress, from any thread; from then on that is what is being waited for.
@@ -85,7 +89,8 @@ async def report_waiting(what: str, tell: Callable[[str], None]) -> AsyncIterato
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` even while this task is being cancelled; the caller must know that it ends soon."""
+    """Await `work` even while this task is being cancelled; the caller must know that it ends
+    soon."""
     task = asyncio.create_task(work)
     while not task.done():
         try:
@@ -113,7 +118,8 @@ class Room:
         return next(filter(None, map(self._exceeded, self._before)), "")
 
     def taken(self) -> int:
-        """Return how many bytes less are free than before, on the file system where that is most."""
+        """Return how many bytes less are free than before, on the file system where that is
+        most."""
         return max(before - free_bytes(folder) for folder, before in self._before.items())
 
     def _exceeded(self, folder: Path) -> str:
@@ -121,7 +127,8 @@ class Room:
         taken = self._before[folder] - free
         if taken > _MOST_TAKEN:
             return (
-                f"{taken / GIB:.1f} GiB of disk space were used while it ran, and the limit is {_MOST_TAKEN // GIB} GiB"
+                f"{taken / GIB:.1f} GiB of disk space were used while it ran, and the limit is "
+                f"{_MOST_TAKEN // GIB} GiB"
             )
         if free < _MUST_STAY_FREE and taken > _ALWAYS_TAKEN:
             return f"the disk has only {free / GIB:.1f} GiB left, and {_MUST_STAY_FREE // GIB} GiB must stay free"
@@ -129,7 +136,8 @@ class Room:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes free for this user where the folder is, or will be made; a huge number if that is unknown."""
+    """Return the bytes free for this user where the folder is, or will be made; a huge number if
+    that is unknown."""
     for place in (folder, *folder.parents):
         try:
             found = os.statvfs(place)
@@ -142,7 +150,8 @@ def free_bytes(folder: Path) -> int:
 
 
 async def within_disk(work: Coroutine[Any, Any, CommandResult], *folders: Path) -> CommandResult:
-    """Return the result of a `Sandbox.run`, cancelling it if it fills the disk of one of the folders.
+    """Return the result of a `Sandbox.run`, cancelling it if it fills the disk of one of the
+    folders.
 
     A cancel is passed on to it.
     """
@@ -158,4 +167,8 @@ async def within_disk(work: Coroutine[Any, Any, CommandResult], *folders: Path) 
     if task.cancelled():
         return CommandResult(exit_code=None, stopped=True)
     result = task.result()
-    return replace(result, notices=(*result.notices, f"it was stopped: {why}")) if why and result.stopped else result
+    return (
+        replace(result, notices=(*result.notices, f"it was stopped: {why}"))
+        if why and result.stopped
+        else result
+    )

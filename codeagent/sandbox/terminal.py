@@ -22,7 +22,10 @@ async def interact(engine: Engine, target: ExecTarget) -> int:
     """
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     command = ["bash", "--norc", *(["-i"] if is_terminal else [])]
-    variables = ("PS1=sandbox:\\w\\$ ", f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}")
+    variables = (
+        "PS1=sandbox:\\w\\$ ",
+        f"TERM={os.environ.get('TERM', 'dumb') if is_terminal else 'dumb'}",
+    )
     exec_id, stream = await start_exec(engine, target, command, variables, tty=is_terminal)
     loop = asyncio.get_running_loop()
     sending: set[asyncio.Task[None]] = set()

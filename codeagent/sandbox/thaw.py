@@ -1,7 +1,8 @@
-"""Records what is frozen for a checkpoint before it is, so that it is resumed or ended if this process is killed.
+"""Records what is frozen for a checkpoint before it is, so that it is resumed or ended if this
+process is killed.
 
-This file is also a program: a process of its own that waits for this one to end. So it imports only the standard
-library.
+This file is also a program: a process of its own that waits for this one to end. So it imports only
+the standard library.
 """
 
 import json
@@ -26,7 +27,8 @@ FrozenContainer = tuple[str, str]
 
 
 class FrozenList:
-    """One session's list of what is frozen, as a file and with a watchdog; both are made when first needed."""
+    """One session's list of what is frozen, as a file and with a watchdog; both are made when first
+    needed."""
 
     def __init__(self, state_dir: Path) -> None:
         self._file = _folder(state_dir) / f"{os.getpid()}-{os.urandom(4).hex()}.json"
@@ -34,7 +36,9 @@ class FrozenList:
         self._containers: set[FrozenContainer] = set()
         self._watchdog: subprocess.Popen[bytes] | None = None
 
-    def add(self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()) -> None:
+    def add(
+        self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()
+    ) -> None:
         """Record what is about to be frozen. Raises OSError."""
         self._processes |= set(processes)
         self._containers |= set(containers)
@@ -42,11 +46,15 @@ class FrozenList:
         if self._watchdog is None or self._watchdog.poll() is not None:
             self._watchdog = _watchdog(self._file)
 
-    def remove(self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()) -> None:
+    def remove(
+        self, processes: Iterable[FrozenProcess] = (), containers: Iterable[FrozenContainer] = ()
+    ) -> None:
         """Forget what was resumed, or is gone."""
         self._processes -= set(processes)
         self._containers -= set(containers)
-        with suppress(OSError):  # what stays on the list is resumed once more, which changes nothing
+        with suppress(
+            OSError
+        ):  # what stays on the list is resumed once more, which changes nothing
             self._write()
 
     def close(self) -> None:
@@ -66,14 +74,23 @@ class FrozenList:
             return
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._file.with_suffix(".tmp")
-        facts = {"owner": owner(os.getpid()), "processes": [*self._processes], "containers": [*self._containers]}
+        facts = {
+            "owner": owner(os.getpid()),
+            "processes": [*self._processes],
+            "containers": [*self._containers],
+        }
         new.write_text(json.dumps(facts), encoding="utf-8")
         new.replace(self._file)
 
 
 def thaw_left(state_dir: Path) -> int:
-    """Thaw what killed sessions left frozen and their watchdogs could not thaw; return how many sessions. Blocks."""
-    files = [file for file in _folder(state_dir).glob("*.json") if is_stray(str(_facts(file).get("owner")))]
+    """Thaw what killed sessions left frozen and their watchdogs could not thaw; return how many
+    sessions. Blocks."""
+    files = [
+        file
+        for file in _folder(state_dir).glob("*.json")
+        if is_stray(str(_facts(file).get("owner")))
+    ]
     for file in files:
         thaw(file)
     return len(files)
@@ -105,14 +122,20 @@ def is_stray(label: str) -> bool:
 
 
 def owner(pid: int) -> str | None:
-    """Return `boot/namespace/pid/start`, which identifies a process for ever, even after its pid is reused."""
+    """Return `boot/namespace/pid/start`, which identifies a process for ever, even after its pid is
+    reused."""
     start = _started(pid)
     return None if start is None else f"{_boot()}/{_namespace()}/{pid}/{start}"
 
 
 def _started(pid: int) -> str | None:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        return (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(")")[2]
+            .split()[19]
+        )
     except OSError:
         return None
 
@@ -138,7 +161,8 @@ def _facts(file: Path) -> dict[str, Any]:
 
 
 def _end(engine: str, container: str) -> bool:
-    """Remove a container; return whether it is gone. A pause may be in progress, so it is not just resumed."""
+    """Remove a container; return whether it is gone. A pause may be in progress, so it is not just
+    resumed."""
     import http.client  # only once a container was left
 
     for attempt in range(_TRIES):
@@ -159,11 +183,15 @@ def _end(engine: str, container: str) -> bool:
 
 
 def _watchdog(file: Path) -> subprocess.Popen[bytes]:
-    """Start a process in its own session that waits until this one closes its standard input, or ends.
+    """Start a process in its own session that waits until this one closes its standard input, or
+    ends.
 
     Raises OSError.
     """
-    from codeagent.core.host_programs import THAWING, open_program  # not for the program that this file is as well
+    from codeagent.core.host_programs import (
+        THAWING,
+        open_program,
+    )  # not for the program that this file is as well
 
     return open_program(
         THAWING,

@@ -1,7 +1,9 @@
-"""Decides which user commands run as, and keeps the files that they make usable for the workspace's owner.
+"""Decides which user commands run as, and keeps the files that they make usable for the workspace's
+owner.
 
-Commands run as the owner of the workspace. If that is root, they run as an ordinary user, who sees the workspace as its
-own through mounts with mapped ids: even without capabilities, root owns much of what is in a container.
+Commands run as the owner of the workspace. If that is root, they run as an ordinary user, who sees
+the workspace as its own through mounts with mapped ids: even without capabilities, root owns much
+of what is in a container.
 """
 
 import os
@@ -21,10 +23,15 @@ from codeagent.sandbox.profile import Bind
 ORDINARY = 65532
 """Uid and gid of commands in a workspace that belongs to root; no user of this machine has them."""
 _RUN = Path("/run")
-"""In memory, and only root can write there: what a crash leaves of a mount is gone after a restart."""
+"""In memory, and only root can write there: what a crash leaves of a mount is gone after a
+restart."""
 _SECONDS = 5.0
 """How long to wait for the mounts, and for their end."""
-_GIT_VARIABLES = (("GIT_CONFIG_COUNT", "2"), ("GIT_CONFIG_KEY_1", "core.checkStat"), ("GIT_CONFIG_VALUE_1", "minimal"))
+_GIT_VARIABLES = (
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_1", "core.checkStat"),
+    ("GIT_CONFIG_VALUE_1", "minimal"),
+)
 """They follow the one that all commands have, see `profile.ENVIRONMENT`."""
 _PROGRAM = Path(__file__).with_name("id_mapping.py")
 
@@ -44,7 +51,8 @@ class WorkUser:
     def variables(self) -> tuple[tuple[str, str], ...]:
         """The environment that commands need for this, as names and values.
 
-        Git's index has the owner that each file has on the disk: git would take every file for changed, and read it.
+        Git's index has the owner that each file has on the disk: git would take every file for
+        changed, and read it.
         """
         return _GIT_VARIABLES if self.mapped else ()
 
@@ -56,7 +64,8 @@ class WorkUser:
 
 
 class WorkUserChoice:
-    """The user of commands in a container that is being made, and the mounts that this user needs."""
+    """The user of commands in a container that is being made, and the mounts that this user
+    needs."""
 
     def __init__(self, user: WorkUser, mapping: subprocess.Popen[bytes] | None) -> None:
         """`mapping`: the program that can make such mounts; None if commands run as the owner."""
@@ -79,7 +88,8 @@ class WorkUserChoice:
         self._mounts = {folder: f"{place}/{at}" for at, folder in enumerate(wanted)}
 
     def over(self, binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
-        """Return the mounts, with the mapped folders and what is in them in place of the originals."""
+        """Return the mounts, with the mapped folders and what is in them in place of the
+        originals."""
         return tuple(replace(bind, source=self._shown(bind.source)) for bind in binds)
 
     def _shown(self, path: str) -> str:
@@ -93,7 +103,8 @@ class WorkUserChoice:
 def choose_user(root: PinnedRoot, why_root: str) -> Iterator[WorkUserChoice]:
     """Yield the user of commands. The mounts end with the context; a container keeps its copies.
 
-    `why_root`: why commands have to run as root in a workspace that belongs to root; empty if nothing says so yet.
+    `why_root`: why commands have to run as root in a workspace that belongs to root; empty if
+    nothing says so yet.
     """
     owner = WorkUser(root.uid, root.gid)
     if root.uid != 0:
@@ -116,7 +127,9 @@ def choose_user(root: PinnedRoot, why_root: str) -> Iterator[WorkUserChoice]:
             bufsize=0,
         )
     except OSError as error:
-        yield WorkUserChoice(replace(owner, why_root=f"the program that maps ids does not start: {error}"), None)
+        yield WorkUserChoice(
+            replace(owner, why_root=f"the program that maps ids does not start: {error}"), None
+        )
         return
     try:
         yield WorkUserChoice(owner, mapping)

@@ -1,4 +1,5 @@
-"""Compares two sessions with the same prompts: what was asked in one, and where the other first differs."""
+"""Compares two sessions with the same prompts: what was asked in one, and where the other first
+differs."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +35,8 @@ class Exchange:
     prompt: str
     turns: tuple[AssistantMessage, ...] = ()
     steering: tuple[tuple[int, Steer | Interrupt], ...] = ()
-    """What the user typed while it worked, each with the number of the last batch planned before."""
+    """What the user typed while it worked, each with the number of the last batch planned
+    before."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Outline:
     snapshot: str = ""
     """The files before the agent changed any; empty if no checkpoint was kept then."""
     since: int = 1
-    """The prompt, from 1, at which that was. An answer without changes may be over before its checkpoint is."""
+    """The prompt, from 1, at which that was. An answer without changes may be over before its
+    checkpoint is."""
     left_out: tuple[str, ...] = ()
     """What the snapshot does not cover, a phrase each."""
     not_repeated: tuple[str, ...] = ()
@@ -77,7 +80,8 @@ class _Reading:
     since: int = 1
     """The prompt of the snapshot, from 1."""
     unknown: bool = False
-    """Whether a checkpoint could not be kept, so that files may have changed before the next one."""
+    """Whether a checkpoint could not be kept, so that files may have changed before the next
+    one."""
     models: dict[str, None] = field(default_factory=dict)
     others: dict[str, None] = field(default_factory=dict)
     batch: int = 0
@@ -96,10 +100,14 @@ class _Reading:
                 self.batch = event.batch
             case MessageAdded(message=UserMessage() as message) if message.source != "note":
                 self._heard(message)
-            case MessageAdded(message=AssistantMessage() as message) if message.stop != "cut" and self.exchanges:
+            case MessageAdded(message=AssistantMessage() as message) if (
+                message.stop != "cut" and self.exchanges
+            ):
                 self._replace(turns=(*self.exchanges[-1].turns, message))
             case CheckpointCreated():
-                self.marks[event.checkpoint_id] = self.before if event.cause == "prompt" else self.exchanges
+                self.marks[event.checkpoint_id] = (
+                    self.before if event.cause == "prompt" else self.exchanges
+                )
                 if self.snapshot is None and not self.unknown:
                     self.snapshot, self.since = event, max(len(self.exchanges), 1)
             case Notice(code="checkpoint.failed"):
@@ -156,14 +164,16 @@ class Divergence:
 def divergence(
     recorded: Sequence[Exchange], new: Sequence[Exchange], as_recorded: Callable[[str], str] = str
 ) -> Divergence | None:
-    """Find where the new session first did something else than the recorded one; None if it never did.
+    """Find where the new session first did something else than the recorded one; None if it never
+    did.
 
-    What is said beside calls is not compared: only calls, and texts without calls. `as_recorded` gives what the new
-    model wrote the names of the recorded session, such as that of its folder.
+    What is said beside calls is not compared: only calls, and texts without calls. `as_recorded`
+    gives what the new model wrote the names of the recorded session, such as that of its folder.
     """
     for number, (old, now) in enumerate(zip(recorded, new, strict=False), 1):
         turns = [
-            replace(turn, text=as_recorded(turn.text), calls=_renamed(turn.calls, as_recorded)) for turn in now.turns
+            replace(turn, text=as_recorded(turn.text), calls=_renamed(turn.calls, as_recorded))
+            for turn in now.turns
         ]
         for turn, (before, after) in enumerate(zip_longest(old.turns, turns), 1):
             if (found := _differs(before, after)) is not None:

@@ -1,4 +1,5 @@
-"""Writes a session down: as Markdown, as one HTML page that needs nothing else, or as its events."""
+"""Writes a session down: as Markdown, as one HTML page that needs nothing else, or as its
+events."""
 
 import html
 import os
@@ -44,7 +45,9 @@ _OPEN_PIECES = 2_000
 FORMATS = ("md", "html", "jsonl")
 
 
-def written_down(store: SessionStore, session_id: str, form: str, redactor: Redactor) -> Iterator[str]:
+def written_down(
+    store: SessionStore, session_id: str, form: str, redactor: Redactor
+) -> Iterator[str]:
     """Yield the pieces of an export of a session and its children: one of FORMATS.
 
     Raises SessionError before the first.
@@ -56,7 +59,9 @@ def written_down(store: SessionStore, session_id: str, form: str, redactor: Reda
         return visible(redactor.clean(text))
 
     title = clean(" ".join((summary.title or summary.prompt).split())[:120]) or session_id
-    heading = Heading(session_id, title, clean(summary.workspace), clean(summary.model), summary.modified)
+    heading = Heading(
+        session_id, title, clean(summary.workspace), clean(summary.model), summary.modified
+    )
     match form:
         case "md":
             return (f"{line}\n" for line in markdown(heading, story(events, clean)))
@@ -66,7 +71,9 @@ def written_down(store: SessionStore, session_id: str, form: str, redactor: Reda
             return (f"{visible_json(event_json(event, redactor))}\n" for event in events)
 
 
-def write_down(store: SessionStore, session_id: str, path: Path, form: str | None, redactor: Redactor) -> None:
+def write_down(
+    store: SessionStore, session_id: str, path: Path, form: str | None, redactor: Redactor
+) -> None:
     """Write an export into a new file; None: the format that its ending names, else Markdown.
 
     Raises ConfigError, also if there is such a file, and SessionError.
@@ -77,7 +84,9 @@ def write_down(store: SessionStore, session_id: str, path: Path, form: str | Non
         with os.fdopen(create_file(path), "w", encoding="utf-8", errors="replace") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}); nothing was changed") from error
+        raise ConfigError(
+            f"{path} cannot be written ({error.strerror}); nothing was changed"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -94,13 +103,17 @@ class Heading:
     @property
     def facts(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.modified))
-        return " · ".join(fact for fact in (f"session {self.id}", when, self.model, self.workspace) if fact)
+        return " · ".join(
+            fact for fact in (f"session {self.id}", when, self.model, self.workspace) if fact
+        )
 
 
 def markdown(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines of a Markdown document; whatever was said or printed cannot break out of its place.
+    """Yield the lines of a Markdown document; whatever was said or printed cannot break out of its
+    place.
 
-    So the headings outside of quotes are those of this document: what is below `You` is what the user wrote.
+    So the headings outside of quotes are those of this document: what is below `You` is what the
+    user wrote.
     """
     yield f"# {_line(heading.title)}"
     yield ""
@@ -177,8 +190,11 @@ def _fenced(text: str, language: str) -> Iterator[str]:
 
 
 def page(heading: Heading, entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the pieces of an HTML page with a search and with calls folded; nothing in it is loaded or run but that."""
-    style, script = (_PAGE.with_suffix(suffix).read_text(encoding="utf-8") for suffix in (".css", ".js"))
+    """Yield the pieces of an HTML page with a search and with calls folded; nothing in it is loaded
+    or run but that."""
+    style, script = (
+        _PAGE.with_suffix(suffix).read_text(encoding="utf-8") for suffix in (".css", ".js")
+    )
     hashed = b64encode(sha256(script.encode()).digest()).decode()
     title = html.escape(heading.title)
     yield (
@@ -215,7 +231,9 @@ def _section(entry: Said) -> str:
     name = HEADINGS[entry.by]
     if entry.by == "thinking":
         return f"<details><summary>{name}</summary><pre>{html.escape(entry.text)}</pre></details>\n"
-    body = _rendered(entry.text) if entry.by == "answer" else f"<pre>{html.escape(entry.text)}</pre>"
+    body = (
+        _rendered(entry.text) if entry.by == "answer" else f"<pre>{html.escape(entry.text)}</pre>"
+    )
     images = "".join(
         f'<img alt="image" src="data:{html.escape(image.media_type)};base64,{html.escape(image.data)}">'
         for image in entry.images
@@ -237,7 +255,8 @@ def _details(entry: Call) -> str:
     head = f"<b>{mark} {html.escape(entry.name)}</b> <code>{html.escape(entry.target)}</code>"
     arguments = f"<pre>{html.escape(entry.arguments)}</pre>" if entry.arguments else ""
     pieces = "".join(
-        f"<pre>{_diff(piece) if piece.language == 'diff' else html.escape(piece.text)}</pre>" for piece in entry.pieces
+        f"<pre>{_diff(piece) if piece.language == 'diff' else html.escape(piece.text)}</pre>"
+        for piece in entry.pieces
     )
     is_short = sum(len(piece.text) for piece in entry.pieces) <= _OPEN_PIECES
     opened = " open" if entry.failed and is_short else ""
@@ -257,7 +276,8 @@ def _diff(piece: Piece) -> str:
 
 @lru_cache(maxsize=2)
 def _parser(*, html: bool = False) -> "MarkdownIt":
-    """CommonMark with tables, without images and links that run something; `html`: to find HTML, not to show it."""
+    """CommonMark with tables, without images and links that run something; `html`: to find HTML,
+    not to show it."""
     from markdown_it import MarkdownIt  # only for an export
 
     return MarkdownIt("commonmark", {"html": html}).enable("table").disable("image")

@@ -1,4 +1,5 @@
-"""Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs and its mode."""
+"""Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs
+and its mode."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -26,7 +27,14 @@ from codeagent.core.events import (
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, text_of
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    text_of,
+)
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import (
     job_note,
@@ -90,9 +98,15 @@ class ToolDetails:
         return not self.call_id
 
     @classmethod
-    def of(cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded") -> "ToolDetails | None":
+    def of(
+        cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded"
+    ) -> "ToolDetails | None":
         """Return those of a result; None if it tells of no file and nothing else that is kept."""
-        changed = tuple(block.path for block in result.blocks if isinstance(block, DiffBlock) and result.error is None)
+        changed = tuple(
+            block.path
+            for block in result.blocks
+            if isinstance(block, DiffBlock) and result.error is None
+        )
         return cls(name, result.details, call_id, changed) if result.details or changed else None
 
 
@@ -111,7 +125,8 @@ class History:
     """What a session holds at its end; empty for a new session."""
 
     line: BranchingHistory[Message] = field(default_factory=BranchingHistory)
-    """What was said and not taken back; a mark for each point to which the conversation can go back.
+    """What was said and not taken back; a mark for each point to which the conversation can go
+    back.
 
     Valid for every provider (`transcript_problems` is empty), whatever the events were.
     """
@@ -120,11 +135,13 @@ class History:
     undelivered: tuple[Queued, ...] = ()
     """Typed and never delivered."""
     notes: tuple[UserMessage, ...] = ()
-    """About commands the user shared and jobs that ended, in order; the model has not been told of them yet."""
+    """About commands the user shared and jobs that ended, in order; the model has not been told of
+    them yet."""
     jobs: tuple[EndedJob, ...] = ()
     """Those that ended, in the order they were started."""
     triggers: tuple[Trigger, ...] = ()
-    """All there were, in the order they were set; `at_most` of one that was stopped is how often it fired."""
+    """All there were, in the order they were set; `at_most` of one that was stopped is how often it
+    fired."""
     mode: Mode | None = None
     network: NetworkLevel | None = None
     """Both in force at the end; None if no run began, or the level was never changed."""
@@ -144,7 +161,8 @@ class History:
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
     heard: tuple[str, ...] = ()
-    """Hosts and servers that answered calls, in the order of their first answers (`core.policy.Policy.heard`)."""
+    """Hosts and servers that answered calls, in the order of their first answers
+    (`core.policy.Policy.heard`)."""
     own_text_fills: bool = False
     """The user was told that their own text fills the window, and nothing was compacted since."""
     server: str = ""
@@ -178,7 +196,8 @@ def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
 
 
 def fold(events: Sequence[AnyEvent]) -> History:
-    """Fold the events of the log's own agent. Never raises: damage costs messages, not the session."""
+    """Fold the events of the log's own agent. Never raises: damage costs messages, not the
+    session."""
     own = list(with_typed_pins(own_events(events)))
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
     started = {event.call_id for event in own if isinstance(event, ToolStarted)}
@@ -186,14 +205,20 @@ def fold(events: Sequence[AnyEvent]) -> History:
     walked = walk(own)
     told = transcript(walked.items, results, started, questions)
     return History(
-        line=rebuilt_line(told, walked, lambda items: transcript(items, results, started, questions)),
-        open_calls=tuple(OpenCall(call, call.id in started) for call in told.calls if call.id not in results),
+        line=rebuilt_line(
+            told, walked, lambda items: transcript(items, results, started, questions)
+        ),
+        open_calls=tuple(
+            OpenCall(call, call.id in started) for call in told.calls if call.id not in results
+        ),
         undelivered=_undelivered(own),
         notes=_notes(own),
         jobs=ended_jobs(own),
         triggers=_triggers(own),
         mode=last_mode(own),
-        network=next((event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None),
+        network=next(
+            (event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None
+        ),
         server=_last_server(own),
         details=tuple(_details(own, results, told)),
         dropped=tuple(told.dropped),
@@ -210,14 +235,19 @@ def fold(events: Sequence[AnyEvent]) -> History:
     )
 
 
-def _details(events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told) -> Iterator[ToolDetails]:
-    """Yield what the calls that ran read and changed; after a compaction, what is left of the earlier ones is known.
+def _details(
+    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told
+) -> Iterator[ToolDetails]:
+    """Yield what the calls that ran read and changed; after a compaction, what is left of the
+    earlier ones is known.
 
-    What the user chose of toolsets is among them, as if the model had done it. Calls of an answer that was discarded
-    are not: the model never had their results.
+    What the user chose of toolsets is among them, as if the model had done it. Calls of an answer
+    that was discarded are not: the model never had their results.
     """
     discarded = _discarded(events)
-    left = {message.call_id for message in told.messages if isinstance(message, ToolMessage)} - told.pruned
+    left = {
+        message.call_id for message in told.messages if isinstance(message, ToolMessage)
+    } - told.pruned
     for event in events:
         match event:
             case ToolsetChosen(toolset=name, tools=tools, on=on):
@@ -226,7 +256,9 @@ def _details(events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded],
                 pass
             case ToolResultAdded() if event is results[event.call_id] and event.executed:
                 if (details := ToolDetails.of(event.call_id, event.name, event)) is not None:
-                    yield replace(details, in_context=event.seq > told.compacted_at or event.call_id in left)
+                    yield replace(
+                        details, in_context=event.seq > told.compacted_at or event.call_id in left
+                    )
             case _:
                 pass
 
@@ -256,12 +288,18 @@ def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
                 waiting.pop(event.id, None)
             case QueueOrdered(ids=ids):
                 places = {queued_id: place for place, queued_id in enumerate(ids)}
-                waiting = dict(sorted(waiting.items(), key=lambda item: places.get(item[0], len(places))))
+                waiting = dict(
+                    sorted(waiting.items(), key=lambda item: places.get(item[0], len(places)))
+                )
             case SteerDelivered() if event.id in waiting:
                 waiting[event.id] = replace(waiting[event.id], taken_out=True)
             case MessageAdded(message=UserMessage() as message):
                 text = text_of(message.content)
-                arrived = [key for key, queued in waiting.items() if queued.taken_out and queued.text in text]
+                arrived = [
+                    key
+                    for key, queued in waiting.items()
+                    if queued.taken_out and queued.text in text
+                ]
                 for key in arrived:
                     del waiting[key]
             case _:
@@ -270,7 +308,8 @@ def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
 
 
 def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
-    """Collect undelivered notes; a note has the same words wherever it is made, which tells that it was delivered."""
+    """Collect undelivered notes; a note has the same words wherever it is made, which tells that it
+    was delivered."""
     waiting: list[UserMessage] = []
     ends: dict[str, UserMessage] = {}
     for event in events:
@@ -300,7 +339,8 @@ def _notes(events: Sequence[AnyEvent]) -> tuple[UserMessage, ...]:
 
 
 def _done_steps(events: Iterable[AnyEvent]) -> list[DoneStep]:
-    """Return the steps that are done; a recipe that was begun again has none of its earlier ones."""
+    """Return the steps that are done; a recipe that was begun again has none of its earlier
+    ones."""
     done: list[DoneStep] = []
     begun: RecipeStepBegun | None = None
     for event in events:
@@ -319,13 +359,19 @@ def _done_steps(events: Iterable[AnyEvent]) -> list[DoneStep]:
 
 
 def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:
-    told = (event.trigger for event in events if isinstance(event, TriggerAdded | TriggerFired | TriggerStopped))
+    told = (
+        event.trigger
+        for event in events
+        if isinstance(event, TriggerAdded | TriggerFired | TriggerStopped)
+    )
     return tuple({trigger.id: trigger for trigger in told}.values())
 
 
 def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
     """Return the names of the tools whose documentation the model has read, and still has."""
-    found = (item.details.get("tool") for item in details if item.name == "info" and item.in_context)
+    found = (
+        item.details.get("tool") for item in details if item.name == "info" and item.in_context
+    )
     return {name for name in found if isinstance(name, str)}
 
 
@@ -334,7 +380,9 @@ def created_channels(history: History) -> tuple[tuple[str, ChannelKind], ...]:
     created: dict[str, ChannelKind] = {}
     for item in history.details:
         match item.details:
-            case {"channel": str(channel), "kind": "queue" | "broadcast" as kind} if item.name == "create_channel":
+            case {"channel": str(channel), "kind": "queue" | "broadcast" as kind} if (
+                item.name == "create_channel"
+            ):
                 created[channel] = kind
             case _:
                 pass
@@ -387,7 +435,11 @@ def ended_jobs(events: Sequence[AnyEvent]) -> tuple[EndedJob, ...]:
     handles = job_outputs(events)
     started = {event.job_id: event for event in events if isinstance(event, JobStarted)}
     return tuple(
-        EndedJob(_job(start, ends[job_id], events), ends[job_id].handle or handles.get(job_id), ends[job_id].tail)
+        EndedJob(
+            _job(start, ends[job_id], events),
+            ends[job_id].handle or handles.get(job_id),
+            ends[job_id].tail,
+        )
         for job_id, start in started.items()
         if job_id in ends
     )

@@ -1,4 +1,5 @@
-"""Lists sessions without reading every log: how each began is kept in a cache, the titles users gave in a file."""
+"""Lists sessions without reading every log: how each began is kept in a cache, the titles users
+gave in a file."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ class Beginning:
 
 
 class BeginningsCache:
-    """Remembers how sessions began, in a file that may be lost or damaged: then the logs are read again."""
+    """Remembers how sessions began, in a file that may be lost or damaged: then the logs are read
+    again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,11 +50,16 @@ class BeginningsCache:
             self._changed = True
 
     def save(self, ids: set[str]) -> None:
-        """Write the file if anything was added, without sessions that are gone; a failure costs only time later."""
+        """Write the file if anything was added, without sessions that are gone; a failure costs
+        only time later."""
         if self._changed:
-            kept = {session_id: texts for session_id, texts in self._known.items() if session_id in ids}
+            kept = {
+                session_id: texts for session_id, texts in self._known.items() if session_id in ids
+            }
             with suppress(OSError):
-                replace_private(self._path, json.dumps(kept).encode("utf-8", "replace"), synced=False)
+                replace_private(
+                    self._path, json.dumps(kept).encode("utf-8", "replace"), synced=False
+                )
 
 
 class SessionTitles:
@@ -65,9 +72,12 @@ class SessionTitles:
         return {session_id: texts[0] for session_id, texts in _texts(self._path, 1).items()}
 
     def give(self, session_id: str, title: str) -> None:
-        """Give a title, or take it away with an empty one. Raises SessionError: nothing was changed then."""
+        """Give a title, or take it away with an empty one. Raises SessionError: nothing was changed
+        then."""
         if len(title) > _MOST_TITLE:
-            raise SessionError(f"a title has at most {_MOST_TITLE} characters, not {len(title)}; nothing was changed")
+            raise SessionError(
+                f"a title has at most {_MOST_TITLE} characters, not {len(title)}; nothing was changed"
+            )
         with self._changing() as titles:
             if title:
                 titles[session_id] = title
@@ -88,9 +98,13 @@ class SessionTitles:
                 titles = self.all()
                 yield titles
                 written = {session_id: [title] for session_id, title in titles.items()}
-                replace_private(self._path, json.dumps(written, ensure_ascii=False).encode("utf-8", "replace"))
+                replace_private(
+                    self._path, json.dumps(written, ensure_ascii=False).encode("utf-8", "replace")
+                )
         except OSError as error:
-            raise SessionError(f"{self._path} cannot be changed ({error.strerror}); nothing was changed") from error
+            raise SessionError(
+                f"{self._path} cannot be changed ({error.strerror}); nothing was changed"
+            ) from error
 
 
 def _texts(path: Path, count: int) -> dict[str, list[str]]:
@@ -104,12 +118,15 @@ def _texts(path: Path, count: int) -> dict[str, list[str]]:
     return {
         session_id: texts
         for session_id, texts in raw.items()
-        if isinstance(texts, list) and len(texts) == count and all(isinstance(text, str) for text in texts)
+        if isinstance(texts, list)
+        and len(texts) == count
+        and all(isinstance(text, str) for text in texts)
     }
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files below a folder; what vanishes in the meantime does not count."""
+    """Return the bytes of all files below a folder; what vanishes in the meantime does not
+    count."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -13,7 +13,8 @@ _PATIENCE = 2.0
 
 
 class SessionLock:
-    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file says.
+    """Held from `acquire` to `release`, and at the latest until the process ends, whatever the file
+    says.
 
     The file names the holder, for messages; what counts is the kernel's lock.
     """
@@ -67,8 +68,9 @@ def is_locked(path: Path) -> bool:
 def _acquired(fd: int, *, shared: bool = False) -> bool:
     """Lock the file; False if a living process holds it.
 
-    For a moment something other than its holder may have it: a command that a process forked just before it was
-    killed and that has not begun to run, or a process that only checks whether it is free. Those are waited for.
+    For a moment something other than its holder may have it: a command that a process forked just
+    before it was killed and that has not begun to run, or a process that only checks whether it is
+    free. Those are waited for.
     """
     deadline = time.monotonic() + _PATIENCE
     while not try_lock(fd, shared=shared):
@@ -93,7 +95,8 @@ def _in_use(path: Path, fd: int) -> SessionInUse:
     pid = _pid(os.pread(fd, 32, 0))
     holder = f"by process {pid}" if pid is not None else "by another process"
     text = (
-        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or start a new session"
+        f"session {path.parent.name} is in use {holder}; nothing was changed: end that process or "
+        "start a new session"
     )
     return SessionInUse(text, pid)
 

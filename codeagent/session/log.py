@@ -1,7 +1,8 @@
-"""The append-only log of one session, which every durable event goes to first, and how a line of it is sealed.
+"""The append-only log of one session, which every durable event goes to first, and how a line of it
+is sealed.
 
-A line is one event's JSON, the checksum of the line before, and its own: a CRC32 finds damage; it does not protect
-against deliberate tampering.
+A line is one event's JSON, the checksum of the line before, and its own: a CRC32 finds damage; it
+does not protect against deliberate tampering.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ _LINK_LENGTH = len(b',"prev":"01234567"}')
 def seal(body: str, before: bytes = b"") -> bytes:
     """Make a log line: `{…}` becomes `{…,"prev":"89abcdef","crc":"0a1b2c3d"}` and a line break.
 
-    `before` is the checksum of the line before; without it, as in old logs, a missing line is not noticed.
+    `before` is the checksum of the line before; without it, as in old logs, a missing line is not
+    noticed.
     """
     raw = body.encode()
     if before:
@@ -41,7 +43,8 @@ def checksum_of(line: bytes) -> bytes:
 
 
 def unseal(line: bytes) -> bytes | None:
-    """Return the event's JSON of a line without its line break; None if the checksum does not match."""
+    """Return the event's JSON of a line without its line break; None if the checksum does not
+    match."""
     return None if (found := opened(line)) is None else found[0]
 
 
@@ -63,8 +66,8 @@ def _seal_of(body: bytes) -> bytes:
 class SessionLog:
     """Writes each event with one O_APPEND write, and makes it durable on `sync`.
 
-    What cannot be written or made durable is cut off the file, kept in memory and written again at the next `sync`;
-    so only the last line of the file can ever be incomplete.
+    What cannot be written or made durable is cut off the file, kept in memory and written again at
+    the next `sync`; so only the last line of the file can ever be incomplete.
     """
 
     def __init__(
@@ -77,7 +80,8 @@ class SessionLog:
         redactor: Redactor,
         release: Callable[[], None],
     ) -> None:
-        """`last` is the checksum of the file's last sound record; `release` lets go of the session when it is closed.
+        """`last` is the checksum of the file's last sound record; `release` lets go of the session
+        when it is closed.
 
         The file is repaired: it ends with a whole line.
         """
@@ -145,7 +149,8 @@ class SessionLog:
             self._durable = reached
 
     def close(self) -> None:
-        """Write and flush what is left, and release the session; idempotent. Raises SessionWriteError."""
+        """Write and flush what is left, and release the session; idempotent. Raises
+        SessionWriteError."""
         if self._fd < 0:
             return
         try:
@@ -183,7 +188,8 @@ class SessionLog:
         self._good += len(block)
 
     def _take_back(self, batch: list[bytes], error: OSError) -> None:
-        """Write everything since the last flush again: after a failed one the kernel may have dropped the pages."""
+        """Write everything since the last flush again: after a failed one the kernel may have
+        dropped the pages."""
         self._pending = batch + self._written + self._pending
         self._written = []
         self._good = self._durable
@@ -200,7 +206,8 @@ class SessionLog:
             pass
 
     def _flush(self) -> None:
-        """Raises OSError, also if another file is at the path now: what is written would be lost."""
+        """Raises OSError, also if another file is at the path now: what is written would be
+        lost."""
         os.fdatasync(self._fd)
         status = self._path.lstat()
         if (status.st_dev, status.st_ino) != self._file:

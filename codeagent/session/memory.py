@@ -38,7 +38,8 @@ _LARGEST_FILE = 2 * 1024 * 1024
 
 
 class SessionMemory:
-    """The Memory of one workspace: prompts, answers and commands, without tool results and codeagent's own notes."""
+    """The Memory of one workspace: prompts, answers and commands, without tool results and
+    codeagent's own notes."""
 
     def __init__(
         self,
@@ -75,7 +76,9 @@ class SessionMemory:
             hits += self._search_log(path, session_id, folded, limit + 1 - len(hits), end)
         return Found(tuple(hits[:limit]), sessions, len(hits) <= limit and self._clock() <= end)
 
-    def _search_log(self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float) -> list[Hit]:
+    def _search_log(
+        self, path: Path, session_id: str, words: tuple[str, ...], limit: int, end: float
+    ) -> list[Hit]:
         """Return the newest hits of one log, the newest first."""
         newest: deque[Hit] = deque(maxlen=limit)
         rough = tuple(word.encode() for word in words if _PLAIN.fullmatch(word))
@@ -84,7 +87,10 @@ class SessionMemory:
                 for count, line in enumerate(file):
                     if count % 1024 == 0 and self._clock() > end:
                         break
-                    if _may_match(line, rough) and (hit := self._hit(line, session_id, words)) is not None:
+                    if (
+                        _may_match(line, rough)
+                        and (hit := self._hit(line, session_id, words)) is not None
+                    ):
                         newest.append(hit)
         except OSError:
             pass  # it was removed, or cannot be read: what was found so far counts
@@ -109,7 +115,8 @@ class SessionMemory:
 
 
 def _may_match(line: bytes, rough: tuple[bytes, ...]) -> bool:
-    """Check the bytes cheaply: the type is near the beginning, and ASCII words stand as they are."""
+    """Check the bytes cheaply: the type is near the beginning, and ASCII words stand as they
+    are."""
     if len(line) > _LONGEST_RECORD or not any(kind in line[:_TYPE_WITHIN] for kind in _KINDS):
         return False
     lowered = line.lower()
@@ -126,7 +133,10 @@ def _said(event: Any) -> Iterator[tuple[Literal["prompt", "answer", "command"], 
     if message["role"] == "assistant":
         yield "answer", message["text"]
     elif message["role"] == "user" and message["source"] != "note":
-        yield "prompt", "\n".join(part["text"] for part in message["content"] if part["type"] == "text")
+        yield (
+            "prompt",
+            "\n".join(part["text"] for part in message["content"] if part["type"] == "text"),
+        )
 
 
 class _Pages(BaseModel):
@@ -139,7 +149,8 @@ class _Pages(BaseModel):
 
 
 class ScratchpadFile:
-    """The Scratchpad of `core.ports`; every call reads the file again, so that two sessions may share it."""
+    """The Scratchpad of `core.ports`; every call reads the file again, so that two sessions may
+    share it."""
 
     def __init__(self, path: Path, redactor: Redactor) -> None:
         self._path = path
@@ -169,7 +180,9 @@ class ScratchpadFile:
         """Raises ScratchpadFull."""
         key = self._plain(key)
         if len(value) > _MOST_CHARACTERS:
-            raise ScratchpadFull(f"{key!r} would have {len(value)} characters; a value has at most {_MOST_CHARACTERS}")
+            raise ScratchpadFull(
+                f"{key!r} would have {len(value)} characters; a value has at most {_MOST_CHARACTERS}"
+            )
         notes[key] = value
         if len(notes) > _MOST_KEYS:
             raise ScratchpadFull(f"it holds {_MOST_KEYS} keys, and no more fit; delete some")
@@ -187,7 +200,8 @@ class ScratchpadFile:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
-        """Yield the notes to change; they are written at the end if they differ. Raises SessionError."""
+        """Yield the notes to change; they are written at the end if they differ. Raises
+        SessionError."""
         try:
             with locked(self._path.with_name(f"{self._path.name}.lock")):
                 before = self._read()
@@ -196,7 +210,9 @@ class ScratchpadFile:
                 if notes != before:
                     replace_private(self._path, _Pages(notes=notes).model_dump_json().encode())
         except OSError as error:
-            raise SessionError(f"{self._path} cannot be changed ({error.strerror}); nothing was changed") from error
+            raise SessionError(
+                f"{self._path} cannot be changed ({error.strerror}); nothing was changed"
+            ) from error
 
     def _read(self) -> dict[str, str]:
         try:
@@ -210,14 +226,19 @@ class ScratchpadFile:
         try:
             return dict(_Pages.model_validate_json(raw).notes)
         except ValidationError as error:
-            raise SessionError(f"{self._path} is damaged; nothing was changed: repair or remove it") from error
+            raise SessionError(
+                f"{self._path} is damaged; nothing was changed: repair or remove it"
+            ) from error
 
 
 def project_scratchpad(state_dir: Path, workspace: Path, redactor: Redactor) -> ScratchpadFile:
-    """Return the scratchpad that all sessions of a workspace share, by its path and inode. Raises OSError."""
+    """Return the scratchpad that all sessions of a workspace share, by its path and inode. Raises
+    OSError."""
     status = workspace.stat()
     identity = f"{workspace}\0{status.st_dev}\0{status.st_ino}".encode("utf-8", "surrogateescape")
-    return ScratchpadFile(state_dir / "projects" / hashlib.sha256(identity).hexdigest()[:32] / NAME, redactor)
+    return ScratchpadFile(
+        state_dir / "projects" / hashlib.sha256(identity).hexdigest()[:32] / NAME, redactor
+    )
 
 
 def _bytes(text: str) -> int:

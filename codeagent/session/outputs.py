@@ -1,4 +1,5 @@
-"""Long outputs of a session's calls, kept in files beside its log and read page by page (FEATURES F29)."""
+"""Long outputs of a session's calls, kept in files beside its log and read page by page (FEATURES
+F29)."""
 
 import errno
 import os
@@ -25,11 +26,17 @@ _SAFE = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 class FileOutputs:
     """The OutputStore below one folder; the folder is made when the first output is written.
 
-    Both caps are in bytes. Past them text is counted and dropped, and the count is kept beside the file.
+    Both caps are in bytes. Past them text is counted and dropped, and the count is kept beside the
+    file.
     """
 
     def __init__(
-        self, folder: Path, redactor: Redactor, *, cap_per_output: int = 64 * _MIB, cap_per_session: int = 512 * _MIB
+        self,
+        folder: Path,
+        redactor: Redactor,
+        *,
+        cap_per_output: int = 64 * _MIB,
+        cap_per_session: int = 512 * _MIB,
     ) -> None:
         self._folder = folder
         self._redactor = redactor
@@ -49,7 +56,8 @@ class FileOutputs:
         return _FileSink(self, handle, self._redactor)
 
     def read(self, handle: str, offset: int, lines: int) -> OutputPage:
-        """Return `lines` lines from line `offset` (from 1). Raises KeyError for an unknown handle."""
+        """Return `lines` lines from line `offset` (from 1). Raises KeyError for an unknown
+        handle."""
         if handle not in self._taken or not self._path(handle).is_file():
             raise KeyError(handle)
         with self._path(handle).open("rb") as file:
@@ -62,7 +70,8 @@ class FileOutputs:
         return tuple(sorted(path.stem for path in self._files()))
 
     def keep_image(self, suffix: str, data: bytes) -> str:
-        """Keep an image, and return the path of its file. Raises OSError, also if the session has kept too much."""
+        """Keep an image, and return the path of its file. Raises OSError, also if the session has
+        kept too much."""
         granted = self.reserve(len(data), 0)
         if granted < len(data):
             self._left += granted
@@ -76,7 +85,8 @@ class FileOutputs:
         return str(path)
 
     def reserve(self, wanted: int, used: int) -> int:
-        """Take up to `wanted` bytes of what is left for an output that has `used` bytes; return how many."""
+        """Take up to `wanted` bytes of what is left for an output that has `used` bytes; return how
+        many."""
         granted = max(0, min(wanted, self._cap - used, self._left))
         self._left -= granted
         return granted
@@ -132,7 +142,8 @@ class _FileSink:
         return self._handle
 
     def write(self, text: str) -> None:
-        """Write text; what the disk does not take is counted as dropped, so that no command fails because of it."""
+        """Write text; what the disk does not take is counted as dropped, so that no command fails
+        because of it."""
         self._held += text
         if len(self._held) > _BUFFER:
             cleaned = self._redactor.clean(self._held)

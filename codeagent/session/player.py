@@ -1,4 +1,5 @@
-"""Plays a recorded session as if it happened now: an agent that runs nothing and whose events are those of the log."""
+"""Plays a recorded session as if it happened now: an agent that runs nothing and whose events are
+those of the log."""
 
 import asyncio
 import time
@@ -12,20 +13,36 @@ from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
-from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, RunStarted, TextDelta, UnknownEvent
+from codeagent.core.events import (
+    BatchPlanned,
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    RunStarted,
+    TextDelta,
+    UnknownEvent,
+)
 from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.json_types import MAIN
 from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import AssistantMessage, UserMessage
 from codeagent.core.model import ModelInUse
-from codeagent.core.notices import AgentStarted, PauseReason, RunPaused, RunPausing, RunResumed, StepModeChanged
+from codeagent.core.notices import (
+    AgentStarted,
+    PauseReason,
+    RunPaused,
+    RunPausing,
+    RunResumed,
+    StepModeChanged,
+)
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 
 REFUSED = "this is a replay: nothing is run, asked or changed; Esc pauses it, Enter continues"
 _LONGEST = 2.0
-"""Seconds of the longest wait between two events, whatever it was; a question is shown for at least half of it."""
+"""Seconds of the longest wait between two events, whatever it was; a question is shown for at least
+half of it."""
 _READING = 1.2
 """Seconds before a prompt is answered."""
 _PIECE, _TYPING = 24, 0.04
@@ -51,14 +68,16 @@ async def wait_in_time(woken: asyncio.Event, seconds: float) -> bool:
 
 
 def in_time(events: Iterable[KnownEvent | UnknownEvent]) -> list[KnownEvent | UnknownEvent]:
-    """Put the events of children, which come in one piece each, between those of their parent, as they happened.
+    """Put the events of children, which come in one piece each, between those of their parent, as
+    they happened.
 
     The session of a child is played as if it were the user's own.
     """
     times: dict[str, float] = {}
     timed: list[tuple[float, KnownEvent | UnknownEvent]] = []
     for event in events:
-        # A clock that was set back must not change the order of what one agent did, nor when a child began.
+        # A clock that was set back must not change the order of what one agent did, nor when a
+        # child began.
         at = times[event.agent] = max(event.ts, times.get(event.agent, times.get(MAIN, 0.0)))
         timed.append((at, event))
     ordered = [event for _, event in sorted(timed, key=itemgetter(0))]
@@ -68,7 +87,8 @@ def in_time(events: Iterable[KnownEvent | UnknownEvent]) -> list[KnownEvent | Un
 
 
 class SessionPlayer:
-    """The AgentHandle of a replay: Pause, Resume and Step set its pace, Stop shows the rest at once."""
+    """The AgentHandle of a replay: Pause, Resume and Step set its pace, Stop shows the rest at
+    once."""
 
     def __init__(
         self,
@@ -82,7 +102,8 @@ class SessionPlayer:
         clock: Callable[[], float] = time.time,
         wait: Wait = wait_in_time,
     ) -> None:
-        """`speed`: how many times as fast, infinity for all at once; `tell`: say first that it is a replay.
+        """`speed`: how many times as fast, infinity for all at once; `tell`: say first that it is a
+        replay.
 
         `clock`: seconds since the epoch, which the events then carry.
         """
@@ -103,7 +124,9 @@ class SessionPlayer:
         self._held = ""
         """The agent that is held; empty while none is."""
         about = f"a replay of {session_id}: Esc pauses, Enter continues, Esc twice shows the rest"
-        self._notices = deque([self._notice(Notice, code="session.replayed", text=about)] if tell else [])
+        self._notices = deque(
+            [self._notice(Notice, code="session.replayed", text=about)] if tell else []
+        )
         self._observers: list[Callable[[KnownEvent], None]] = []
         self._woken = asyncio.Event()
         self._taken = asyncio.Event()
@@ -132,7 +155,11 @@ class SessionPlayer:
     def do(self, act: Act) -> Refused | None:
         match act:
             case _ if not self.running:
-                return Refused("the replay is over: nothing is run" if isinstance(act, Pause | Stop) else REFUSED)
+                return Refused(
+                    "the replay is over: nothing is run"
+                    if isinstance(act, Pause | Stop)
+                    else REFUSED
+                )
             case Pause():
                 if not self._held:
                     self._hold(MAIN, "asked", "paused")
@@ -182,7 +209,9 @@ class SessionPlayer:
                 await self._woken.wait()
                 continue
             step = self._steps[self._at]
-            if step.delay / self._speed > 0 and await self._wait(self._woken, step.delay / self._speed):
+            if step.delay / self._speed > 0 and await self._wait(
+                self._woken, step.delay / self._speed
+            ):
                 continue
             self._at += 1
             if isinstance(step.event, TextDelta) and self._speed == float("inf"):
@@ -198,7 +227,9 @@ class SessionPlayer:
         planned = [event.batch for event in events if isinstance(event, BatchPlanned)]
         batch = planned[-1] if planned else 1
         self._held = agent
-        self._notices.append(self._notice(RunPaused, agent=agent, text=text, batch=batch, why=why, calls=calls))
+        self._notices.append(
+            self._notice(RunPaused, agent=agent, text=text, batch=batch, why=why, calls=calls)
+        )
 
     def _go_on(self) -> None:
         if self._held:
@@ -219,8 +250,8 @@ class SessionPlayer:
 def _steps(events: Sequence[KnownEvent | UnknownEvent], speed: float) -> Iterator[_Step]:
     """Yield what is shown, each after the time that passed in the recording, but never long.
 
-    How its user paused it is left out: the pace is another one now. Faster, an answer comes in larger pieces, not in
-    more of them in a second.
+    How its user paused it is left out: the pace is another one now. Faster, an answer comes in
+    larger pieces, not in more of them in a second.
     """
     before: KnownEvent | None = None
     for event in events:
@@ -249,4 +280,6 @@ def _delay(before: KnownEvent | None, event: KnownEvent) -> float:
 
 
 def _piece(event: MessageAdded, text: str) -> TextDelta:
-    return TextDelta(seq=event.seq, ts=event.ts, session=event.session, agent=event.agent, text=text)
+    return TextDelta(
+        seq=event.seq, ts=event.ts, session=event.session, agent=event.agent, text=text
+    )

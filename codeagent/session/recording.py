@@ -106,11 +106,14 @@ class _Reading:
 
     def recording(self) -> Recording:
         events = tuple(sorted(self.events, key=lambda event: event.seq))
-        return Recording(events, tuple(self.problems), self.end, self.tail, self.tail_is_record, self.last)
+        return Recording(
+            events, tuple(self.problems), self.end, self.tail, self.tail_is_record, self.last
+        )
 
 
 class LogReader:
-    """Reads one log, each line once: when it has grown, only what was added. Threads may share it."""
+    """Reads one log, each line once: when it has grown, only what was added. Threads may share
+    it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -137,7 +140,8 @@ class LogReader:
             return self._recording
 
     def _has_only_grown(self, fd: int, stamp: tuple[int, ...]) -> bool:
-        """Whether the file is the one that was read, and longer: the same length means that it was written over."""
+        """Whether the file is the one that was read, and longer: the same length means that it was
+        written over."""
         reading = self._reading
         if reading.tail or stamp[:2] != self._stamp[:2] or stamp[2] <= self._stamp[2]:
             return False
@@ -158,7 +162,8 @@ def without_collecting() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def reader_of(path: Path) -> LogReader:
-    """Return the reader of a log; the last one is kept, so that showing a session and resuming it parse it once."""
+    """Return the reader of a log; the last one is kept, so that showing a session and resuming it
+    parse it once."""
     return LogReader(path)
 
 
@@ -189,7 +194,8 @@ def read_end(path: Path, limit: int) -> list[KnownEvent | UnknownEvent]:
 
 
 def read_kinds(path: Path, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
-    """Yield the sound events of these types, each once, in the order of the file. Raises OSError."""
+    """Yield the sound events of these types, each once, in the order of the file. Raises
+    OSError."""
     wanted = tuple(f'"type":"{kind}"'.encode() for kind in kinds)
     seen: set[int] = set()
     with path.open("rb") as file:

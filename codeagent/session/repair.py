@@ -53,16 +53,21 @@ class CheckReport:
 
 
 def check_recording(recording: Recording, history: History | None = None) -> CheckReport:
-    """Report what is wrong with a recording; `history` is the fold of its events, if it was made already."""
+    """Report what is wrong with a recording; `history` is the fold of its events, if it was made
+    already."""
     problems = list(recording.problems)
     repairs = []
     if recording.torn:
         repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
     own = own_events(recording.events)
-    commands = {event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL}
+    commands = {
+        event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL
+    }
     of_user, of_agent = _split(own, commands)
     problems += _repeated(of_user)
-    unanswered = sorted({*(event.call_id for event in _unfinished(of_user)), *(commands - _answered(of_user))})
+    unanswered = sorted(
+        {*(event.call_id for event in _unfinished(of_user)), *(commands - _answered(of_user))}
+    )
     repairs += [f"the command {call_id} did not end" for call_id in unanswered]
     problems += _job_problems(own)
     repairs += [f"the job {job.job_id} did not end" for job in open_jobs(own)]
@@ -85,7 +90,8 @@ def check_recording(recording: Recording, history: History | None = None) -> Che
 
 
 def _split(events: Sequence[AnyEvent], commands: set[str]) -> tuple[list[AnyEvent], list[AnyEvent]]:
-    """Tell the events of the user's own shell commands, which may outlast a run, from all other events."""
+    """Tell the events of the user's own shell commands, which may outlast a run, from all other
+    events."""
     own = [event for event in events if getattr(event, "call_id", None) in commands]
     return own, [event for event in events if getattr(event, "call_id", None) not in commands]
 
@@ -110,36 +116,55 @@ def _answered(run: Sequence[AnyEvent]) -> set[str]:
 
 def _unfinished(run: Sequence[AnyEvent]) -> list[ToolStarted]:
     finished = {event.call_id for event in run if isinstance(event, ToolFinished)}
-    return [event for event in run if isinstance(event, ToolStarted) and event.call_id not in finished]
+    return [
+        event for event in run if isinstance(event, ToolStarted) and event.call_id not in finished
+    ]
 
 
 def _repeated(run: Sequence[AnyEvent]) -> list[str]:
     problems = []
     started = {event.call_id for event in run if isinstance(event, ToolStarted)}
-    for kind, word in ((ToolResultAdded, "results"), (ToolStarted, "starts"), (ToolFinished, "ends")):
+    for kind, word in (
+        (ToolResultAdded, "results"),
+        (ToolStarted, "starts"),
+        (ToolFinished, "ends"),
+    ):
         counts = Counter(event.call_id for event in run if isinstance(event, kind))
-        problems += [f"call {call_id} has {count} {word}" for call_id, count in counts.items() if count > 1]
+        problems += [
+            f"call {call_id} has {count} {word}" for call_id, count in counts.items() if count > 1
+        ]
     ended = {event.call_id for event in run if isinstance(event, ToolFinished)}
-    return problems + [f"call {call_id} finished and never started" for call_id in sorted(ended - started)]
+    return problems + [
+        f"call {call_id} finished and never started" for call_id in sorted(ended - started)
+    ]
 
 
 def _job_problems(events: Sequence[AnyEvent]) -> list[str]:
     started = Counter(event.job_id for event in events if isinstance(event, JobStarted))
     ended = Counter(event.job_id for event in events if isinstance(event, JobFinished))
-    problems = [f"job {job_id} ended and never started" for job_id in sorted(ended.keys() - started.keys())]
+    problems = [
+        f"job {job_id} ended and never started" for job_id in sorted(ended.keys() - started.keys())
+    ]
     for counts, word in ((started, "starts"), (ended, "ends")):
-        problems += [f"job {job_id} has {count} {word}" for job_id, count in counts.items() if count > 1]
+        problems += [
+            f"job {job_id} has {count} {word}" for job_id, count in counts.items() if count > 1
+        ]
     return problems
 
 
 def closing_events(
-    events: Sequence[AnyEvent], session: str, first_seq: int, now: float, history: History | None = None
+    events: Sequence[AnyEvent],
+    session: str,
+    first_seq: int,
+    now: float,
+    history: History | None = None,
 ) -> tuple[KnownEvent, ...]:
-    """Make the events that answer every approval, give every call its one result, and end every job and the run.
+    """Make the events that answer every approval, give every call its one result, and end every job
+    and the run.
 
-    Text that had left its queue becomes the message it was about to be; what is still queued stays queued.
-    Empty for a session that ended properly. Approvals are closed as cancelled: no consent outlives its run. `history`
-    is the fold of the events, if there already is one.
+    Text that had left its queue becomes the message it was about to be; what is still queued stays
+    queued. Empty for a session that ended properly. Approvals are closed as cancelled: no consent
+    outlives its run. `history` is the fold of the events, if there already is one.
     """
     own = own_events(events)
     history = history or fold(own)
@@ -154,12 +179,14 @@ def closing_events(
         for approval in _open_approvals(own)
     ]
     closing += [
-        ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0) for tool in _unfinished(own)
+        ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0)
+        for tool in _unfinished(own)
     ]
     closing += [_no_result(each.call, each.started) for each in history.open_calls]
     begun = {event.call_id for event in own if isinstance(event, ToolStarted)}
     closing += [
-        _no_result(call, call.id in begun) for call in _discarded(own, {each.call.id for each in history.open_calls})
+        _no_result(call, call.id in begun)
+        for call in _discarded(own, {each.call.id for each in history.open_calls})
     ]
     closing += [
         _no_result(ToolCall(id=command.call_id, name=SHELL), True, dict(command.arguments))
@@ -174,7 +201,8 @@ def closing_events(
     closing += _end_of_run(own)
     agent = own[0].agent if own else MAIN
     return tuple(
-        replace(event, seq=seq, ts=now, session=session, agent=agent) for seq, event in enumerate(closing, first_seq)
+        replace(event, seq=seq, ts=now, session=session, agent=agent)
+        for seq, event in enumerate(closing, first_seq)
     )
 
 
@@ -202,7 +230,9 @@ def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]
     ]
 
 
-def _no_result(call: ToolCall, started: bool, details: dict[str, JsonValue] | None = None) -> ToolResultAdded:
+def _no_result(
+    call: ToolCall, started: bool, details: dict[str, JsonValue] | None = None
+) -> ToolResultAdded:
     text = ENDED_MIDWAY if started else ENDED
     return ToolResultAdded(
         call_id=call.id,
@@ -239,13 +269,18 @@ def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
     said = [
         event.message.text
         for event in run
-        if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage) and event.message.text
+        if isinstance(event, MessageAdded)
+        and isinstance(event.message, AssistantMessage)
+        and event.message.text
     ]
     return [
         RunFinished(
             reason="interrupted",
             text=said[-1] if said else "",
-            usage=sum((event.usage for event in run if isinstance(event, TurnFinished | SummaryWritten)), Usage()),
+            usage=sum(
+                (event.usage for event in run if isinstance(event, TurnFinished | SummaryWritten)),
+                Usage(),
+            ),
             turns=sum(isinstance(event, TurnStarted) for event in run),
             calls=sum(isinstance(event, ToolStarted) and event.name != SHELL for event in run),
             error="the process ended before the run did",
@@ -257,7 +292,8 @@ def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
 def cut_torn_tail(path: Path, recording: Recording) -> None:
     """Move a torn tail to `events.damaged`, or give a complete last record its line break.
 
-    Safe to repeat after a crash at any point: the copy is on disk before the log is cut. Raises OSError.
+    Safe to repeat after a crash at any point: the copy is on disk before the log is cut. Raises
+    OSError.
     """
     if not recording.tail:
         return

@@ -1,4 +1,5 @@
-"""The folder of sessions: one folder each, with its log, the lock of its one writer, and its long outputs."""
+"""The folder of sessions: one folder each, with its log, the lock of its one writer, and its long
+outputs."""
 
 import json
 import os
@@ -21,17 +22,27 @@ from codeagent.disk.private import make_private_folder
 from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
-from codeagent.session.recording import LogReader, Recording, read_end, read_head, read_kinds, read_recording, reader_of
+from codeagent.session.recording import (
+    LogReader,
+    Recording,
+    read_end,
+    read_head,
+    read_kinds,
+    read_recording,
+    reader_of,
+)
 from codeagent.session.repair import closing_events, cut_torn_tail
 
 LOG = "events.jsonl"
 LOCK = "lock"
 _ID = lazy_regex(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
 _CHILDREN = "agents"
-"""The folder in a session's own that holds the sessions of its children, a folder for each number from 1."""
+"""The folder in a session's own that holds the sessions of its children, a folder for each number
+from 1."""
 _CHILD = lazy_regex(rf"(?P<parent>{_ID.pattern})\.(?P<number>[1-9][0-9]{{0,5}})")
 _HEAD = _END = 256 * 1024
-"""Bytes at the start of a log that say how the session began, and at its end that fill more than a screen."""
+"""Bytes at the start of a log that say how the session began, and at its end that fill more than a
+screen."""
 _FIRST_RUN = 64 * 1024
 """Bytes of a log that hold its first `run.started`."""
 
@@ -49,7 +60,9 @@ class SessionStore:
 
     def folder(self, session_id: str) -> Path:
         child = _CHILD.fullmatch(session_id)
-        return self._root / (f"{child['parent']}/{_CHILDREN}/{child['number']}" if child else session_id)
+        return self._root / (
+            f"{child['parent']}/{_CHILDREN}/{child['number']}" if child else session_id
+        )
 
     def create(self) -> SessionLog:
         """Create a session, held by this process. Raises SessionError."""
@@ -66,11 +79,14 @@ class SessionStore:
             ) from error
 
     def create_child(self, parent: str) -> SessionLog:
-        """Create the next session below this one, `PARENT.1` and so on, which lists leave out. Raises SessionError."""
+        """Create the next session below this one, `PARENT.1` and so on, which lists leave out.
+        Raises SessionError."""
         below = self.folder(parent) / _CHILDREN
         try:
             _make_private(below)
-            number = max((int(entry.name) for entry in below.iterdir() if entry.name.isdigit()), default=0)
+            number = max(
+                (int(entry.name) for entry in below.iterdir() if entry.name.isdigit()), default=0
+            )
             while True:
                 number += 1
                 with suppress(FileExistsError):  # another child took the number just now
@@ -87,13 +103,16 @@ class SessionStore:
         return [one for number in numbers if self._is_session(one := f"{session_id}.{number}")]
 
     def open(self, session_id: str) -> tuple[SessionLog, Recording]:
-        """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse, SessionError.
+        """Resume a session: its log is repaired, then held. Raises SessionNotFound, SessionInUse,
+        SessionError.
 
         The session of a child ended with the call that started it, and cannot be resumed.
         """
         self._require(session_id)
         if child := _CHILD.fullmatch(session_id):
-            raise SessionError(f"{session_id} is the session of an agent that {child['parent']} started; resume that")
+            raise SessionError(
+                f"{session_id} is the session of an agent that {child['parent']} started; resume that"
+            )
         try:
             return self._hold(session_id)
         except OSError as error:
@@ -103,7 +122,8 @@ class SessionStore:
             reader_of.cache_clear()  # whoever shows it has read it by now, and a long log takes much memory
 
     def close_children(self, session_id: str, now: float) -> None:
-        """Close what a killed process left open in the logs of the children; one that cannot be written stays as it is.
+        """Close what a killed process left open in the logs of the children; one that cannot be
+        written stays as it is.
 
         `now` in seconds since the epoch.
         """
@@ -126,7 +146,8 @@ class SessionStore:
             return
 
     def read(self, session_id: str) -> Recording:
-        """Read what a session holds, even while it is in use; changes nothing. Raises SessionNotFound, SessionError.
+        """Read what a session holds, even while it is in use; changes nothing. Raises
+        SessionNotFound, SessionError.
 
         Reading it again, or opening it, parses only what was added since.
         """
@@ -137,7 +158,8 @@ class SessionStore:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def read_end(self, session_id: str) -> list[KnownEvent | UnknownEvent]:
-        """Return the last events of a session, without reading the others. Raises SessionNotFound, SessionError."""
+        """Return the last events of a session, without reading the others. Raises SessionNotFound,
+        SessionError."""
         self._require(session_id)
         try:
             return read_end(self.folder(session_id) / LOG, _END)
@@ -145,14 +167,18 @@ class SessionStore:
             raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def read_after(self, session_id: str, number: int) -> tuple[KnownEvent | UnknownEvent, ...]:
-        """Return the sound events after the one of that number. Raises SessionNotFound, SessionError."""
+        """Return the sound events after the one of that number. Raises SessionNotFound,
+        SessionError."""
         end = self.read_end(session_id) if number else []
         if not end or end[0].seq > number:
             return tuple(event for event in self.read(session_id).events if event.seq > number)
         return tuple(event for event in end if event.seq > number)
 
-    def with_children(self, events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[KnownEvent | UnknownEvent]:
-        """Yield the events, and those of each child whose log can be read behind the one that says that it began."""
+    def with_children(
+        self, events: Iterable[KnownEvent | UnknownEvent]
+    ) -> Iterator[KnownEvent | UnknownEvent]:
+        """Yield the events, and those of each child whose log can be read behind the one that says
+        that it began."""
         for event in events:
             yield event
             if isinstance(event, AgentStarted) and event.session == event.parent_session:
@@ -168,13 +194,19 @@ class SessionStore:
         """
         if _CHILD.fullmatch(prefix) and self._is_session(prefix):
             return prefix
-        matches = [session_id for session_id in self.ids() if session_id.startswith(prefix)] if prefix else []
+        matches = (
+            [session_id for session_id in self.ids() if session_id.startswith(prefix)]
+            if prefix
+            else []
+        )
         if len(matches) == 1:
             return matches[0]
         if not matches:
             raise SessionNotFound(f"there is no session {prefix!r}; see: codeagent sessions list")
         some = ", ".join(matches[:5])
-        raise SessionNotFound(f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it")
+        raise SessionNotFound(
+            f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it"
+        )
 
     def last(self, workspace: str | None = None) -> str:
         """Return the session written to last, in `workspace` if given. Raises SessionNotFound."""
@@ -186,7 +218,10 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        titles, known = self.titles.all(), BeginningsCache(self._root.parent / "session-beginnings.json")
+        titles, known = (
+            self.titles.all(),
+            BeginningsCache(self._root.parent / "session-beginnings.json"),
+        )
         found = []
         for session_id, log, locked in self._statuses():
             if (beginning := known.get(session_id)) is None:
@@ -208,7 +243,13 @@ class SessionStore:
         return self._summary(session_id, log, self._beginning(session_id), title, locked=True)
 
     def _summary(
-        self, session_id: str, log: os.stat_result, beginning: Beginning, title: str, *, locked: bool
+        self,
+        session_id: str,
+        log: os.stat_result,
+        beginning: Beginning,
+        title: str,
+        *,
+        locked: bool,
     ) -> SessionSummary:
         """`locked`: whether the lock names a holder."""
         in_use = locked and is_locked(self.folder(session_id) / LOCK)
@@ -224,7 +265,8 @@ class SessionStore:
         check_free(self.folder(session_id) / LOCK)
 
     def folder_of(self, session_id: str, here: Path, *, named: bool = False) -> Path:
-        """Return the folder a session works in; `here` if that is the same, or if it has not run anywhere yet.
+        """Return the folder a session works in; `here` if that is the same, or if it has not run
+        anywhere yet.
 
         If the folder is gone, that is `here` if the user `named` it. Raises SessionError.
         """
@@ -242,14 +284,18 @@ class SessionStore:
 
     def is_of(self, session_id: str, workspace: str) -> bool:
         """Tell whether its first run was there, from the first bytes of the log."""
-        wanted = on_one_line(f'"workspace":{json.dumps(workspace, ensure_ascii=False)},').encode("utf-8", "replace")
+        wanted = on_one_line(f'"workspace":{json.dumps(workspace, ensure_ascii=False)},').encode(
+            "utf-8", "replace"
+        )
         try:
             with (self.folder(session_id) / LOG).open("rb") as file:
                 return wanted in file.read(_FIRST_RUN)
         except OSError:
             return False
 
-    def read_only(self, session_id: str, kinds: frozenset[str]) -> Iterator[KnownEvent | UnknownEvent]:
+    def read_only(
+        self, session_id: str, kinds: frozenset[str]
+    ) -> Iterator[KnownEvent | UnknownEvent]:
         """Yield the sound events of these types, in the order of the log. Raises SessionError."""
         try:
             yield from read_kinds(self.folder(session_id) / LOG, kinds)
@@ -273,7 +319,9 @@ class SessionStore:
 
     def _require(self, session_id: str) -> None:
         if not self._is_session(session_id):
-            raise SessionNotFound(f"there is no session {session_id!r}; see: codeagent sessions list")
+            raise SessionNotFound(
+                f"there is no session {session_id!r}; see: codeagent sessions list"
+            )
 
     def _is_session(self, name: str) -> bool:
         known = _ID.fullmatch(name) or _CHILD.fullmatch(name)
@@ -283,7 +331,8 @@ class SessionStore:
         return (self.folder(session_id) / LOG).stat()
 
     def _statuses(self) -> Iterator[tuple[str, os.stat_result, bool]]:
-        """Yield each session's id, its log's status, and whether its lock names a holder, quickly for thousands."""
+        """Yield each session's id, its log's status, and whether its lock names a holder, quickly
+        for thousands."""
         if not self._root.is_dir():
             return
         root = open_folder(self._root, follow=True)
@@ -303,7 +352,9 @@ class SessionStore:
             match event:
                 case RunStarted() if not model:
                     workspace, model = event.workspace, event.model
-                case MessageAdded(message=UserMessage() as message) if message.source != "note" and not prompt:
+                case MessageAdded(message=UserMessage() as message) if (
+                    message.source != "note" and not prompt
+                ):
                     prompt = text_of(message.content)
         return Beginning(workspace, model, prompt)
 

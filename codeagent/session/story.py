@@ -1,4 +1,5 @@
-"""What a session holds as a reader tells it: prompts, answers, calls with their results, in order."""
+"""What a session holds as a reader tells it: prompts, answers, calls with their results, in
+order."""
 
 import difflib
 import json
@@ -76,7 +77,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Aside:
-    """Something in between, in one line: where a run began and ended, a notice, what was taken back."""
+    """Something in between, in one line: where a run began and ended, a notice, what was taken
+    back."""
 
     text: str
     level: str = "info"
@@ -96,7 +98,8 @@ Entry = Said | Call | Aside | ChildStory
 
 
 def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator[Entry]:
-    """Yield the entries of a session's events, every text cleaned; those of each child are together, in one entry."""
+    """Yield the entries of a session's events, every text cleaned; those of each child are
+    together, in one entry."""
     started: dict[str, ToolStarted] = {}
     own = None
     for agent, part in groupby(answers_first(events), lambda event: event.agent):
@@ -109,8 +112,11 @@ def story(events: Iterable[KnownEvent | UnknownEvent], clean: Clean) -> Iterator
         yield ChildStory(clean(agent), clean(theirs[0].session), tuple(story(theirs, clean)))
 
 
-def answers_first(events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[KnownEvent | UnknownEvent]:
-    """Yield the events, with what became of early calls moved behind the answer that asked for them."""
+def answers_first(
+    events: Iterable[KnownEvent | UnknownEvent],
+) -> Iterator[KnownEvent | UnknownEvent]:
+    """Yield the events, with what became of early calls moved behind the answer that asked for
+    them."""
     held: dict[str, list[KnownEvent | UnknownEvent]] = {}
     asked: dict[str, set[str]] = {}
     for event in events:
@@ -132,7 +138,9 @@ def answers_first(events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[Known
         yield from rest
 
 
-def _told(event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], clean: Clean) -> Iterator[Entry]:
+def _told(
+    event: KnownEvent | UnknownEvent, started: dict[str, ToolStarted], clean: Clean
+) -> Iterator[Entry]:
     """`started`: the calls that have no result yet, by id."""
     match event:
         case MessageAdded(message=UserMessage() as message):
@@ -168,13 +176,24 @@ def _answer(message: AssistantMessage, clean: Clean) -> Iterator[Said]:
 
 
 def _call(result: ToolResultAdded, start: ToolStarted | None, clean: Clean) -> Call:
-    allowed = f"{result.approval}{f' ({result.rule})' if result.rule else ''}" if result.approval else ""
+    allowed = (
+        f"{result.approval}{f' ({result.rule})' if result.rule else ''}" if result.approval else ""
+    )
     how = "done" if result.error is None else result.error.kind
-    facts = (how, f"by {allowed}" if allowed else "", result.sandbox or "", f"{result.duration_ms} ms")
+    facts = (
+        how,
+        f"by {allowed}" if allowed else "",
+        result.sandbox or "",
+        f"{result.duration_ms} ms",
+    )
     blocks = result.blocks or (TextBlock(text=text_of(result.content)),)
     pieces = tuple(piece for block in blocks if (piece := _piece(block)).text)
     is_told = any(isinstance(block, TerminalBlock) and block.exit_code for block in blocks)
-    if result.error is not None and not is_told and not any(result.error.message in piece.text for piece in pieces):
+    if (
+        result.error is not None
+        and not is_told
+        and not any(result.error.message in piece.text for piece in pieces)
+    ):
         pieces = (*pieces, Piece(result.error.message))
     shows_itself = any(isinstance(block, TerminalBlock | DiffBlock) for block in blocks)
     given = {} if start is None or shows_itself else start.arguments
@@ -225,7 +244,11 @@ def _piece(block: DisplayBlock) -> Piece:
 
 def unified(block: DiffBlock) -> str:
     """Return the change as a unified diff with three lines of context, as `git diff` writes it."""
-    before, after, path = block.before.splitlines(), block.after.splitlines(), on_one_line(block.path)
+    before, after, path = (
+        block.before.splitlines(),
+        block.after.splitlines(),
+        on_one_line(block.path),
+    )
     lines = list(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", lineterm=""))
     return "\n".join(lines)
 
@@ -236,12 +259,16 @@ def _remark(event: KnownEvent | UnknownEvent, clean: Clean) -> Iterator[Aside]:
             yield Aside(clean(f"run · {event.model} · {event.workspace} · {event.mode}"), "run")
         case RunFinished():
             error = f" · {event.error}" if event.error else ""
-            yield Aside(clean(f"{event.reason} · {event.turns} turns · {event.calls} calls{error}"), "run")
+            yield Aside(
+                clean(f"{event.reason} · {event.turns} turns · {event.calls} calls{error}"), "run"
+            )
         case ApprovalResolved(source="user") if event.reason:
             yield Aside(clean(f"{event.answer}: {event.reason}"))
         case CheckpointRestored():
             back = " and the conversation" if event.conversation else ""
-            yield Aside(clean(f"{event.kind}: {len(event.files)} files{back} were taken back"), "warning")
+            yield Aside(
+                clean(f"{event.kind}: {len(event.files)} files{back} were taken back"), "warning"
+            )
         case JobFinished():
             yield Aside(clean(f"job {event.job_id} {event.status}: {event.summary}"))
         case AgentStarted() if event.agent == event.child:

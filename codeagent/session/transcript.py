@@ -1,4 +1,5 @@
-"""Rebuilds the conversation from a log's events: the messages, what compactions made of them, and the marks."""
+"""Rebuilds the conversation from a log's events: the messages, what compactions made of them, and
+the marks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
@@ -8,7 +9,14 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent, MessageAdded, ToolResultAdded, UnknownEvent
 from codeagent.core.history import BranchingHistory
 from codeagent.core.json_types import UNSTAMPED
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from codeagent.core.notices import PinsChanged
 
 AnyEvent = KnownEvent | UnknownEvent
@@ -25,7 +33,8 @@ class Told:
     calls: list[ToolCall] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     places: list[tuple[list[Message], int]] = field(default_factory=list)
-    """After each event, the list that the messages were in, and how many there were; a compaction begins another."""
+    """After each event, the list that the messages were in, and how many there were; a compaction
+    begins another."""
     pruned: set[str] = field(default_factory=set)
     """The ids of the calls whose results were pruned."""
     compacted_at: int = UNSTAMPED
@@ -35,7 +44,8 @@ class Told:
 def rebuilt_line(
     told: Told, walked: BranchingHistory[AnyEvent], tell: Callable[[list[AnyEvent]], Told]
 ) -> BranchingHistory[Message]:
-    """Rebuild the conversation with its marks, including those in what was undone, from which `redo` continues."""
+    """Rebuild the conversation with its marks, including those in what was undone, from which
+    `redo` continues."""
     line: BranchingHistory[Message] = BranchingHistory()
     line.items = told.messages
     known = {id(walked.items): told}
@@ -46,7 +56,8 @@ def rebuilt_line(
 
 
 def with_typed_pins(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """Yield the events; a compaction of an earlier version gets what was pinned at the time as data."""
+    """Yield the events; a compaction of an earlier version gets what was pinned at the time as
+    data."""
     pins: tuple[str, ...] = ()
     for event in events:
         match event:
@@ -104,7 +115,9 @@ def _tell(
     used.update(ids)
     told.calls.extend(message.calls)
     told.messages.append(message)
-    told.messages.extend(_tool_message(call, results.get(call.id), call.id in started) for call in message.calls)
+    told.messages.extend(
+        _tool_message(call, results.get(call.id), call.id in started) for call in message.calls
+    )
 
 
 def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: bool) -> str:
@@ -119,6 +132,10 @@ def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: 
 
 def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool) -> ToolMessage:
     if result is not None:
-        return ToolMessage(call_id=call.id, name=result.name, content=result.content, is_error=result.is_error)
+        return ToolMessage(
+            call_id=call.id, name=result.name, content=result.content, is_error=result.is_error
+        )
     text = ENDED_MIDWAY if started else ENDED
-    return ToolMessage(call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True)
+    return ToolMessage(
+        call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True
+    )

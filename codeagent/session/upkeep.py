@@ -38,7 +38,8 @@ class PruneRule:
     """The oldest, until the others together have at most so many bytes."""
 
     def is_for(self, age: float, place: int, total: int) -> bool:
-        """Judge a session by its age, its place (from 0, the newest first) and the bytes up to and including it."""
+        """Judge a session by its age, its place (from 0, the newest first) and the bytes up to and
+        including it."""
         return (
             (self.older_than is not None and age > self.older_than)
             or (self.keep is not None and place >= self.keep)
@@ -54,7 +55,8 @@ class Prunable:
 
 
 def prunable(store: SessionStore, rule: PruneRule, now: float) -> Iterator[Prunable]:
-    """Yield the sessions that the rule is for, the last written first; `now` in seconds since the epoch."""
+    """Yield the sessions that the rule is for, the last written first; `now` in seconds since the
+    epoch."""
     total = 0
     for place, summary in enumerate(store.summaries()):
         size = None if rule.max_bytes is None else bytes_below(store.folder(summary.id))
@@ -86,10 +88,12 @@ def clear_leftovers(store: SessionStore) -> None:
 
 
 def fork(store: SessionStore, session_id: str, before: int | None = None) -> str:
-    """Copy a session into a new one and return its id; `before` leaves out that prompt (from 1) and what followed it.
+    """Copy a session into a new one and return its id; `before` leaves out that prompt (from 1) and
+    what followed it.
 
-    What tools printed, the notes, and the sessions of its children come along; the files of the workspace stay as they
-    are. The old session is only read, and may be in use. Raises SessionNotFound, SessionError.
+    What tools printed, the notes, and the sessions of its children come along; the files of the
+    workspace stay as they are. The old session is only read, and may be in use. Raises
+    SessionNotFound, SessionError.
     """
     end = None if before is None else _begin_of(store, session_id, before)
     children = _begun_children(store, session_id, end)
@@ -108,7 +112,9 @@ def fork(store: SessionStore, session_id: str, before: int | None = None) -> str
             _copy_child(store, child, session_id, log.session_id)
     except OSError as error:
         shutil.rmtree(target, ignore_errors=True)
-        raise SessionError(f"session {session_id} cannot be copied ({error.strerror}); nothing was kept") from error
+        raise SessionError(
+            f"session {session_id} cannot be copied ({error.strerror}); nothing was kept"
+        ) from error
     _tell_origin(store, log.session_id, session_id, before, len(children))
     return log.session_id
 
@@ -126,11 +132,14 @@ def _begin_of(store: SessionStore, session_id: str, prompt: int) -> int:
                     return begin or event.seq
             case _:
                 pass
-    raise SessionError(f"session {session_id} has {count} prompts, not {prompt}; nothing was copied")
+    raise SessionError(
+        f"session {session_id} has {count} prompts, not {prompt}; nothing was copied"
+    )
 
 
 def _begun_children(store: SessionStore, session_id: str, end: int | None) -> list[str]:
-    """Return the sessions of the children that began before the event `end`. Raises SessionError."""
+    """Return the sessions of the children that began before the event `end`. Raises
+    SessionError."""
     there = set(store.children(session_id))
     if not there:
         return []
@@ -149,8 +158,12 @@ def _copy_child(store: SessionStore, child: str, old: str, new: str) -> None:
 
 
 def _copied(path: Path, old: str, new: str, end: int | None) -> Iterator[bytes]:
-    """Yield the sound lines before the event `end`, as those of the new session; damaged ones are left out."""
-    before, named = FIRST, re.compile(rf'("(?:session|parent_session|child_session)":"){old}(?=[".])'.encode())
+    """Yield the sound lines before the event `end`, as those of the new session; damaged ones are
+    left out."""
+    before, named = (
+        FIRST,
+        re.compile(rf'("(?:session|parent_session|child_session)":"){old}(?=[".])'.encode()),
+    )
     becomes = rf"\g<1>{new}".encode()
     with path.open("rb") as file:
         for raw in file:
@@ -163,7 +176,9 @@ def _copied(path: Path, old: str, new: str, end: int | None) -> Iterator[bytes]:
             yield line
 
 
-def _tell_origin(store: SessionStore, session_id: str, origin: str, before: int | None, children: int) -> None:
+def _tell_origin(
+    store: SessionStore, session_id: str, origin: str, before: int | None, children: int
+) -> None:
     log, _ = store.open(session_id)
     where = "" if before is None else f" before its prompt {before}"
     family = f", with the sessions of {children} agents that it started" if children else ""

@@ -1,4 +1,5 @@
-"""Reads agents from Markdown files: the front matter that other programs use, and codeagent's own keys."""
+"""Reads agents from Markdown files: the front matter that other programs use, and codeagent's own
+keys."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,8 @@ _KNOWN_ELSEWHERE = {
     "SlashCommand": (),
     "Task": (),
 }
-"""Our names for the tools of another program, by its names; empty where we do not have such a tool."""
+"""Our names for the tools of another program, by its names; empty where we do not have such a
+tool."""
 _MODELS_ELSEWHERE = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """Another program's names for models; ignored, as the user has already chosen a model here."""
 _NO_EFFECT = ("background", "effort", "hooks", "initialPrompt", "mcpServers", "memory", "skills")
@@ -67,7 +69,8 @@ class AgentFields(YamlSection):
     disallowed_tools: Any = Field(default=None, alias="disallowedTools")
     max_turns: int | None = Field(default=None, ge=1, alias="maxTurns")
     permission_mode: (
-        Literal["default", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "manual", "plan"] | None
+        Literal["default", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "manual", "plan"]
+        | None
     ) = Field(default=None, alias="permissionMode")
     background: Any = None
     effort: Any = None
@@ -90,28 +93,40 @@ class AgentLoader:
         try:
             head, body = front_matter(file)
             if head is None:
-                raise Unreadable(1, "it must begin with a line of ---, then name: and description:, then --- again")
+                raise Unreadable(
+                    1,
+                    "it must begin with a line of ---, then name: and description:, then --- again",
+                )
             if not isinstance(head.value, dict):
                 raise Unreadable(2, "the front matter must be lines of the form key: value")
         except Unreadable as error:
             return Loaded(problems=(ToolProblem(f"{file.shown}:{error.line}", str(error)),))
         report = YamlReport(file, head)
         agent = _agent(file, head, body, report)
-        return Loaded(problems=report.problems, agents=() if agent is None or report.has_errors else (agent,))
+        return Loaded(
+            problems=report.problems, agents=() if agent is None or report.has_errors else (agent,)
+        )
 
 
-def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> AgentDefinition | None:
+def _agent(
+    file: ToolFile, head: YamlDocument, body: str, report: YamlReport
+) -> AgentDefinition | None:
     if (fields := validated(AgentFields, head.value, report, _SECTIONS)) is None:
         return None
     name = fields.name or file.path.stem
     if _NAME.fullmatch(name) is None:
-        report.error(("name",), "use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
+        report.error(
+            ("name",), "use 1 to 64 letters, digits, _ or -, beginning with a letter or digit"
+        )
     if not fields.description.strip():
         report.error((), "description is missing; the model chooses by it")
     model = fields.model
     if model in _MODELS_ELSEWHERE:
         if model != "inherit":
-            report.warn(("model",), f"{model} is a model of another program: the agent has the model of its parent")
+            report.warn(
+                ("model",),
+                f"{model} is a model of another program: the agent has the model of its parent",
+            )
         model = None
     _check_elsewhere(fields, head.value, report)
     limits = fields.limits.model_dump(exclude_none=True)
@@ -136,11 +151,17 @@ def _agent(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) ->
 
 
 def _check_elsewhere(fields: AgentFields, given: Mapping[str, Any], report: YamlReport) -> None:
-    """Report another program's keys that would take something away from the agent, or have no effect here."""
+    """Report another program's keys that would take something away from the agent, or have no
+    effect here."""
     if "disallowedTools" in given:
-        report.error(("disallowedTools",), "it is not supported: write in tools what the agent may call")
+        report.error(
+            ("disallowedTools",), "it is not supported: write in tools what the agent may call"
+        )
     if fields.permission_mode not in (None, "default", "plan"):
-        report.warn(("permissionMode",), "it has no effect here; mode sets the mode, which is never wider than yours")
+        report.warn(
+            ("permissionMode",),
+            "it has no effect here; mode sets the mode, which is never wider than yours",
+        )
     if fields.isolation not in ("", "worktree"):
         report.warn(
             ("isolation",),
@@ -155,7 +176,9 @@ def _tools(given: Sequence[str] | None, report: YamlReport) -> tuple[str, ...] |
     """Return the names and patterns of a list, with those of another program in our words."""
     if given is None:
         return None
-    names = tuple(dict.fromkeys(here for name in given for here in _KNOWN_ELSEWHERE.get(name, (name,))))
+    names = tuple(
+        dict.fromkeys(here for name in given for here in _KNOWN_ELSEWHERE.get(name, (name,)))
+    )
     if given and not names:
         report.error(("tools",), f"none of them is a tool here: {', '.join(given)}")
     elif unknown := [name for name in given if _KNOWN_ELSEWHERE.get(name) == ()]:

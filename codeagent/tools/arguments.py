@@ -1,4 +1,5 @@
-"""Turns the raw text of a call's arguments into a checked model, or an error from which the model can repair them."""
+"""Turns the raw text of a call's arguments into a checked model, or an error from which the model
+can repair them."""
 
 import copy
 import json
@@ -9,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from codeagent.core.coercion import kinds_of, reading, resolved
 from codeagent.core.dataclass import dataclass
-from codeagent.core.deferred import AfterValidator, BaseModel, BeforeValidator, Field, PlainSerializer
+from codeagent.core.deferred import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+)
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
@@ -38,7 +45,8 @@ _SURROGATE = lazy_regex("[\ud800-\udfff]")
 
 
 def written(what: str, instead_of_nul: str = "") -> AfterValidator:
-    """Check a text that must not be blank or contain a NUL, which programs cannot get; `what` is a noun (`command`).
+    """Check a text that must not be blank or contain a NUL, which programs cannot get; `what` is a
+    noun (`command`).
 
     `instead_of_nul` says what to write instead of a NUL.
     """
@@ -70,11 +78,17 @@ def _seconds(value: Any) -> Any:
 
 
 AS_SECONDS = BeforeValidator(_seconds)
-"""Makes a number of seconds accept text such as `30s` as well; it goes after the limits of the number."""
+"""Makes a number of seconds accept text such as `30s` as well; it goes after the limits of the
+number."""
 PathText = Annotated[
-    str, written("path"), AfterValidator(unspelled), AfterValidator(_short_enough), PlainSerializer(spelled)
+    str,
+    written("path"),
+    AfterValidator(unspelled),
+    AfterValidator(_short_enough),
+    PlainSerializer(spelled),
 ]
-"""Relative to the workspace, or absolute inside it; written as `spelled` does, and read as the path itself."""
+"""Relative to the workspace, or absolute inside it; written as `spelled` does, and read as the path
+itself."""
 
 
 class _Unreadable(Exception):
@@ -95,22 +109,26 @@ class Arguments:
 def parse_arguments(tool: Tool[Any], raw: str) -> BaseModel:
     """Return the tool's `Args`. Empty text means no arguments; nothing else is guessed.
 
-    If the tool has a schema, its defaults are filled in. Raises only InvalidArgs, whose text has every error and the
-    schema.
+    If the tool has a schema, its defaults are filled in. Raises only InvalidArgs, whose text has
+    every error and the schema.
     """
     return _checked(tool, _decoded(tool.name, raw))
 
 
 def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
-    """Parse a model's arguments as `parse_arguments` does, after undoing its habits if only one reading is possible.
+    """Parse a model's arguments as `parse_arguments` does, after undoing its habits if only one
+    reading is possible.
 
-    Null for an optional argument leaves it out. Text is read as the number, boolean, list or object that the schema
-    requires, if it looks like one. Arguments that the tool does not have are dropped.
+    Null for an optional argument leaves it out. Text is read as the number, boolean, list or object
+    that the schema requires, if it looks like one. Arguments that the tool does not have are
+    dropped.
     """
     habits = _Habits(tool_schema(tool))
     arguments = habits.undone(_decoded(tool.name, raw))
     try:
-        return Arguments(_checked(tool, arguments), tuple(habits.read_as), tuple(habits.dropped_from(tool.name)))
+        return Arguments(
+            _checked(tool, arguments), tuple(habits.read_as), tuple(habits.dropped_from(tool.name))
+        )
     except InvalidArgs as error:
         unknown = [fault.said(tool.name) for fault in habits.unknown]
         raise InvalidArgs("\n".join([*unknown[:_MOST_ERRORS], str(error)])) from None
@@ -134,7 +152,8 @@ def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
 
 
 def with_defaults(schema: Any, value: Any, *, only_required: bool = False) -> Any:
-    """Return the value with missing parts filled from the schema's defaults, at all levels of properties and items."""
+    """Return the value with missing parts filled from the schema's defaults, at all levels of
+    properties and items."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
@@ -142,13 +161,23 @@ def with_defaults(schema: Any, value: Any, *, only_required: bool = False) -> An
         known = properties if isinstance(properties, dict) else {}
         required = schema.get("required")
         needed = (required if isinstance(required, list) else ()) if only_required else known
-        filled = {name: with_defaults(known.get(name), one, only_required=only_required) for name, one in value.items()}
+        filled = {
+            name: with_defaults(known.get(name), one, only_required=only_required)
+            for name, one in value.items()
+        }
         for name, inner in known.items():
-            if name in needed and name not in filled and isinstance(inner, dict) and "default" in inner:
+            if (
+                name in needed
+                and name not in filled
+                and isinstance(inner, dict)
+                and "default" in inner
+            ):
                 filled[name] = copy.deepcopy(inner["default"])
         return filled
     if isinstance(value, list):
-        return [with_defaults(schema.get("items"), item, only_required=only_required) for item in value]
+        return [
+            with_defaults(schema.get("items"), item, only_required=only_required) for item in value
+        ]
     return value
 
 
@@ -167,7 +196,9 @@ class _Habits:
         for fault in self.unknown:
             yield f"{tool} has no argument '{fault.where[:LONGEST_QUOTE]}', so it ran without{fault.text}"
 
-    def _object(self, given: dict[str, Any], about: Mapping[str, Any], where: str, depth: int) -> dict[str, Any]:
+    def _object(
+        self, given: dict[str, Any], about: Mapping[str, Any], where: str, depth: int
+    ) -> dict[str, Any]:
         known = about.get("properties")
         if not isinstance(known, Mapping) or depth > _DEEPEST:
             return given
@@ -178,7 +209,11 @@ class _Habits:
             inner = known.get(name)
             if inner is None and closed:
                 self.unknown.append(unknown_argument(place, name, known))
-            elif value is not None or name in required or "null" in (kinds_of(inner, self._schema) or {"null"}):
+            elif (
+                value is not None
+                or name in required
+                or "null" in (kinds_of(inner, self._schema) or {"null"})
+            ):
                 kept[name] = self._value(value, inner, place, depth + 1)
         return kept
 
@@ -191,7 +226,10 @@ class _Habits:
             case dict():
                 return self._object(value, inner, where, depth)
             case list() if isinstance(inner.get("items"), Mapping) and depth <= _DEEPEST:
-                return [self._value(item, inner["items"], f"{where}.{at}", depth + 1) for at, item in enumerate(value)]
+                return [
+                    self._value(item, inner["items"], f"{where}.{at}", depth + 1)
+                    for at, item in enumerate(value)
+                ]
             case _:
                 return value
 
@@ -212,7 +250,11 @@ class _Habits:
             if not isinstance(about, Mapping):
                 return {}
             forms = [form for key in ("anyOf", "oneOf", "allOf") for form in about.get(key) or ()]
-            forms = [form for form in forms if not (isinstance(form, Mapping) and form.get("type") == "null")]
+            forms = [
+                form
+                for form in forms
+                if not (isinstance(form, Mapping) and form.get("type") == "null")
+            ]
             if isinstance(about.get("$ref"), str):
                 about = resolved(about["$ref"], self._schema)
             elif len(forms) == 1:
@@ -240,19 +282,27 @@ def _decoded(name: str, raw: str) -> dict[str, Any]:
             f"{_around(raw.strip(), error.pos)}. Send one JSON object."
         ) from None
     except RecursionError:
-        raise InvalidArgs(f"the arguments of '{name}' are nested too deeply: {quoted(raw)}") from None
+        raise InvalidArgs(
+            f"the arguments of '{name}' are nested too deeply: {quoted(raw)}"
+        ) from None
     except _Unreadable as error:
         raise InvalidArgs(f"the arguments of '{name}' cannot be used: {error}") from None
     if not isinstance(value, dict):
         kind = kind_of(value)
-        raise InvalidArgs(f"the arguments of '{name}' must be one JSON object, not {kind}: {quoted(raw)}")
+        raise InvalidArgs(
+            f"the arguments of '{name}' must be one JSON object, not {kind}: {quoted(raw)}"
+        )
     if lone is not None:
-        raise InvalidArgs(f"the arguments of '{name}' hold half a character, \\u{ord(lone[0]):04x} without its partner")
+        raise InvalidArgs(
+            f"the arguments of '{name}' hold half a character, \\u{ord(lone[0]):04x} without its partner"
+        )
     return value
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+    return json.JSONDecoder(
+        object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

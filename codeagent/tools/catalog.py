@@ -1,4 +1,5 @@
-"""The tools of a conversation: built-in ones, those of files and packages, and those of toolsets that are turned on."""
+"""The tools of a conversation: built-in ones, those of files and packages, and those of toolsets
+that are turned on."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,8 @@ _SOURCE_SECONDS = 30.0
 """Seconds that a check of names waits for sources that are starting."""
 NamedTool = TypeVar("NamedTool", bound="Named")
 Companions = Callable[[Sequence[Tool[Any]]], Sequence[Tool[Any]]]
-"""Returns built-in tools that are only useful together with the given ones, to be added after them."""
+"""Returns built-in tools that are only useful together with the given ones, to be added after
+them."""
 
 
 class Named(Protocol):
@@ -88,7 +90,11 @@ class ToolRegistry:
         """Return a tool. Raises NotFound, which names the closest tools."""
         if name in self._tools:
             return self._tools[name]
-        said = name if _NAME.fullmatch(name) else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
+        said = (
+            name
+            if _NAME.fullmatch(name)
+            else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
+        )
         said = said if name.strip() else "the call has no name"
         raise NotFound(f"Tool not found: {said}{nearest_or_all(name, self._tools)}")
 
@@ -100,7 +106,8 @@ class ToolRegistry:
             raise ConfigError(said)
 
     def misnamed_in(self, listed: Sequence[str], among: Collection[str] | None = None) -> str:
-        """Say what is wrong with a list of names and patterns of tools, as far as is known now; empty if nothing is.
+        """Say what is wrong with a list of names and patterns of tools, as far as is known now;
+        empty if nothing is.
 
         `among` are the tools that are left if the list holds; None: all of which anything is known.
         """
@@ -123,15 +130,18 @@ class ToolRegistry:
             if (why := _refusal(tool, taken)) is not None:
                 raise ConfigError(why)
             taken[tool.name] = tool
-        self._defined = {tool: self._defined.get(tool) or self._definitions.of(tool) for tool in taken.values()}
+        self._defined = {
+            tool: self._defined.get(tool) or self._definitions.of(tool) for tool in taken.values()
+        }
         self._tools = taken
 
 
 class ToolCatalog(ToolRegistry):
     """The tools in use, by name; they change only in `look` and `refresh`.
 
-    Built-in tools come first, then packages, then files by folder and name, then the tools of toolsets in the order in
-    which they were turned on, so a new tool does not change the earlier part of what the model is told.
+    Built-in tools come first, then packages, then files by folder and name, then the tools of
+    toolsets in the order in which they were turned on, so a new tool does not change the earlier
+    part of what the model is told.
     """
 
     def __init__(
@@ -149,12 +159,13 @@ class ToolCatalog(ToolRegistry):
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
     ) -> None:
-        """If `trust` is None, a project's files are never loaded. `accept`: they are trusted as the first look finds
-        them, without asking, and only in this conversation. `elsewhere`: built-in tools of other conversations,
-        so that rules may name them, and other tools may not have their names. `of_sets`: tools of built-in sets that
-        may not be offered here; a list of tools may name them. `absent`: why some of those cannot
-        be had in this conversation, which a call to one is told. `companions` is called with all tools
-        that are always there. `toolsets` also knows which tools may be used at all. Raises ConfigError."""
+        """If `trust` is None, a project's files are never loaded. `accept`: they are trusted as the
+        first look finds them, without asking, and only in this conversation. `elsewhere`: built-in
+        tools of other conversations, so that rules may name them, and other tools may not have
+        their names. `of_sets`: tools of built-in sets that may not be offered here; a list of tools
+        may name them. `absent`: why some of those cannot be had in this conversation, which a call
+        to one is told. `companions` is called with all tools that are always there. `toolsets` also
+        knows which tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
         super().__init__(self._allowed(builtin), self.toolsets.definitions)
@@ -177,7 +188,8 @@ class ToolCatalog(ToolRegistry):
         self._untrusted: tuple[str, ...] = ()
         self._narrowing = NarrowedTools()
         self._withheld: frozenset[str] = frozenset()
-        """The names of built-in tools that a file's tool replaces, or that are refused while that is not in use."""
+        """The names of built-in tools that a file's tool replaces, or that are refused while that
+        is not in use."""
         self._described: tuple[AgentDefinition, ...] = ()
         """The agents of the files in use; the first of a name keeps it."""
         self.agents: tuple[AgentDefinition, ...] = ()
@@ -187,12 +199,14 @@ class ToolCatalog(ToolRegistry):
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
-        """The tools in use that are not from toolsets; only these are in the system prompt, which so stays the same."""
+        """The tools in use that are not from toolsets; only these are in the system prompt, which
+        so stays the same."""
         return self._always
 
     @property
     def complete(self) -> bool:
-        """Whether all tools are known: no file waits for trust, nothing failed, and no source is starting."""
+        """Whether all tools are known: no file waits for trust, nothing failed, and no source is
+        starting."""
         failed = any(problem.level == "error" for problem in self._now.problems)
         return not self._now.untrusted and not failed and self.toolsets.names_known
 
@@ -201,23 +215,29 @@ class ToolCatalog(ToolRegistry):
         return any(file.content == content for file in self._loaded)
 
     def get(self, name: str) -> Tool[Any]:
-        """Return a tool. Raises Denied, Unavailable, or NotFound with the closest tools or how to turn this one on."""
+        """Return a tool. Raises Denied, Unavailable, or NotFound with the closest tools or how to
+        turn this one on."""
         if name in self:
             return super().get(name)
         if name in self._narrowing.refused:
             raise Denied(self._narrowing.refused[name])
         if not self._allow.allows(name) and (name in self._known or name in self.toolsets.names()):
-            raise Denied(f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}")
+            raise Denied(
+                f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}"
+            )
         if name in self._absent:
             raise Unavailable(self._absent[name])
         if (toolset := self.toolsets.where(name)) is not None:
             only = f', tools=["{name}"]' if len(toolset.tools) > MOST_AT_ONCE else ""
             call = f'toolset_use(name="{toolset.name}"{only})'
-            raise NotFound(f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on")
+            raise NotFound(
+                f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on"
+            )
         return super().get(name)
 
     def load(self, file: ToolFile) -> Loaded:
-        """Load a file's tools, in use or not. Raises ConfigError for a kind of file without tools."""
+        """Load a file's tools, in use or not. Raises ConfigError for a kind of file without
+        tools."""
         for loader in self._loaders:
             if file.path.name.endswith(tuple(loader.suffixes)):
                 return loader.load(file)
@@ -225,7 +245,8 @@ class ToolCatalog(ToolRegistry):
         raise ConfigError(f"{file.shown} is not a tool file; their names end in {known}")
 
     def refusals(self, file: ToolFile, tools: Sequence[Named]) -> tuple[ToolProblem, ...]:
-        """Return why tools of a file could not be used beside the built-in ones and those of the other files.
+        """Return why tools of a file could not be used beside the built-in ones and those of the
+        other files.
 
         Of files that are not trusted, only YAML is looked at: reading it runs nothing.
         """
@@ -234,18 +255,26 @@ class ToolCatalog(ToolRegistry):
         for other in self._unused_files():
             if other.path != path and other.path.suffix in _DATA:
                 known[other] = self.load(other)
-        builtin, rest = narrowed(self._builtin, tuple(tool for loaded in known.values() for tool in loaded.tools))
+        builtin, rest = narrowed(
+            self._builtin, tuple(tool for loaded in known.values() for tool in loaded.tools)
+        )
         narrow = [getattr(tool, "in_place_of", None) for tool in tools]
-        taken: tuple[Named, ...] = (*(one for one in builtin if one not in narrow), *self._packages.tools, *rest)
+        taken: tuple[Named, ...] = (
+            *(one for one in builtin if one not in narrow),
+            *self._packages.tools,
+            *rest,
+        )
         return _without_doubles(taken, tools, self._reserved)[1]
 
     def waiting(self) -> frozenset[str]:
-        """Return the names of the tools of YAML files that wait for trust; reading them runs nothing."""
+        """Return the names of the tools of YAML files that wait for trust; reading them runs
+        nothing."""
         files = (file for file in self._unused_files() if file.path.suffix in _DATA)
         return frozenset(tool.name for file in files for tool in self.load(file).tools)
 
     def unknown(self, rules: Collection[Rule]) -> tuple[str, ...]:
-        """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
+        """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not
+        checked."""
         if not rules:
             return ()
         from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
@@ -253,14 +282,18 @@ class ToolCatalog(ToolRegistry):
         return unknown_rules(rules, self._names())
 
     def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
-        """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not a tool.
+        """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not
+        a tool.
 
-        An entry is left out if a source that has not listed its tools may have it or, if the answer has to be
-        `certain`, a file that is not in use.
+        An entry is left out if a source that has not listed its tools may have it or, if the answer
+        has to be `certain`, a file that is not in use.
         """
         if not self._allow and not to_read:
             return ()
-        from codeagent.tools.misnamed import MCP, unknown_entries  # few conversations have such a list
+        from codeagent.tools.misnamed import (
+            MCP,
+            unknown_entries,
+        )  # few conversations have such a list
 
         def may_come(entry: str) -> bool:
             return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
@@ -270,23 +303,32 @@ class ToolCatalog(ToolRegistry):
         lists = {"the list of allowed tools": self._allow, "require_info": AllowList((here,))}
         names = self._listable()
         return tuple(
-            line for where, listed in lists.items() for line in unknown_entries(where, listed, names, may_come)
+            line
+            for where, listed in lists.items()
+            for line in unknown_entries(where, listed, names, may_come)
         )
 
     def _may_be_in_a_file(self, entry: str) -> bool:
-        """Whether a tool file that is not in use may have a tool that the name or pattern matches."""
-        if any(problem.level == "error" and ".md" not in problem.where for problem in self._problems):
+        """Whether a tool file that is not in use may have a tool that the name or pattern
+        matches."""
+        if any(
+            problem.level == "error" and ".md" not in problem.where for problem in self._problems
+        ):
             return True
         for file in self._unused_files():
             loaded = self.load(file) if file.path.suffix in _DATA else Loaded()
-            if not loaded.tools or any(AllowList(((entry,),)).allows(tool.name) for tool in loaded.tools):
+            if not loaded.tools or any(
+                AllowList(((entry,),)).allows(tool.name) for tool in loaded.tools
+            ):
                 return True
         return False
 
     def _unused_files(self) -> tuple[ToolFile, ...]:
         """Return the tool files that are not in use."""
         files = (file for state in self._states or () for file in state.files)
-        return tuple(file for file in files if file not in self._loaded and file.path.suffix != _AGENTS)
+        return tuple(
+            file for file in files if file not in self._loaded and file.path.suffix != _AGENTS
+        )
 
     def misnamed(self, rules: Collection[Rule], to_read: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return what `unknown` and `unlisted` return."""
@@ -296,7 +338,8 @@ class ToolCatalog(ToolRegistry):
         return sorted({*self._elsewhere, *self._known, *self.toolsets.names()})
 
     def surely_misnamed_in(self, listed: Sequence[str]) -> str:
-        """Say what is wrong with a list of tools, whatever the sources may bring that have not listed theirs."""
+        """Say what is wrong with a list of tools, whatever the sources may bring that have not
+        listed theirs."""
         certain = [name for name in listed if not self.toolsets.may_have(name)]
         some_may_come = len(certain) < len(listed)
         return self.misnamed_in(certain, (*self._there(), *certain) if some_may_come else None)
@@ -311,7 +354,9 @@ class ToolCatalog(ToolRegistry):
         files = ", ".join(name for name in self._untrusted if not name.endswith(_AGENTS))
         waiting = f"not trusted as it is now: {files}; read it, then run codeagent tools trust"
         if listed and of_project and files:
-            raise ConfigError(f"the tools that it lists depend on the project's tool files, {waiting}")
+            raise ConfigError(
+                f"the tools that it lists depend on the project's tool files, {waiting}"
+            )
         if self.misnamed_in(listed) and not self.toolsets.names_known:
             await self.toolsets.all_started(_SOURCE_SECONDS)
         if said := self.misnamed_in(listed):
@@ -322,7 +367,8 @@ class ToolCatalog(ToolRegistry):
         return replace(self._now, toolsets=self.toolsets.facts()) if self.toolsets else self._now
 
     def coming(self) -> tuple[ToolDefinition, ...]:
-        """Return the definitions after the next look if no file has changed, including what was just turned on."""
+        """Return the definitions after the next look if no file has changed, including what was
+        just turned on."""
         if not self.toolsets.moved:
             return self.definitions()
         added, _ = _without_doubles(self._always, self._candidates()[0], self._reserved)
@@ -331,7 +377,8 @@ class ToolCatalog(ToolRegistry):
         return tuple(known.get(tool) or definitions.of(tool) for tool in (*self._always, *added))
 
     def look(self) -> CatalogChange | None:
-        """Update the tools with what changed since the last look; None if nothing did. Blocks while loading files."""
+        """Update the tools with what changed since the last look; None if nothing did. Blocks while
+        loading files."""
         states = self._read()
         if states is not None:
             self._take_in(states)
@@ -347,17 +394,20 @@ class ToolCatalog(ToolRegistry):
     async def trust(self, seen: str | None = None) -> None:
         """Trust the project's files as the last look found them, also in later sessions.
 
-        `seen`: the `Toolbox.digest` that the user was asked about. Raises ConfigError, also if they have changed since
-        then, as the user has not seen the change.
+        `seen`: the `Toolbox.digest` that the user was asked about. Raises ConfigError, also if they
+        have changed since then, as the user has not seen the change.
         """
         digest = self._trust.digest([folder.read() for folder in self._folders])
         if digest != self._listed or (seen is not None and seen != (digest or "")):
-            raise ConfigError("the tool files changed after they were listed: look at them again; nothing was trusted")
+            raise ConfigError(
+                "the tool files changed after they were listed: look at them again; nothing was trusted"
+            )
         await asyncio.to_thread(self._trust.give, digest)
         self._states = None
 
     async def distrust(self) -> None:
-        """Stop trusting the project's files, including those that narrow a built-in tool. Raises ConfigError."""
+        """Stop trusting the project's files, including those that narrow a built-in tool. Raises
+        ConfigError."""
         await asyncio.to_thread(self._trust.take_back)
         self._states = None
         self._narrowing.forget()
@@ -366,18 +416,25 @@ class ToolCatalog(ToolRegistry):
         """Read the folders; None if nothing has changed."""
         states = tuple(folder.read() for folder in self._folders)
         before = self._states
-        same = before is not None and all(new is old for new, old in zip(states, before, strict=True))
+        same = before is not None and all(
+            new is old for new, old in zip(states, before, strict=True)
+        )
         return None if same else states
 
     def _take_in(self, states: tuple[FolderState, ...]) -> None:
         files: list[ToolFile] = []
         untrusted: list[str] = []
-        problems = [*self._packages.problems, *(problem for state in states for problem in state.problems)]
+        problems = [
+            *self._packages.problems,
+            *(problem for state in states for problem in state.problems),
+        ]
         try:
             trusted = self._trust.holds(states)
         except ConfigError as error:
             trusted = False
-            problems.append(ToolProblem(self._trust.of_project(states)[0].files[0].shown, str(error)))
+            problems.append(
+                ToolProblem(self._trust.of_project(states)[0].files[0].shown, str(error))
+            )
         for folder, state in zip(self._folders, states, strict=True):
             wanted = folder.place == "user" or trusted
             files += state.files if wanted else ()
@@ -401,27 +458,37 @@ class ToolCatalog(ToolRegistry):
     @property
     def _reserved(self) -> frozenset[str]:
         """Return the names that only built-in tools may have."""
-        return (self._elsewhere - {tool.name for tool in self._builtin}) | self._narrowing.refused.keys()
+        return (
+            self._elsewhere - {tool.name for tool in self._builtin}
+        ) | self._narrowing.refused.keys()
 
     def _candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
-        """Return the tools of toolsets to use, as `Toolsets.candidates` does, without those that a file narrows."""
+        """Return the tools of toolsets to use, as `Toolsets.candidates` does, without those that a
+        file narrows."""
         found, problems = self.toolsets.candidates()
         away = {tool for tool in found if tool.source == "builtin" and tool.name in self._withheld}
         return {tool: source for tool, source in found.items() if tool not in away}, problems
 
     def _use(self) -> CatalogChange:
         before, old = self._tools, self._now
-        self.toolsets.define(tuple(group for loaded in self._loaded.values() for group in loaded.groups))
+        self.toolsets.define(
+            tuple(group for loaded in self._loaded.values() for group in loaded.groups)
+        )
         self.toolsets.moved = False
         if self._definitions is not self.toolsets.definitions:
             self._definitions, self._defined = self.toolsets.definitions, {}
-        found = (*self._packages.tools, *(tool for loaded in self._loaded.values() for tool in loaded.tools))
+        found = (
+            *self._packages.tools,
+            *(tool for loaded in self._loaded.values() for tool in loaded.tools),
+        )
         builtin, found = narrowed(self._builtin, found)
         instead = {tool.name for tool in found if tool.in_place_of is not None}
         self._withheld = frozenset(instead | self._narrowing.refused.keys())
         held = (tool for tool in self.toolsets.held if tool.name not in instead)
         kept, refused = _without_doubles((*builtin, *held), found, self._reserved)
-        own = self._allowed((*(tool for tool in builtin if tool.name not in self._narrowing.refused), *kept))
+        own = self._allowed(
+            (*(tool for tool in builtin if tool.name not in self._narrowing.refused), *kept)
+        )
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept))
         misnamed = self._use_agents()
         companions = tuple(one for one in self._companions(own) if one.name not in self._withheld)
@@ -430,15 +497,26 @@ class ToolCatalog(ToolRegistry):
         candidates, broken = self._candidates()
         added, doubled = _without_doubles(self._always, candidates, self._reserved)
         self._use_tools((*self._always, *added))
-        self.toolsets.hold({tool: candidates[tool] for tool in added}, [tool.name for tool in self._always])
-        problems = (*self._problems, *refused, *misnamed, *self.toolsets.problems(), *broken, *doubled)
+        self.toolsets.hold(
+            {tool: candidates[tool] for tool in added}, [tool.name for tool in self._always]
+        )
+        problems = (
+            *self._problems,
+            *refused,
+            *misnamed,
+            *self.toolsets.problems(),
+            *broken,
+            *doubled,
+        )
         facts = tuple(ToolFacts.of(tool, self.toolsets.held.get(tool, "")) for tool in self)
         self._now = Toolbox(facts, problems, self._untrusted, digest=self._listed or "")
         after = self._tools
         return CatalogChange(
             added=tuple(name for name in after if name not in before),
             removed=tuple(name for name in before if name not in after),
-            changed=tuple(name for name in after if name in before and before[name] is not after[name]),
+            changed=tuple(
+                name for name in after if name in before and before[name] is not after[name]
+            ),
             problems=tuple(problem for problem in problems if problem not in old.problems),
             untrusted=tuple(name for name in self._untrusted if name not in old.untrusted),
         )
@@ -446,15 +524,18 @@ class ToolCatalog(ToolRegistry):
     def misnamed_agents(self, agents: Iterable[AgentDefinition]) -> tuple[ToolProblem, ...]:
         """Return what is wrong with the agents' lists of tools.
 
-        It is a warning while a tool may be in a file that waits for trust. A name that a source may still bring is
-        checked when the agent starts.
+        It is a warning while a tool may be in a file that waits for trust. A name that a source may
+        still bring is checked when the agent starts.
         """
         level: Literal["error", "warning"] = "warning" if self._untrusted else "error"
         said = ((agent, self.surely_misnamed_in(agent.tools or ())) for agent in agents)
-        return tuple(ToolProblem(f"{agent.where}: tools", wrong, level) for agent, wrong in said if wrong)
+        return tuple(
+            ToolProblem(f"{agent.where}: tools", wrong, level) for agent, wrong in said if wrong
+        )
 
     def _use_agents(self) -> tuple[ToolProblem, ...]:
-        """Use the agents whose lists of tools can be used, and return what is wrong with the others."""
+        """Use the agents whose lists of tools can be used, and return what is wrong with the
+        others."""
         problems = self.misnamed_agents(self._described)
         out = {problem.where for problem in problems if problem.level == "error"}
         usable = tuple(agent for agent in self._described if f"{agent.where}: tools" not in out)
@@ -464,16 +545,21 @@ class ToolCatalog(ToolRegistry):
 
 
 def _refusal(tool: Named, taken: Mapping[str, Named]) -> str | None:
-    """Return why the tool cannot be used together with those in `taken`, by name, as a sentence; None if it can."""
+    """Return why the tool cannot be used together with those in `taken`, by name, as a sentence;
+    None if it can."""
     if _NAME.fullmatch(tool.name) is None:
-        return f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
+        return (
+            f"the tool name {tool.name!r} of {tool.source} is not 1 to 64 letters, digits, _ or -"
+        )
     if tool.name == SHELL:
         return f"the tool name {SHELL} of {tool.source} is taken by the user's own commands"
     there = taken.get(tool.name)
     if there is None:
         return None
     if there.origin and tool.origin:
-        return f"the tool {tool.name} of {tool.origin} is refused: {there.origin} has one of that name"
+        return (
+            f"the tool {tool.name} of {tool.origin} is refused: {there.origin} has one of that name"
+        )
     if there.source == tool.source:
         return f"{tool.source} has two tools named {tool.name}"
     return f"the tool {tool.name} of {tool.source} is refused: {there.source} has one of that name"

@@ -1,4 +1,5 @@
-"""The common base of tools that change files: their rules, their preview, and how an accepted change is written."""
+"""The common base of tools that change files: their rules, their preview, and how an accepted
+change is written."""
 
 from abc import abstractmethod
 from typing import Generic, TypeVar
@@ -39,21 +40,26 @@ class FileTool(Tool[AnyArgsT]):
         return path_proposal(self.name, self.approval_key(args))
 
     def _present(self, path: str, ctx: ToolContext) -> bytes | None:
-        """Return the file's content; None if there is no file. Raises Failed if it is too large, or WorkspaceError."""
+        """Return the file's content; None if there is no file. Raises Failed if it is too large, or
+        WorkspaceError."""
         try:
             return whole_content(path, ctx.workspace, "change it with a command instead")
         except MissingPath:
             return None
 
     def _known(self, path: str, data: bytes, ctx: ToolContext, *, again: bool) -> ReadState:
-        """Return what the model has read of the current content. Raises Failed if it is unread, or changed since.
+        """Return what the model has read of the current content. Raises Failed if it is unread, or
+        changed since.
 
         `again`: the change is only shown again, so the state of the file does not matter.
         """
         return self._reads.check(path, data, shown=again or is_bound(ctx.base, path, data))
 
-    def _replacing(self, asked: str, ctx: ToolContext, *, again: bool, makes: bool = False) -> Replacing:
-        """Return the file for replacing parts of it; `makes`: it may be missing. Raises ToolError, WorkspaceError."""
+    def _replacing(
+        self, asked: str, ctx: ToolContext, *, again: bool, makes: bool = False
+    ) -> Replacing:
+        """Return the file for replacing parts of it; `makes`: it may be missing. Raises ToolError,
+        WorkspaceError."""
         path = ctx.workspace.resolve(asked)
         old = self._present(path, ctx)
         if old is None and not makes:
@@ -62,7 +68,8 @@ class FileTool(Tool[AnyArgsT]):
 
 
 class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
-    """Computes a change of one file from a call, shows it, and writes the part that the user accepted."""
+    """Computes a change of one file from a call, shows it, and writes the part that the user
+    accepted."""
 
     def access(self, args: ArgsT, workspace: Workspace) -> Access:
         return Access("keyed", workspace.key(args.path))
@@ -93,7 +100,8 @@ class ChangeTool(FileTool[ArgsT], Generic[ArgsT, ChangeT]):
 
 
 def whole_content(path: str, workspace: Workspace, otherwise: str) -> bytes:
-    """Return all of a file. Raises WorkspaceError, or Failed with the next step `otherwise` if it is too large."""
+    """Return all of a file. Raises WorkspaceError, or Failed with the next step `otherwise` if it
+    is too large."""
     with workspace.open(path) as file:
         data = content(file)
     if data is None:

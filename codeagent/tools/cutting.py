@@ -1,4 +1,5 @@
-"""Cuts a large schema to what is needed to call the tool; arguments are still checked against the whole of it."""
+"""Cuts a large schema to what is needed to call the tool; arguments are still checked against the
+whole of it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,9 +19,20 @@ _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames")
 _SHARED = ("$defs", "definitions")
 _UNSAID = frozenset(
-    {"title", "examples", "example", "$comment", "markdownDescription", "externalDocs", "xml", "default"}
+    {
+        "title",
+        "examples",
+        "example",
+        "$comment",
+        "markdownDescription",
+        "externalDocs",
+        "xml",
+        "default",
+    }
 )
-_TIGHTER_IF_CUT = frozenset({"not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "maxContains"})
+_TIGHTER_IF_CUT = frozenset(
+    {"not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems", "maxContains"}
+)
 """Keywords that would refuse more if what they refer to were cut."""
 _FEW = 8
 """Values of an `enum` that are named once it is too long."""
@@ -38,7 +50,8 @@ class Cut:
     depth: int = _WHOLE
     """How deep it goes; the arguments are at 1. What is deeper only has its type."""
     values: int = _WHOLE
-    """The most values of an `enum`; a longer one becomes its type, with a few values as examples."""
+    """The most values of an `enum`; a longer one becomes its type, with a few values as
+    examples."""
     optional: int = _WHOLE
     """The most optional keys of an object."""
 
@@ -52,9 +65,13 @@ _CUTS = (
     Cut(words=80, inner_words=0, depth=2, values=20),
     Cut(words=60, inner_words=0, depth=1, values=20),
     Cut(words=0, inner_words=0, depth=1, values=_FEW),
-    *(Cut(words=0, inner_words=0, depth=1, values=_FEW, optional=most) for most in (100, 50, 20, 10, 5, 0)),
+    *(
+        Cut(words=0, inner_words=0, depth=1, values=_FEW, optional=most)
+        for most in (100, 50, 20, 10, 5, 0)
+    ),
 )
-"""From the least cut to the most: descriptions, then depth, then values, then optional arguments."""
+"""From the least cut to the most: descriptions, then depth, then values, then optional
+arguments."""
 
 
 def definition_bytes(definition: ToolDefinition) -> int:
@@ -63,13 +80,20 @@ def definition_bytes(definition: ToolDefinition) -> int:
 
 
 def cut_definition(definition: ToolDefinition, most: int) -> ToolDefinition:
-    """Return the definition with at most so many bytes if that is possible, else the smallest there is."""
+    """Return the definition with at most so many bytes if that is possible, else the smallest there
+    is."""
     room = max(most // 3, 2 * len(SAID))
     text = definition.description
-    said = f"{one_line(text, room - len(SAID))}{SAID}" if len(text) + len(SAID) > room else f"{text}{SAID}"
+    said = (
+        f"{one_line(text, room - len(SAID))}{SAID}"
+        if len(text) + len(SAID) > room
+        else f"{text}{SAID}"
+    )
     found = definition
     for cut in _CUTS:
-        found = replace(definition, description=said, parameters=cut_schema(definition.parameters, cut))
+        found = replace(
+            definition, description=said, parameters=cut_schema(definition.parameters, cut)
+        )
         if definition_bytes(found) <= most:
             break
     return found
@@ -82,7 +106,11 @@ def cut_schema(schema: Mapping[str, Any], cut: Cut) -> dict[str, Any]:
 
 
 def _bytes(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode("utf-8", "replace"))
+    return len(
+        json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(
+            "utf-8", "replace"
+        )
+    )
 
 
 class _Cutter:
@@ -118,7 +146,9 @@ class _Cutter:
         if isinstance(values := out.get("enum"), list) and len(values) > self._cut.values:
             del out["enum"]
             few = ", ".join(map(str, values[:_FEW]))
-            out["description"] = one_line(f"{out.get('description', '')} One of {len(values)} values: {few}, …", 300)
+            out["description"] = one_line(
+                f"{out.get('description', '')} One of {len(values)} values: {few}, …", 300
+            )
             out["description"] = out["description"].strip()
         return out
 
@@ -143,7 +173,8 @@ class _Cutter:
         return out
 
     def _followed(self, node: dict[str, Any]) -> dict[str, Any]:
-        """Return what a reference within the schema leads to, one step; `{}` if it leads nowhere."""
+        """Return what a reference within the schema leads to, one step; `{}` if it leads
+        nowhere."""
         reference = node.get("$ref")
         if not isinstance(reference, str):
             return node
@@ -158,13 +189,20 @@ class _Cutter:
         if not isinstance(properties, dict):
             return node
         needed = node.get("required")
-        required = {name for name in needed if isinstance(name, str)} if isinstance(needed, list) else set()
+        required = (
+            {name for name in needed if isinstance(name, str)}
+            if isinstance(needed, list)
+            else set()
+        )
         optional = [name for name in properties if name not in required]
         if len(optional) <= self._cut.optional:
             return node
         kept = required | set(optional[: self._cut.optional])
         rest = {key: value for key, value in node.items() if key != "additionalProperties"}
-        return {**rest, "properties": {name: one for name, one in properties.items() if name in kept}}
+        return {
+            **rest,
+            "properties": {name: one for name, one in properties.items() if name in kept},
+        }
 
 
 def _has_inner(node: dict[str, Any]) -> bool:
@@ -173,7 +211,9 @@ def _has_inner(node: dict[str, Any]) -> bool:
 
 def _without_unused(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without shared parts that nothing refers to any more."""
-    shared = {f"#/{key}/{name}": one for key in _SHARED for name, one in _dict(schema.get(key)).items()}
+    shared = {
+        f"#/{key}/{name}": one for key in _SHARED for name, one in _dict(schema.get(key)).items()
+    }
     if not shared:
         return schema
     plain = {key: value for key, value in schema.items() if key not in _SHARED}
@@ -188,7 +228,9 @@ def _without_unused(schema: dict[str, Any]) -> dict[str, Any]:
                 used.add(place)
                 waiting.append(shared[place])
     for key in _SHARED:
-        if kept := {name: one for name, one in _dict(schema.get(key)).items() if f"#/{key}/{name}" in used}:
+        if kept := {
+            name: one for name, one in _dict(schema.get(key)).items() if f"#/{key}/{name}" in used
+        }:
             plain[key] = kept
     return plain
 

@@ -1,4 +1,5 @@
-"""Reads folders of tool files, each file once and never through a link, and knows whether a project's are trusted."""
+"""Reads folders of tool files, each file once and never through a link, and knows whether a
+project's are trusted."""
 
 import errno
 import hashlib
@@ -43,22 +44,28 @@ class Loaded:
     problems: tuple[ToolProblem, ...] = ()
     agents: tuple[AgentDefinition, ...] = ()
     unnarrowed: tuple[str, ...] = ()
-    """Built-in tools that the file would narrow if it had no error; they are refused until it is fixed."""
+    """Built-in tools that the file would narrow if it had no error; they are refused until it is
+    fixed."""
     groups: "tuple[ToolGroup, ...]" = ()
     """Groups of tools of other sources."""
 
 
 class NarrowedTools:
-    """Built-in tools that files narrow, and those that are refused because such a file is not in use."""
+    """Built-in tools that files narrow, and those that are refused because such a file is not in
+    use."""
 
     def __init__(self) -> None:
         self.refused: dict[str, str] = {}
         """By the name of a tool, why calls to it are refused."""
         self._files: dict[str, str] = {}
-        """By the name of a tool, the file that narrows it, or did until it could no longer be loaded."""
+        """By the name of a tool, the file that narrows it, or did until it could no longer be
+        loaded."""
 
-    def take_in(self, loaded: Mapping[ToolFile, Loaded], away: Collection[str]) -> list[ToolProblem]:
-        """What is in use now; `away` are files, and folders of files, that are there but not trusted or not readable.
+    def take_in(
+        self, loaded: Mapping[ToolFile, Loaded], away: Collection[str]
+    ) -> list[ToolProblem]:
+        """What is in use now; `away` are files, and folders of files, that are there but not
+        trusted or not readable.
 
         Returns a problem for each tool that is refused.
         """
@@ -67,7 +74,9 @@ class NarrowedTools:
         for found in loaded.values():
             errors = [problem for problem in found.problems if problem.level == "error"]
             for name in found.unnarrowed:
-                self.refused.setdefault(name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}")
+                self.refused.setdefault(
+                    name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}"
+                )
                 text = f"{name} is refused until this is fixed: the file narrows it"
                 problems.append(ToolProblem(errors[0].where, text, partial=True))
         lost = {
@@ -76,11 +85,15 @@ class NarrowedTools:
             if any(shown == path or shown.startswith(f"{path.rstrip('/')}/") for path in away)
         }
         for name, shown in lost.items():
-            self.refused.setdefault(name, f"{name} is refused until {shown}, which narrows it, is trusted and readable")
+            self.refused.setdefault(
+                name, f"{name} is refused until {shown}, which narrows it, is trusted and readable"
+            )
             text = f"{name} is refused until this is trusted and readable: it narrows it"
             problems.append(ToolProblem(shown, text, partial=True))
         tools = ((file.shown, tool) for file, found in loaded.items() for tool in found.tools)
-        self._files = lost | {tool.name: shown for shown, tool in tools if tool.in_place_of is not None}
+        self._files = lost | {
+            tool.name: shown for shown, tool in tools if tool.in_place_of is not None
+        }
         return problems
 
     def forget(self) -> None:
@@ -91,7 +104,8 @@ class NarrowedTools:
 def narrowed(
     builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
 ) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
-    """Return the built-in tools, each replaced by the first that narrows it, and the other tools found."""
+    """Return the built-in tools, each replaced by the first that narrows it, and the other tools
+    found."""
     narrower: dict[Tool[Any], Tool[Any]] = {}
     for tool in found:
         if tool.in_place_of is not None and tool.in_place_of in builtin:
@@ -108,7 +122,8 @@ class ToolLoader(Protocol):
         """`.py`, `.yaml` and `.yml`, or `.md` for agents."""
 
     def load(self, file: ToolFile) -> Loaded:
-        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only itself."""
+        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only
+        itself."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +145,18 @@ class FolderState:
 
 
 class ToolFolder:
-    """The files with given suffixes directly in `base/parts…`, except those that begin with `.` or `_`.
+    """The files with given suffixes directly in `base/parts…`, except those that begin with `.` or
+    `_`.
 
     Each is read once, through no link, and read again only if something about it changed.
     """
 
     def __init__(
-        self, base: Path, parts: tuple[str, ...], place: Literal["project", "user"], suffixes: tuple[str, ...]
+        self,
+        base: Path,
+        parts: tuple[str, ...],
+        place: Literal["project", "user"],
+        suffixes: tuple[str, ...],
     ) -> None:
         """Links below `base` are never followed."""
         self._base = base
@@ -147,7 +167,8 @@ class ToolFolder:
         self._state = FolderState()
 
     def read(self) -> FolderState:
-        """Return the current state; the same object as before if nothing changed. Blocks on a few small files."""
+        """Return the current state; the same object as before if nothing changed. Blocks on a few
+        small files."""
         try:
             signature, state = self._look()
         except FileNotFoundError:
@@ -169,7 +190,11 @@ class ToolFolder:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)
-            names = [name for name in found if name.endswith(self._suffixes) and not name.startswith((".", "_"))]
+            names = [
+                name
+                for name in found
+                if name.endswith(self._suffixes) and not name.startswith((".", "_"))
+            ]
             signature = tuple(_stamp(folder, name) for name in names)
             same = signature == self._signature
             return signature, self._state if same else self._read_all(folder, names)
@@ -177,7 +202,8 @@ class ToolFolder:
             os.close(folder)
 
     def _unread(self, error: OSError) -> FolderState:
-        """Return the state if the folder cannot be read: empty for a link, else the files that were read before.
+        """Return the state if the folder cannot be read: empty for a link, else the files that were
+        read before.
 
         Those may include restrictions, which must not end because of an error.
         """
@@ -186,7 +212,10 @@ class ToolFolder:
             text = "it is a link, or not a folder: nothing in it is loaded"
             return FolderState(problems=(ToolProblem(where, text, "warning"),))
         kept = "what was read before stays" if self._state.files else "nothing in it is loaded"
-        return FolderState(self._state.files, (ToolProblem(where, f"it cannot be read ({error.strerror}): {kept}"),))
+        return FolderState(
+            self._state.files,
+            (ToolProblem(where, f"it cannot be read ({error.strerror}): {kept}"),),
+        )
 
     def _read_all(self, folder: int, names: list[str]) -> FolderState:
         files: list[ToolFile] = []
@@ -195,9 +224,15 @@ class ToolFolder:
             try:
                 content = read_regular(name, within=folder, largest=LARGEST_FILE)
             except OSError as error:
-                problems.append(ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}"))
+                problems.append(
+                    ToolProblem(self._shown(name), f"it cannot be read: {error.strerror or error}")
+                )
                 continue
-            files.append(ToolFile(self._base.joinpath(*self._parts, name), self._shown(name), content, self.place))
+            files.append(
+                ToolFile(
+                    self._base.joinpath(*self._parts, name), self._shown(name), content, self.place
+                )
+            )
         if len(names) > MOST_FILES:
             text = f"only the first {MOST_FILES} of {len(names)} files are loaded"
             problems.append(ToolProblem(self._shown(""), text, partial=True))
@@ -209,9 +244,12 @@ class ToolFolder:
 
 
 class ProjectTrust:
-    """Whether the files of a project's folders are trusted; trust is given to all of them together, as they are."""
+    """Whether the files of a project's folders are trusted; trust is given to all of them together,
+    as they are."""
 
-    def __init__(self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool) -> None:
+    def __init__(
+        self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool
+    ) -> None:
         """`book` keeps the trust; if it is None, nothing is trusted.
 
         `accept`: the files are trusted as they are at the first look; that is not kept.
@@ -222,19 +260,22 @@ class ProjectTrust:
         self._accepted: str | None = None
 
     def of_project(self, states: Sequence[FolderState]) -> list[FolderState]:
-        """Return the states of the project's folders that have files, out of the states of all folders."""
+        """Return the states of the project's folders that have files, out of the states of all
+        folders."""
         pairs = zip(self._folders, states, strict=True)
         return [state for folder, state in pairs if folder.place == "project" and state.files]
 
     def digest(self, states: Sequence[FolderState]) -> str | None:
-        """Return the digest that is trusted, over all of the project's folders; None if they are empty."""
+        """Return the digest that is trusted, over all of the project's folders; None if they are
+        empty."""
         digests = [state.digest for state in self.of_project(states)]
         if len(digests) < 2:
             return digests[0] if digests else None
         return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def holds(self, states: Sequence[FolderState]) -> bool:
-        """Whether the files are trusted as they are. Raises ConfigError if the record of trust is damaged."""
+        """Whether the files are trusted as they are. Raises ConfigError if the record of trust is
+        damaged."""
         digest = self.digest(states)
         if digest is None:
             return True
@@ -244,7 +285,8 @@ class ProjectTrust:
         return digest == self._accepted or (self._book is not None and self._book.trusts(digest))
 
     def give(self, digest: str | None) -> None:
-        """Trust the files with this digest, in later sessions as well. Blocks. Raises ConfigError."""
+        """Trust the files with this digest, in later sessions as well. Blocks. Raises
+        ConfigError."""
         if self._book is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         if digest is not None:
@@ -263,4 +305,11 @@ def _stamp(folder: int, name: str) -> tuple[object, ...]:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return (name,)
-    return (name, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return (
+        name,
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )

@@ -1,6 +1,8 @@
-"""Groups of a source's tools, each a toolset of its own: chosen by name, tag or path, or divided by a model.
+"""Groups of a source's tools, each a toolset of its own: chosen by name, tag or path, or divided by
+a model.
 
-A model's division of a source is a split: it is stored, and valid as long as the source has the same tools.
+A model's division of a source is a split: it is stored, and valid as long as the source has the
+same tools.
 """
 
 import json
@@ -60,7 +62,8 @@ class ToolGroup:
 
 
 def digest_of(tools: Iterable[ListedTool]) -> str:
-    """Return SHA-256 (hex) over everything a listing says about its tools, independent of their order."""
+    """Return SHA-256 (hex) over everything a listing says about its tools, independent of their
+    order."""
     told = sorted([tool.name, tool.summary, list(tool.tags), tool.path] for tool in tools)
     return sha256(json.dumps(told).encode()).hexdigest()
 
@@ -69,13 +72,16 @@ def split_prompt(source: str, tools: Iterable[ListedTool]) -> str:
     """Return the prompt that asks a model to divide a source's tools into sets."""
     lines = [f"Divide the tools of {source} into sets:"]
     for tool in tools:
-        about = " ".join(part for part in (one_line(tool.path, 120), one_line(tool.summary, 120)) if part)
+        about = " ".join(
+            part for part in (one_line(tool.path, 120), one_line(tool.summary, 120)) if part
+        )
         lines.append(f"- {tool.name}: {about}")
     return "\n".join(lines)
 
 
 def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[ToolGroup, ...]:
-    """Read the sets of a model's answer. Raises NoPartition unless each tool is in exactly one of them."""
+    """Read the sets of a model's answer. Raises NoPartition unless each tool is in exactly one of
+    them."""
     try:
         found = json.loads(answer[answer.index("{") : answer.rindex("}") + 1])
         sets = [(one["name"], one["about"], tuple(one["tools"])) for one in found["sets"]]
@@ -85,13 +91,19 @@ def read_split(answer: str, source: str, tools: Sequence[ListedTool]) -> tuple[T
     known = {tool.name for tool in tools}
     for name in named:
         if not isinstance(name, str) or name not in known:
-            raise NoPartition(f"it names {one_line(str(name), 100)!r}, which is not a tool of {source}")
+            raise NoPartition(
+                f"it names {one_line(str(name), 100)!r}, which is not a tool of {source}"
+            )
     if doubled := [name for name, times in Counter(named).items() if times > 1]:
         raise NoPartition(f"it puts {doubled[0]} into more than one set")
     if missing := sorted(known - set(named)):
-        raise NoPartition(f"it leaves out {missing[0]}, and {len(missing)} of {len(known)} tools in all")
+        raise NoPartition(
+            f"it leaves out {missing[0]}, and {len(missing)} of {len(known)} tools in all"
+        )
     titles = [title for title, _, _ in sets]
-    if not all(isinstance(one, str) and _NAME.fullmatch(one) for one in titles) or len(set(titles)) < len(titles):
+    if not all(isinstance(one, str) and _NAME.fullmatch(one) for one in titles) or len(
+        set(titles)
+    ) < len(titles):
         raise NoPartition("its sets do not have different names of letters, digits, . _ and -")
     digest = digest_of(tools)
     return tuple(
@@ -121,4 +133,6 @@ def load_splits(folder: Path) -> tuple[ToolGroup, ...]:
 
 def _tuples(kept: dict[str, object]) -> dict[str, tuple[str, ...]]:
     lists = {name: kept[name] for name in ("tools", "tags", "paths")}
-    return {name: tuple(map(str, value)) for name, value in lists.items() if isinstance(value, list)}
+    return {
+        name: tuple(map(str, value)) for name, value in lists.items() if isinstance(value, list)
+    }

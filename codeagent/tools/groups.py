@@ -1,4 +1,5 @@
-"""Reads groups of agents from YAML files: members, channels, who begins, and their common limits."""
+"""Reads groups of agents from YAML files: members, channels, who begins, and their common
+limits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,25 +29,39 @@ class MemberFields(YamlSection):
     """One agent of the group."""
 
     name: str = Field(pattern=_PATTERN, description="What the others call it.")
-    agent: str | None = Field(default=None, description="An agent that a file describes; the other keys come on top.")
-    prompt: str = Field(default="", description="What it is there for; its system prompt ends with it.")
-    tools: Tools = Field(default=None, description="All that it may call; default: what a conversation has.")
-    model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: that of the run.")
+    agent: str | None = Field(
+        default=None, description="An agent that a file describes; the other keys come on top."
+    )
+    prompt: str = Field(
+        default="", description="What it is there for; its system prompt ends with it."
+    )
+    tools: Tools = Field(
+        default=None, description="All that it may call; default: what a conversation has."
+    )
+    model: str | None = Field(
+        default=None, min_length=1, description="As in `--model`; default: that of the run."
+    )
     thinking: Effort | None = Field(default=None, description="As in `--thinking`.")
     mode: Mode | None = Field(default=None, description="It only tightens the mode of the run.")
     limits: LimitFields = Field(
         default=LimitFields(),
         description="`max_tokens` and `budget` hold for all its runs together, the others for each run.",
     )
-    channels: list[str] = Field(default_factory=list, description="The channels that it watches from the start.")
-    may_add: bool = Field(default=False, description="It may add agents that can do no more than it can.")
+    channels: list[str] = Field(
+        default_factory=list, description="The channels that it watches from the start."
+    )
+    may_add: bool = Field(
+        default=False, description="It may add agents that can do no more than it can."
+    )
     may_connect: bool = Field(default=False, description="It may make other agents watch channels.")
 
 
 class SharedLimitFields(YamlSection):
     """The limits of all agents together."""
 
-    max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens, input and output together."
+    )
     max_seconds: Seconds | None = Field(default=None, description="Elapsed time.")
     budget: float | None = Field(default=None, gt=0, description="US dollars.")
 
@@ -57,16 +72,28 @@ class GroupFields(YamlSection):
     name: str | None = Field(default=None, pattern=_PATTERN, description="Default: the file's.")
     version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="For readers; it has no effect.")
-    agents: list[MemberFields] = Field(min_length=1, max_length=MOST_AGENTS, description="Who belongs to it.")
-    channels: dict[str, ChannelKind] = Field(
-        default_factory=dict, description="A message to a `queue` goes to one who watches it, a `broadcast` to all."
+    agents: list[MemberFields] = Field(
+        min_length=1, max_length=MOST_AGENTS, description="Who belongs to it."
     )
-    start: list[str] = Field(min_length=1, description="The agents that begin with the task; the others wait.")
+    channels: dict[str, ChannelKind] = Field(
+        default_factory=dict,
+        description="A message to a `queue` goes to one who watches it, a `broadcast` to all.",
+    )
+    start: list[str] = Field(
+        min_length=1, description="The agents that begin with the task; the others wait."
+    )
     task: str = Field(default="", description="What to do, unless the command line says it.")
-    limits: SharedLimitFields = Field(default=SharedLimitFields(), description="They hold for all agents together.")
-    most_messages: int = Field(default=200, ge=1, le=10_000, description="Messages that are sent in all.")
+    limits: SharedLimitFields = Field(
+        default=SharedLimitFields(), description="They hold for all agents together."
+    )
+    most_messages: int = Field(
+        default=200, ge=1, le=10_000, description="Messages that are sent in all."
+    )
     most_agents: int = Field(
-        default=10, ge=1, le=MOST_AGENTS, description="Up to so many agents may be added, those above included."
+        default=10,
+        ge=1,
+        le=MOST_AGENTS,
+        description="Up to so many agents may be added, those above included.",
     )
 
     @field_validator("start", mode="before")
@@ -77,11 +104,12 @@ class GroupFields(YamlSection):
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "": GroupFields, "agents": MemberFields, "limits": SharedLimitFields,
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 
 
 def load_group(file: ToolFile) -> tuple[Group | None, tuple[ToolProblem, ...]]:
-    """Return the group of a file (None if there is an error) and every problem with its line. Never raises."""
+    """Return the group of a file (None if there is an error) and every problem with its line. Never
+    raises."""
     try:
         found = documents(file.content)
     except Unreadable as error:
@@ -120,13 +148,21 @@ def _check_names(fields: GroupFields, report: YamlReport) -> None:
         for number, channel in enumerate(one.channels):
             if channel not in fields.channels:
                 hint = nearest_or_all(channel, fields.channels)
-                report.error((*here, "channels", number), f"there is no channel {one_line(channel, 64)}{hint}")
+                report.error(
+                    (*here, "channels", number),
+                    f"there is no channel {one_line(channel, 64)}{hint}",
+                )
     for channel in fields.channels:
         if NAME.fullmatch(channel) is None or channel == MAIN:
-            report.error(("channels", channel), f"{one_line(channel, 64)!r} cannot be the name of a channel")
+            report.error(
+                ("channels", channel), f"{one_line(channel, 64)!r} cannot be the name of a channel"
+            )
     for number, name in enumerate(fields.start):
         if name not in names:
-            report.error(("start", number), f"there is no agent {one_line(name, 64)}{nearest_or_all(name, names)}")
+            report.error(
+                ("start", number),
+                f"there is no agent {one_line(name, 64)}{nearest_or_all(name, names)}",
+            )
 
 
 def _member(fields: MemberFields, at: int, report: YamlReport) -> GroupMember:

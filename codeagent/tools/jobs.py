@@ -1,4 +1,5 @@
-"""The tools over the background jobs of a session: list, wait, read, stop and send (FEATURES F7)."""
+"""The tools over the background jobs of a session: list, wait, read, stop and send (FEATURES
+F7)."""
 
 import asyncio
 import time
@@ -68,7 +69,8 @@ class _JobTool(Tool[ArgsT]):
             raise NotFound(f"there is no job {job_id[:40]!r}; there are: {known}") from None
 
     async def _ended(self, job: Job, most: int, *before: str) -> ToolResult:
-        """Return how the job ended: its last printed lines, and the lines that its call returned but did not print."""
+        """Return how the job ended: its last printed lines, and the lines that its call returned
+        but did not print."""
         lines = await asyncio.to_thread(_ended_lines, self._book, job, most)
         return ToolResult.from_text("\n".join([*before, *lines]), details={ENDED: job.id})
 
@@ -91,7 +93,8 @@ class JobListTool(_JobTool[NoArgs]):
 
 
 class JobWaitTool(_JobTool[JobWaitArgs]):
-    """Waits for a job. A timeout is a state, not an error; a message from the user ends the wait at once."""
+    """Waits for a job. A timeout is a state, not an error; a message from the user ends the wait at
+    once."""
 
     name = JOB_WAIT
     label = "Wait"
@@ -133,11 +136,14 @@ class JobReadTool(_JobTool[JobReadArgs]):
         page = await asyncio.to_thread(self._book.read, args.id, args.offset, args.lines)
         lines = _fitting(page, from_end=args.offset is None)
         first = page.first + (len(page.lines) - len(lines) if args.offset is None else 0)
-        return ToolResult.from_text("\n".join([job_line(job), *lines, _note(page, first, len(lines), args.offset)]))
+        return ToolResult.from_text(
+            "\n".join([job_line(job), *lines, _note(page, first, len(lines), args.offset)])
+        )
 
 
 class JobStopTool(_JobTool[JobArgs]):
-    """Runs in order with the other calls of its batch; allowed in plan mode, as it only ends what was allowed."""
+    """Runs in order with the other calls of its batch; allowed in plan mode, as it only ends what
+    was allowed."""
 
     name = JOB_STOP
     label = "Stop job"
@@ -147,12 +153,17 @@ class JobStopTool(_JobTool[JobArgs]):
 
     async def run(self, args: JobArgs, ctx: ToolContext) -> ToolResult:
         if self._job(args.id).status != "running":
-            return await self._ended(self._book.get(args.id), _LINES_AFTER_STOP, "It had ended before.")
-        return await self._ended(await self._book.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP)
+            return await self._ended(
+                self._book.get(args.id), _LINES_AFTER_STOP, "It had ended before."
+            )
+        return await self._ended(
+            await self._book.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP
+        )
 
 
 class JobSendTool(_JobTool[JobSendArgs]):
-    """Approved together with the job, as one that takes input; the job may change something because of the text."""
+    """Approved together with the job, as one that takes input; the job may change something because
+    of the text."""
 
     name = "job_send"
     label = "To job"
@@ -170,7 +181,13 @@ class JobSendTool(_JobTool[JobSendArgs]):
         raise Failed(f"{job.id} has not read what it was sent before; nothing was sent.")
 
 
-JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (JobListTool, JobWaitTool, JobReadTool, JobStopTool, JobSendTool)
+JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (
+    JobListTool,
+    JobWaitTool,
+    JobReadTool,
+    JobStopTool,
+    JobSendTool,
+)
 """In the order the model sees them."""
 
 
@@ -198,7 +215,9 @@ def _ended_lines(book: JobBook, job: Job, most: int) -> list[str]:
     lines = [job_line(job), *last]
     first = page.total - len(last) + 1
     if last and first > 1:
-        lines.append(f'[Lines {first}-{page.total}; job_read(id="{job.id}", offset=1) shows those before.]')
+        lines.append(
+            f'[Lines {first}-{page.total}; job_read(id="{job.id}", offset=1) shows those before.]'
+        )
     printed = set(page.lines)
     answer = [line for line in book.returned(job.id).splitlines() if line not in printed]
     return [*lines, *(["It returned:"] if any(line.strip() for line in answer) else []), *answer]

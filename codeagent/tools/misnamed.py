@@ -1,4 +1,5 @@
-"""What is said about names in rules and lists that no tool has; imported only if there is a rule or list."""
+"""What is said about names in rules and lists that no tool has; imported only if there is a rule or
+list."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -13,8 +14,13 @@ _WILD = ("*", "?")
 
 
 def unknown_rules(rules: Iterable[Rule], names: Collection[str]) -> tuple[str, ...]:
-    """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not checked."""
-    wrong = [rule for rule in rules if not (rule.tool.startswith(MCP) or any(map(rule.covers, (*names, HOSTS))))]
+    """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not
+    checked."""
+    wrong = [
+        rule
+        for rule in rules
+        if not (rule.tool.startswith(MCP) or any(map(rule.covers, (*names, HOSTS))))
+    ]
     return tuple(f"the rule {rule} does not name a tool{_meant(rule, names)}" for rule in wrong)
 
 
@@ -23,16 +29,21 @@ def unknown_entries(
 ) -> tuple[str, ...]:
     """Return a line for each entry of a list of tools that matches none; `where` names the list.
 
-    `may_come` tells whether an entry may match a tool that is not known yet; such an entry gets no line.
+    `may_come` tells whether an entry may match a tool that is not known yet; such an entry gets no
+    line.
     """
     wrong = (entry for entry in listed.unknown(names) if not may_come(entry))
-    return tuple(f"{entry} in {where} is not a tool{nearest_or_all(entry, names, most=1)}" for entry in wrong)
+    return tuple(
+        f"{entry} in {where} is not a tool{nearest_or_all(entry, names, most=1)}" for entry in wrong
+    )
 
 
 def wrong_list(listed: Sequence[str], listable: Collection[str], there: Collection[str]) -> str:
-    """Say what is wrong with a list of names and patterns, as far as is known now; empty if nothing is.
+    """Say what is wrong with a list of names and patterns, as far as is known now; empty if nothing
+    is.
 
-    `listable` are the names that a list may have, `there` those of the tools that can be used or turned on.
+    `listable` are the names that a list may have, `there` those of the tools that can be used or
+    turned on.
     """
     allow = AllowList((tuple(listed),))
     # The tools of a server are known only while it is connected.

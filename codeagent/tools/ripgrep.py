@@ -1,7 +1,8 @@
-"""Runs ripgrep over an open directory and yields its matches, which are only hints: callers read the files again.
+"""Runs ripgrep over an open directory and yields its matches, which are only hints: callers read
+the files again.
 
-Whatever the tree holds, memory stays bounded: files above a limit are not opened, none is mapped, a record is at most
-24 MB, and of a line no more than its digest is kept.
+Whatever the tree holds, memory stays bounded: files above a limit are not opened, none is mapped, a
+record is at most 24 MB, and of a line no more than its digest is kept.
 """
 
 import asyncio
@@ -44,7 +45,12 @@ _LEFT_OUT = lazy_regex(rb"(?:.*: ignoring \./)?(.*): [0-9]+ bytes")
 _DEBUG = b"rg: DEBUG|"
 _MOST_NAMED = 3
 _BOM = b"\xef\xbb\xbf"
-_USAGE_ERRORS = ("regex parse error", "error parsing glob", "regex could not be compiled", "not allowed in a regex")
+_USAGE_ERRORS = (
+    "regex parse error",
+    "error parsing glob",
+    "regex could not be compiled",
+    "not allowed in a regex",
+)
 
 
 @dataclass(frozen=True)
@@ -104,18 +110,23 @@ def find_ripgrep(workspace: Path) -> str | None:
     return find_program("rg", workspace)
 
 
-async def search(program: str, root: int, query: Query, left_out: LeftOut) -> AsyncGenerator[MatchedLine, None]:
-    """Yield matching lines in no particular order, as they are found; ending the iteration early stops ripgrep.
+async def search(
+    program: str, root: int, query: Query, left_out: LeftOut
+) -> AsyncGenerator[MatchedLine, None]:
+    """Yield matching lines in no particular order, as they are found; ending the iteration early
+    stops ripgrep.
 
-    `root` is a directory's descriptor, the child's working directory. `left_out` is filled. Raises InvalidArgs with
-    ripgrep's message for a bad pattern, Failed if it could not search.
+    `root` is a directory's descriptor, the child's working directory. `left_out` is filled. Raises
+    InvalidArgs with ripgrep's message for a bad pattern, Failed if it could not search.
     """
     found = False
     async with (
         _running(program, root, _arguments(query), left_out) as (process, stdout, errors),
         aclosing(_records(stdout, left_out)) as records,
     ):
-        stopping = asyncio.get_running_loop().call_later(query.seconds, _stop, process, query.seconds, left_out)
+        stopping = asyncio.get_running_loop().call_later(
+            query.seconds, _stop, process, query.seconds, left_out
+        )
         try:
             async for record in records:
                 hit = _hit(record)
@@ -129,7 +140,9 @@ async def search(program: str, root: int, query: Query, left_out: LeftOut) -> As
         if code not in (0, 1) and not found and message and not left_out.ended_early:
             raise _failure(message)
         if code < 0 and not left_out.ended_early:
-            left_out.ended_early = f"ripgrep was ended by signal {-code}, perhaps for want of memory"
+            left_out.ended_early = (
+                f"ripgrep was ended by signal {-code}, perhaps for want of memory"
+            )
 
 
 def _stop(process: Process, seconds: float, left_out: LeftOut) -> None:
@@ -160,7 +173,8 @@ async def list_files(program: str, root: int, most: int, *, from_above: bool = F
 async def _running(
     program: str, root: int, arguments: list[str], left_out: LeftOut
 ) -> AsyncIterator[tuple[Process, StreamReader, "asyncio.Future[str]"]]:
-    """Yield running ripgrep, its output, and its first words on standard error; at the end it is killed if needed."""
+    """Yield running ripgrep, its output, and its first words on standard error; at the end it is
+    killed if needed."""
     process = await start_program(
         SEARCH,
         [program, *arguments],
@@ -180,12 +194,14 @@ async def _running(
         if process.returncode is None:
             _kill(process.pid)
         await asyncio.wait(
-            {asyncio.ensure_future(_ended(process, process.stdout, errors))}, timeout=_LAST_WORDS_SECONDS
+            {asyncio.ensure_future(_ended(process, process.stdout, errors))},
+            timeout=_LAST_WORDS_SECONDS,
         )
 
 
 def _kill(pid: int) -> None:
-    """Kill a process; not with `Process.kill`, which steals the exit status from asyncio if it has just ended."""
+    """Kill a process; not with `Process.kill`, which steals the exit status from asyncio if it has
+    just ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -193,7 +209,8 @@ def _kill(pid: int) -> None:
 
 
 async def _ended(process: Process, stdout: StreamReader, errors: "asyncio.Future[str]") -> None:
-    """Wait for the end, after reading the pipes: asyncio reports an exit only once they were read to their end."""
+    """Wait for the end, after reading the pipes: asyncio reports an exit only once they were read
+    to their end."""
     while await stdout.read(_CHUNK):
         pass
     await errors
@@ -214,7 +231,8 @@ def _arguments(query: Query) -> list[str]:
 
 
 async def _records(stdout: StreamReader, left_out: LeftOut) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of standard output, without any that is too long to be kept; those are counted."""
+    """Yield the lines of standard output, without any that is too long to be kept; those are
+    counted."""
     pieces: list[bytes] = []
     size, dropping = 0, False
     while chunk := await stdout.read(_CHUNK):
@@ -234,7 +252,8 @@ async def _records(stdout: StreamReader, left_out: LeftOut) -> AsyncGenerator[by
 
 
 async def _errors(stderr: StreamReader, left_out: LeftOut) -> str:
-    """Return the first words on standard error that are not about single files; count the files left out."""
+    """Return the first words on standard error that are not about single files; count the files
+    left out."""
     kept, rest = b"", b""
     while chunk := await stderr.read(_CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")

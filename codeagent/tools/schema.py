@@ -1,4 +1,5 @@
-"""JSON Schemas of tool arguments: makes them from models, checks arguments, and words the faults."""
+"""JSON Schemas of tool arguments: makes them from models, checks arguments, and words the
+faults."""
 
 import json
 import re
@@ -30,7 +31,7 @@ _SEEN_IN_ERRORS = frozenset(
 """Bounds, which the model is not told in advance: a call beyond one gets a result that names it."""
 _UNSAID: tuple[tuple[str, Any], ...] = (
     ("additionalProperties", False), ("default", ""), ("default", "."), ("default", []), ("default", 0),
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 """How False is written, which equals 0 in Python."""
 _DEEPEST = 32
 _SHARE = 0.2
@@ -75,7 +76,8 @@ class Fault:
     text: str
     """A phrase without a subject; for an unknown argument the nearest names, if there are any."""
     kind: Literal["wrong", "missing", "unknown", "broken"] = "wrong"
-    """`broken`: it matches the schema but does not make sense; the text is then a whole sentence."""
+    """`broken`: it matches the schema but does not make sense; the text is then a whole
+    sentence."""
     given: Any = None
 
     def __hash__(self) -> int:
@@ -85,7 +87,9 @@ class Fault:
         """Return the line for the model."""
         match self.kind:
             case "missing":
-                return f"Validation Error: Missing required argument '{self.where}' for tool '{tool}'"
+                return (
+                    f"Validation Error: Missing required argument '{self.where}' for tool '{tool}'"
+                )
             case "unknown":
                 return f"Validation Error: Unknown argument '{self.where[:LONGEST_QUOTE]}' for tool '{tool}'{self.text}"
             case "broken":
@@ -93,35 +97,53 @@ class Fault:
                 return f"Validation Error: {subject}{self.text} for tool '{tool}'"
             case "wrong":
                 subject = f"Argument '{self.where}'" if self.where else "The arguments"
-                given = f"; got {kind_of(self.given)} {quoted(text_or_json(self.given))}" if self.where else ""
+                given = (
+                    f"; got {kind_of(self.given)} {quoted(text_or_json(self.given))}"
+                    if self.where
+                    else ""
+                )
                 return f"Validation Error: {subject} for tool '{tool}' {_SUBJECT.sub('', self.text)}{given}"
 
     def in_words(self, whole: str) -> str:
         """Return the line for a value other than a call's arguments; `whole` names that value."""
-        text = {"missing": "is missing", "unknown": "is not a key of the schema"}.get(self.kind, self.text)
+        text = {"missing": "is missing", "unknown": "is not a key of the schema"}.get(
+            self.kind, self.text
+        )
         return f"{self.where or whole} {text}"
 
 
 def unknown_argument(where: str, name: str, known: Iterable[str]) -> Fault:
-    """Return the fault for an unknown argument, with the nearest names: `old` is close enough to `old_string`."""
+    """Return the fault for an unknown argument, with the nearest names: `old` is close enough to
+    `old_string`."""
     return Fault(where, nearest_names(name, known, cutoff=0.4), "unknown")
 
 
 def nearest_names(
-    name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2, cutoff: float = 0.5
+    name: str,
+    known: Iterable[str],
+    form: Callable[[str], str] = str,
+    *,
+    most: int = 2,
+    cutoff: float = 0.5,
 ) -> str:
-    """Return `; did you mean a or b?`, each written in that form, or an empty text; case is ignored.
+    """Return `; did you mean a or b?`, each written in that form, or an empty text; case is
+    ignored.
 
     `cutoff` is the least similarity of two names, from 0 to 1.
     """
     from difflib import get_close_matches  # only for a mistyped name
 
     by_lower = {one.lower(): form(one) for one in known}
-    close = [by_lower[lower] for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)]
+    close = [
+        by_lower[lower]
+        for lower in get_close_matches(name.lower()[:100], by_lower, n=most, cutoff=cutoff)
+    ]
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def nearest_or_all(name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2) -> str:
+def nearest_or_all(
+    name: str, known: Iterable[str], form: Callable[[str], str] = str, *, most: int = 2
+) -> str:
     """Return the nearest names as `nearest_names` does, or else `; there are a, b, c`."""
     names = list(known)
     listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
@@ -141,15 +163,22 @@ def text_or_json(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (type(None), "null"))
+    kinds = (
+        (bool, "a boolean"),
+        (int | float, "a number"),
+        (str, "a string"),
+        (list, "a list"),
+        (type(None), "null"),
+    )
     return next((name for kind, name in kinds if isinstance(value, kind)), "an object")
 
 
 def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of an object, with references resolved in place, and without titles and empty defaults.
+    """Return the schema of an object, with references resolved in place, and without titles and
+    empty defaults.
 
-    A recursive type is written out once; below that it is an object that names it, because not every provider accepts
-    references.
+    A recursive type is written out once; below that it is an object that names it, because not
+    every provider accepts references.
     """
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
@@ -194,7 +223,11 @@ def _target(reference: str, definitions: dict[str, Any], within: tuple[str, ...]
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without null, if null means the same as leaving the argument out."""
     forms = node.get("anyOf")
-    if node.get("default", "") is not None or not isinstance(forms, list) or {"type": "null"} not in forms:
+    if (
+        node.get("default", "") is not None
+        or not isinstance(forms, list)
+        or {"type": "null"} not in forms
+    ):
         return node
     others = [form for form in forms if form != {"type": "null"}]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
@@ -207,7 +240,8 @@ def _written_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _found_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a model; those of built-in tools are read from a file, so that a start builds no models."""
+    """Return the schema of a model; those of built-in tools are read from a file, so that a start
+    builds no models."""
     written = _written_schemas().get(f"{model.__module__}.{model.__qualname__}")
     return arguments_schema(model) if written is None else written
 
@@ -229,7 +263,8 @@ def shown_schema(tool: Tool[Any]) -> dict[str, Any]:
 
 
 class Definitions:
-    """The definitions of tools for the model: bounded one by one, with room for all of them together."""
+    """The definitions of tools for the model: bounded one by one, with room for all of them
+    together."""
 
     def __init__(self, window: int | None = None) -> None:
         """`window`: the model's, in tokens; None if it is unknown."""
@@ -244,13 +279,21 @@ class Definitions:
         return ToolDefinition(tool.name, tool.description, shown_schema(tool), tool.at_provider)
 
     def of(self, tool: Tool[Any]) -> ToolDefinition:
-        """Return the definition, cut if it is too long; the arguments are still checked against the whole one."""
+        """Return the definition, cut if it is too long; the arguments are still checked against the
+        whole one."""
         whole = self.whole(tool)
         if tool.source == "builtin" or tool.at_provider:
             return whole
-        from codeagent.tools.cutting import cut_definition, definition_bytes  # a first request has no such tools
+        from codeagent.tools.cutting import (
+            cut_definition,
+            definition_bytes,
+        )  # a first request has no such tools
 
-        return whole if definition_bytes(whole) <= self.longest else cut_definition(whole, self.longest)
+        return (
+            whole
+            if definition_bytes(whole) <= self.longest
+            else cut_definition(whole, self.longest)
+        )
 
     def size(self, tool: Tool[Any]) -> int:
         """Return the bytes of the definition."""
@@ -260,8 +303,11 @@ class Definitions:
             self._sizes[tool] = definition_bytes(self.of(tool))
         return self._sizes[tool]
 
-    def fitting(self, tools: Mapping[Tool[Any], str]) -> tuple[dict[Tool[Any], str], list[ToolProblem]]:
-        """Return the first tools whose definitions fit together, and a problem for each source of the others.
+    def fitting(
+        self, tools: Mapping[Tool[Any], str]
+    ) -> tuple[dict[Tool[Any], str], list[ToolProblem]]:
+        """Return the first tools whose definitions fit together, and a problem for each source of
+        the others.
 
         `tools`: each with the name of its source.
         """
@@ -275,7 +321,9 @@ class Definitions:
                 left -= size
             else:
                 out.setdefault(source, []).append(tool)
-        return kept, [ToolProblem(source, self._too_long(ones), partial=True) for source, ones in out.items()]
+        return kept, [
+            ToolProblem(source, self._too_long(ones), partial=True) for source, ones in out.items()
+        ]
 
     def _too_long(self, tools: Sequence[Tool[Any]]) -> str:
         names = one_line(", ".join(tool.name for tool in tools), 200)
@@ -284,10 +332,11 @@ class Definitions:
 
 
 def terse(node: Any) -> Any:
-    """Return the schema of a built-in tool for the model, short because it is sent with every request: without bounds.
+    """Return the schema of a built-in tool for the model, short because it is sent with every
+    request: without bounds.
 
-    A default that is the first of an enum's values goes without saying. Arguments are still checked against the full
-    schema.
+    A default that is the first of an enum's values goes without saying. Arguments are still checked
+    against the full schema.
     """
     if isinstance(node, list):
         return [terse(item) for item in node]
@@ -307,20 +356,25 @@ def terse(node: Any) -> Any:
 def faults_of(schema: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[Fault, ...]:
     """Return every fault of the arguments; empty if they are valid.
 
-    Formats are not checked, nothing is fetched, and a pattern that takes too long counts as not matching.
+    Formats are not checked, nothing is fetched, and a pattern that takes too long counts as not
+    matching.
     """
     try:
-        found = [fault for error in _validator(schema).iter_errors(arguments) for fault in _faults(error)]
+        found = [
+            fault for error in _validator(schema).iter_errors(arguments) for fault in _faults(error)
+        ]
     except Exception as error:  # a reference that leads nowhere, or in circles
-        return (Fault("", f"cannot be checked: the tool's schema is broken ({type(error).__name__})"),)
+        return (
+            Fault("", f"cannot be checked: the tool's schema is broken ({type(error).__name__})"),
+        )
     return tuple(dict.fromkeys(found))
 
 
 def problems_of(schema: Any) -> tuple[str, ...]:
     """Return why a schema cannot be used, each as `place: reason` or a reason; empty if it can.
 
-    Besides what the draft forbids, it refuses references to other documents, keys matched by patterns, patterns that do
-    not compile or are too long, other drafts, and more than 32 levels.
+    Besides what the draft forbids, it refuses references to other documents, keys matched by
+    patterns, patterns that do not compile or are too long, other drafts, and more than 32 levels.
     """
     if not isinstance(schema, dict):
         return (f"a schema is a mapping, not {kind_of(schema)}",)
@@ -416,15 +470,21 @@ def _faults(error: Any) -> Iterator[Fault]:
     value, given = error.validator_value, error.instance
     match error.validator:
         case "required":
-            yield from (Fault(_below(where, name), "", "missing") for name in value if name not in given)
-        case "additionalProperties" | "unevaluatedProperties" if isinstance(given, dict) and value is False:
+            yield from (
+                Fault(_below(where, name), "", "missing") for name in value if name not in given
+            )
+        case "additionalProperties" | "unevaluatedProperties" if (
+            isinstance(given, dict) and value is False
+        ):
             known = list(error.schema.get("properties", {}))
             for name in given:
                 if name not in known:
                     yield unknown_argument(_below(where, name), name, known)
         case "type":
             names = [value] if isinstance(value, str) else value
-            yield Fault(where, "should be " + " or ".join(_TYPES[name] for name in names), given=given)
+            yield Fault(
+                where, "should be " + " or ".join(_TYPES[name] for name in names), given=given
+            )
         case "enum":
             yield Fault(where, f"should be {_or([_literal(item) for item in value])}", given=given)
         case "const":
@@ -432,30 +492,51 @@ def _faults(error: Any) -> Iterator[Fault]:
         case "anyOf" | "oneOf" if error.context:
             yield from _closest(error, where)
         case "oneOf":
-            yield Fault(where, "matches more than one of the forms that the schema allows", given=given)
+            yield Fault(
+                where, "matches more than one of the forms that the schema allows", given=given
+            )
         case "pattern" if error.message == "takes too long":
-            yield Fault(where, f"cannot be matched against the pattern {value!r} in reasonable time", given=given)
+            yield Fault(
+                where,
+                f"cannot be matched against the pattern {value!r} in reasonable time",
+                given=given,
+            )
         case "uniqueItems":
             yield Fault(where, "should have no item twice", given=given)
         case name if name in _BOUNDS:
             said = _BOUNDS[name].format(repr(value) if name == "pattern" else value)
-            yield Fault(where, said if value != 1 else re.sub("(item|character|key)s$", r"\1", said), given=given)
+            yield Fault(
+                where,
+                said if value != 1 else re.sub("(item|character|key)s$", r"\1", said),
+                given=given,
+            )
         case name:
             yield Fault(where, f"does not fit `{name}` of the schema", given=given)
 
 
 def _closest(error: Any, where: str) -> Iterator[Fault]:
-    """Return the faults for the closest form of a choice, or one sentence if every form requires another type."""
+    """Return the faults for the closest form of a choice, or one sentence if every form requires
+    another type."""
     inner = error.context
-    if all(one.validator == "type" and not one.path and isinstance(one.validator_value, str) for one in inner):
+    if all(
+        one.validator == "type" and not one.path and isinstance(one.validator_value, str)
+        for one in inner
+    ):
         names = " or ".join(dict.fromkeys(_TYPES[one.validator_value] for one in inner))
         yield Fault(where, f"should be {names}", given=error.instance)
         return
     from jsonschema.exceptions import relevance
 
-    best = min(inner, key=lambda one: (len(one.relative_path) == 0, one.validator == "type", relevance(one)))
+    best = min(
+        inner,
+        key=lambda one: (len(one.relative_path) == 0, one.validator == "type", relevance(one)),
+    )
     for fault in _faults(best):
-        yield replace(fault, text=f"{fault.text}, in one of its forms") if fault.kind == "wrong" else fault
+        yield (
+            replace(fault, text=f"{fault.text}, in one of its forms")
+            if fault.kind == "wrong"
+            else fault
+        )
 
 
 def _below(where: str, name: str) -> str:
@@ -463,7 +544,13 @@ def _below(where: str, name: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        repr(value)
+        if isinstance(value, str)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _or(items: list[str]) -> str:

@@ -1,4 +1,5 @@
-"""Sources of further tools: one small interface for servers, documents, packages and built-in extra sets."""
+"""Sources of further tools: one small interface for servers, documents, packages and built-in extra
+sets."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,8 @@ from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
 
 SOURCE_PACKAGES = "codeagent.sources"
-"""The group of entry points with which an installed package adds a source: a function without parameters that returns
-a ToolSource, or such a class; the entry point's name is the source's."""
+"""The group of entry points with which an installed package adds a source: a function without
+parameters that returns a ToolSource, or such a class; the entry point's name is the source's."""
 _CLOSE_SECONDS = 10.0
 _FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
 """Seconds from each failure to the next attempt."""
@@ -43,7 +44,8 @@ class Listing:
     instructions: Callable[[str], str] | None = None
     """Returns, once for each agent, instructions for using the tools; see `tools.mcp.source`."""
     prefix: str = ""
-    """The prefix of the names of all its tools, including those not listed yet; empty if that is unknown."""
+    """The prefix of the names of all its tools, including those not listed yet; empty if that is
+    unknown."""
 
 
 @dataclass(frozen=True)
@@ -88,28 +90,35 @@ class Choice:
 
 
 class ToolSource(Protocol):
-    """Tools of one origin. If it cannot reach something, it does not raise, but reports a problem in its listing.
+    """Tools of one origin. If it cannot reach something, it does not raise, but reports a problem
+    in its listing.
 
-    `tools.toolsets` starts it during the first request or, while its listing says `waiting`, when it is needed; starts
-    it again, at growing intervals, while the listing says `failed`; and closes it with the conversation. While the
-    listing does not say `ready`, its tools stay in use, and their calls fail by themselves.
+    `tools.toolsets` starts it during the first request or, while its listing says `waiting`, when
+    it is needed; starts it again, at growing intervals, while the listing says `failed`; and closes
+    it with the conversation. While the listing does not say `ready`, its tools stay in use, and
+    their calls fail by themselves.
     """
 
     @property
     def name(self) -> str:
-        """Its name for the user and the model, such as `github`, `petstore` or `web`; unique in a conversation."""
+        """Its name for the user and the model, such as `github`, `petstore` or `web`; unique in a
+        conversation."""
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Start, and return once the first listing is available or has failed; called again after a failure.
+        """Start, and return once the first listing is available or has failed; called again after a
+        failure.
 
-        `changed` is called on the event loop whenever `list` would return something else than before.
+        `changed` is called on the event loop whenever `list` would return something else than
+        before.
         """
 
     def list(self) -> Listing:
-        """Return the current listing; the same object as before if nothing changed. Does not block."""
+        """Return the current listing; the same object as before if nothing changed. Does not
+        block."""
 
     def get(self, name: str) -> Tool[Any]:
-        """Return the tool of that name in the listing, the same object until it changes. Raises NotFound."""
+        """Return the tool of that name in the listing, the same object until it changes. Raises
+        NotFound."""
 
     async def close(self) -> None:
         """End everything that was started. Also called if `start` never was."""
@@ -118,15 +127,21 @@ class ToolSource(Protocol):
 class BuiltInSet:
     """A source of built-in tools that are imported and made on first use."""
 
-    def __init__(self, name: str, about: str, names: Sequence[str], make: Callable[[], Sequence[Tool[Any]]]) -> None:
-        """`make` returns the tools called `names`, in that order; it runs in a thread and imports what it needs.
+    def __init__(
+        self, name: str, about: str, names: Sequence[str], make: Callable[[], Sequence[Tool[Any]]]
+    ) -> None:
+        """`make` returns the tools called `names`, in that order; it runs in a thread and imports
+        what it needs.
 
-        With `names`, rules and allow lists can be checked, and calls answered, before anything is imported.
+        With `names`, rules and allow lists can be checked, and calls answered, before anything is
+        imported.
         """
         self.name = name
         self.make = make
         self._tools: dict[str, Tool[Any]] = {}
-        self._listing = Listing(tuple(ListedTool(one, "") for one in names), state="waiting", about=about)
+        self._listing = Listing(
+            tuple(ListedTool(one, "") for one in names), state="waiting", about=about
+        )
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Raises whatever `make` raises."""
@@ -149,16 +164,24 @@ class BuiltInSet:
 
 
 class ToolsByName(Mapping[str, Tool[Any]]):
-    """The built-in tools that a file may narrow, by name; a set is made when one of its tools is first looked up."""
+    """The built-in tools that a file may narrow, by name; a set is made when one of its tools is
+    first looked up."""
 
     def __init__(self, tools: Sequence[Tool[Any]], sets: Sequence[BuiltInSet] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._sets = {one.name: made for made in sets for one in made.list().tools if one.name not in self._tools}
+        self._sets = {
+            one.name: made
+            for made in sets
+            for one in made.list().tools
+            if one.name not in self._tools
+        }
 
     def __getitem__(self, name: str) -> Tool[Any]:
         if name in self._tools or name not in self._sets:
             return self._tools[name]
-        self._tools |= {tool.name: tool for tool in self._sets[name].make() if tool.name in self._sets}
+        self._tools |= {
+            tool.name: tool for tool in self._sets[name].make() if tool.name in self._sets
+        }
         return self._tools[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -174,8 +197,11 @@ _STARTING = Listing(state="starting")
 class LateSource:
     """A source that is imported and made in a thread once it is started."""
 
-    def __init__(self, name: str, make: Callable[[], ToolSource], listing: Listing = _STARTING) -> None:
-        """`listing` is what is known before that; in the state `waiting` the source is made only when it is needed."""
+    def __init__(
+        self, name: str, make: Callable[[], ToolSource], listing: Listing = _STARTING
+    ) -> None:
+        """`listing` is what is known before that; in the state `waiting` the source is made only
+        when it is needed."""
         self.name = name
         self._make = make
         self._source: ToolSource | None = None
@@ -203,7 +229,8 @@ class LateSource:
 
 
 class SourceRun:
-    """Runs a source: starts it in the background, and again, at growing intervals, while it fails."""
+    """Runs a source: starts it in the background, and again, at growing intervals, while it
+    fails."""
 
     def __init__(self, source: ToolSource, changed: Callable[[], None]) -> None:
         self.source = source
@@ -218,7 +245,8 @@ class SourceRun:
 
     @property
     def listing(self) -> Listing:
-        """The source's own listing; a failed one if `list` raises, and while a failed start is tried again."""
+        """The source's own listing; a failed one if `list` raises, and while a failed start is
+        tried again."""
         if self._broken is not None:
             return self._broken
         try:
@@ -229,7 +257,9 @@ class SourceRun:
     def begin(self) -> None:
         """Start the source, unless it was started or closed before; needs a running event loop."""
         if self._task is None and not self._closed:
-            self._task = asyncio.create_task(self._keep_going(), name=f"tools of {self.source.name}")
+            self._task = asyncio.create_task(
+                self._keep_going(), name=f"tools of {self.source.name}"
+            )
 
     def try_again(self) -> None:
         """If the source has failed, start it now instead of after the delay."""

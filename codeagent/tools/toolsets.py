@@ -1,4 +1,5 @@
-"""Toolsets: groups of tools from sources, which the model or the user turns on; sources run in the background."""
+"""Toolsets: groups of tools from sources, which the model or the user turns on; sources run in the
+background."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +14,22 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem, ToolsetFacts
 from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
-from codeagent.tools.source import BuiltInSet, Choice, ListedTool, Listing, SourceRun, Toolset, ToolSource
+from codeagent.tools.source import (
+    BuiltInSet,
+    Choice,
+    ListedTool,
+    Listing,
+    SourceRun,
+    Toolset,
+    ToolSource,
+)
 
 if TYPE_CHECKING:
     from codeagent.tools.grouping import ToolGroup  # needed only for a configuration with groups
 
 MOST_AT_ONCE = 30
-"""The largest toolset that the model can turn on as a whole; of a larger one it names the tools it wants."""
+"""The largest toolset that the model can turn on as a whole; of a larger one it names the tools it
+wants."""
 MOST_IN_USE = 128
 """The most tools of all toolsets that can be on together, as providers do not accept more."""
 _START_SECONDS = 30.0
@@ -29,7 +39,8 @@ _FIRST_SECONDS = 10.0
 
 
 class Toolsets:
-    """The toolsets of a conversation. What is on changes only when the catalog updates, at a boundary."""
+    """The toolsets of a conversation. What is on changes only when the catalog updates, at a
+    boundary."""
 
     def __init__(
         self,
@@ -38,8 +49,8 @@ class Toolsets:
         allow: AllowList | None = None,
         groups: Iterable["ToolGroup"] = (),
     ) -> None:
-        """`choices` are on from the start, in this order. `allow`: no other tools may be used; if `toolset_use` is not
-        among them, the allowed tools of toolsets are on from the start.
+        """`choices` are on from the start, in this order. `allow`: no other tools may be used; if
+        `toolset_use` is not among them, the allowed tools of toolsets are on from the start.
         """
         self.allow = allow or AllowList()
         self._runs: dict[str, SourceRun] = {}
@@ -70,14 +81,17 @@ class Toolsets:
         return bool(self._runs)
 
     def add(self, source: ToolSource) -> None:
-        """Add a source, and start it if the others run. If its name is taken, it is a problem and is not used."""
+        """Add a source, and start it if the others run. If its name is taken, it is a problem and
+        is not used."""
         if source.name in BUILT_IN_SETS and not isinstance(source, BuiltInSet):
             text = "a built-in set has this name, so it is not used; give it another name"
             self._doubled.append(ToolProblem(source.name, text))
             self.moved = True
             return
         if source.name in self._runs:
-            self._doubled.append(ToolProblem(source.name, "two sources of tools have this name: the first is used"))
+            self._doubled.append(
+                ToolProblem(source.name, "two sources of tools have this name: the first is used")
+            )
             self.moved = True
             return
         self._runs[source.name] = run = SourceRun(source, self._note)
@@ -85,7 +99,8 @@ class Toolsets:
             self._begin(run)
 
     def define(self, groups: "tuple[ToolGroup, ...]") -> None:
-        """Use exactly these groups of tool files. If a name is taken, the group is a problem and is not used."""
+        """Use exactly these groups of tool files. If a name is taken, the group is a problem and is
+        not used."""
         if groups == self._defined:
             return
         self._defined = groups
@@ -99,23 +114,30 @@ class Toolsets:
         await self._runs[name].restart()
 
     def begin(self, after: float = 0.0) -> None:
-        """Start the sources in the background, so many seconds from now, except those that wait until they are needed.
+        """Start the sources in the background, so many seconds from now, except those that wait
+        until they are needed.
 
         Sources that are needed earlier are started earlier. Needs a running event loop.
         """
-        self._later = asyncio.get_running_loop().call_later(after, self._begin_all) if after else None
+        self._later = (
+            asyncio.get_running_loop().call_later(after, self._begin_all) if after else None
+        )
         if not after:
             self._begin_all()
 
     async def first_ready(self) -> None:
-        """Wait once, for a short time, for the toolsets that were turned on before the first request."""
+        """Wait once, for a short time, for the toolsets that were turned on before the first
+        request."""
         if self.waited:
             return
         self.waited = True
-        await asyncio.gather(*(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources()))
+        await asyncio.gather(
+            *(self._runs[source].settled(_FIRST_SECONDS) for source in self._wanted_sources())
+        )
 
     async def all_started(self, seconds: float) -> None:
-        """Start every source that does not wait until it is needed, and wait until all have started or failed."""
+        """Start every source that does not wait until it is needed, and wait until all have started
+        or failed."""
         self._begin_all()
         starting = [run for run in self._runs.values() if run.listing.state == "starting"]
         await asyncio.gather(*(run.settled(seconds) for run in starting))
@@ -135,30 +157,44 @@ class Toolsets:
             raise asyncio.CancelledError
 
     def all(self) -> Mapping[str, Toolset]:
-        """Return every toolset by name, with its allowed tools: whole sources, then groups of their tools.
+        """Return every toolset by name, with its allowed tools: whole sources, then groups of their
+        tools.
 
         The same object as before if no listing changed.
         """
         listings = [run.listing for run in self._runs.values()]
         if len(listings) != len(self._seen) or any(map(is_not, listings, self._seen)):
-            self._seen, self._found = listings, self._sets(dict(zip(self._runs, listings, strict=True)))
+            self._seen, self._found = (
+                listings,
+                self._sets(dict(zip(self._runs, listings, strict=True))),
+            )
         return self._found
 
     def _sets(self, listings: Mapping[str, Listing]) -> Mapping[str, Toolset]:
         found = {name: _whole(name, listing, self.allow) for name, listing in listings.items()}
         digests: dict[str, str] = {}
-        for source in {group.source for group in self._groups.values() if group.digest and group.source in found}:
-            from codeagent.tools.grouping import digest_of  # needed only if a model divided a source
+        for source in {
+            group.source
+            for group in self._groups.values()
+            if group.digest and group.source in found
+        }:
+            from codeagent.tools.grouping import (
+                digest_of,
+            )  # needed only if a model divided a source
 
             digests[source] = digest_of(listings[source].tools)
         taken = found.keys() | BUILT_IN_SETS
-        groups = (one for one in self._groups.values() if one.source in found and one.name not in taken)
+        groups = (
+            one for one in self._groups.values() if one.source in found and one.name not in taken
+        )
         parts: dict[str, Toolset] = {}
         for group in groups:
             if group.digest in ("", digests.get(group.source)):
                 whole = found[group.source]
                 tools = tuple(filter(group.selects, whole.tools))
-                parts[group.name] = replace(whole, name=group.name, about=group.about or whole.about, tools=tools)
+                parts[group.name] = replace(
+                    whole, name=group.name, about=group.about or whole.about, tools=tools
+                )
         return found | parts
 
     def facts(self) -> tuple[ToolsetFacts, ...]:
@@ -179,18 +215,32 @@ class Toolsets:
         """Return the problems of sources, and of choices that turned out to be wrong."""
         found = self.all()
         to_come = {
-            one.name for one in self._groups.values() if one.source in found and found[one.source].state != "ready"
+            one.name
+            for one in self._groups.values()
+            if one.source in found and found[one.source].state != "ready"
         }
-        lost = {choice.toolset: None for choice in self._choices if choice.toolset not in {*found, *to_come}}
-        missing = [ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}") for name in lost]
+        lost = {
+            choice.toolset: None
+            for choice in self._choices
+            if choice.toolset not in {*found, *to_come}
+        }
+        missing = [
+            ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}")
+            for name in lost
+        ]
         for group in (*self._own.values(), *self._defined):
             if (
                 group.source not in self._runs and not group.digest
             ):  # a split is stored for any conversation that has its source
                 text = f"there is no source of tools named {group.source}{nearest_or_all(group.source, self._runs)}"
                 missing.append(_problem_of(group, text))
-            elif group.name in self._runs.keys() | BUILT_IN_SETS or self._groups[group.name] is not group:
-                missing.append(_problem_of(group, f"another toolset is named {group.name}, and is used"))
+            elif (
+                group.name in self._runs.keys() | BUILT_IN_SETS
+                or self._groups[group.name] is not group
+            ):
+                missing.append(
+                    _problem_of(group, f"another toolset is named {group.name}, and is used")
+                )
         told = (problem for run in self._runs.values() for problem in run.listing.problems)
         return (*told, *self._doubled, *missing)
 
@@ -212,7 +262,8 @@ class Toolsets:
 
     @property
     def known(self) -> frozenset[str]:
-        """Return the names of all toolsets, including those whose source has not listed its tools yet."""
+        """Return the names of all toolsets, including those whose source has not listed its tools
+        yet."""
         return frozenset((*self._runs, *self._groups))
 
     def names(self) -> Iterator[str]:
@@ -224,17 +275,23 @@ class Toolsets:
         return self._runs[source].listing
 
     def parts(self, source: str) -> tuple[str, ...]:
-        """Return the names of the toolsets into which a model divided the source's current tools."""
-        digested = {one.name for one in self._groups.values() if one.source == source and one.digest}
+        """Return the names of the toolsets into which a model divided the source's current
+        tools."""
+        digested = {
+            one.name for one in self._groups.values() if one.source == source and one.digest
+        }
         return tuple(name for name in self.all() if name in digested)
 
     def where(self, tool: str) -> Toolset | None:
         """Return the smallest toolset with the tool, on or not."""
-        having = (one for one in self.all().values() if any(tool == listed.name for listed in one.tools))
+        having = (
+            one for one in self.all().values() if any(tool == listed.name for listed in one.tools)
+        )
         return min(having, key=lambda one: len(one.tools), default=None)
 
     async def ready(self, name: str) -> Toolset:
-        """Return the toolset once it has started or failed; a failed one is tried again. Raises NotFound."""
+        """Return the toolset once it has started or failed; a failed one is tried again. Raises
+        NotFound."""
         group = self._groups.get(name)
         if name not in self.all() and group is not None and group.source in self._runs:
             await self._runs[group.source].settled(
@@ -247,41 +304,63 @@ class Toolsets:
             await run.settled(_START_SECONDS)
             toolset = self.all().get(name)
         if toolset is None:
-            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, self.all())}")
+            raise NotFound(
+                f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, self.all())}"
+            )
         return toolset
 
-    async def use(self, name: str, tools: Sequence[str] = ()) -> tuple[Choice, tuple[ListedTool, ...]]:
-        """Turn on a toolset, or only these of its tools, from the next boundary on. Raises ToolError."""
+    async def use(
+        self, name: str, tools: Sequence[str] = ()
+    ) -> tuple[Choice, tuple[ListedTool, ...]]:
+        """Turn on a toolset, or only these of its tools, from the next boundary on. Raises
+        ToolError."""
         toolset = await self.ready(name)
         if toolset.state != "ready":
             why = f": {toolset.reason}" if toolset.reason else ""
-            raise Failed(f"{name} is {'not available' if toolset.state == 'failed' else 'still starting'}{why}")
+            raise Failed(
+                f"{name} is {'not available' if toolset.state == 'failed' else 'still starting'}{why}"
+            )
         by_name = {tool.name: tool for tool in toolset.tools}
         if (unknown := next((tool for tool in tools if tool not in by_name), None)) is not None:
-            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, by_name)}")
+            raise NotFound(
+                f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, by_name)}"
+            )
         if not tools and len(by_name) > MOST_AT_ONCE:
             many = f"{name} has {len(by_name)} tools"
-            raise InvalidArgs(f"{many}: name at most {MOST_AT_ONCE} of them in tools; toolset_list shows them")
+            raise InvalidArgs(
+                f"{many}: name at most {MOST_AT_ONCE} of them in tools; toolset_list shows them"
+            )
         choice = Choice(name, tuple(dict.fromkeys(tools)))
         picked = tuple(by_name[tool] for tool in choice.tools) or toolset.tools
         new = {tool.name for tool in picked} - {tool.name for tool in self._held}
         if len(self._held) + len(new) > MOST_IN_USE:
-            raise Failed(f"{len(self._held)} tools of toolsets are on, and at most {MOST_IN_USE} can be: name fewer")
+            raise Failed(
+                f"{len(self._held)} tools of toolsets are on, and at most {MOST_IN_USE} can be: name fewer"
+            )
         self._refuse_too_long(toolset, picked)
         self._choices.append(choice)
         self.moved = True
         return choice, picked
 
     def turn_off(self, name: str, tools: Sequence[str] = ()) -> Choice:
-        """Turn off a toolset, or only these of its tools, from the next boundary on. Raises ToolError."""
+        """Turn off a toolset, or only these of its tools, from the next boundary on. Raises
+        ToolError."""
         found = self.all()
         toolset = found.get(name)
         if toolset is None:
-            raise NotFound(f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
+            raise NotFound(
+                f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}"
+            )
         choice = Choice(name, tuple(dict.fromkeys(tools)), on=False)
-        on = [tool.name for tool, source in self._held.items() if choice.covers(toolset, source, tool.name)]
+        on = [
+            tool.name
+            for tool, source in self._held.items()
+            if choice.covers(toolset, source, tool.name)
+        ]
         if (unknown := next((tool for tool in tools if tool not in on), None)) is not None:
-            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r} that is on{nearest_or_all(unknown, on)}")
+            raise NotFound(
+                f"{name} has no tool {one_line(unknown, 100)!r} that is on{nearest_or_all(unknown, on)}"
+            )
         if not on and not any(one.on and one.toolset == name for one in self._choices):
             raise Failed(f"nothing of {name} is on; nothing was changed")
         self._choices.append(choice)
@@ -293,7 +372,9 @@ class Toolsets:
         toolset = await self.ready(name)
         known = [tool.name for tool in toolset.tools]
         if (unknown := next((tool for tool in tools if tool not in known), None)) is not None:
-            raise NotFound(f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, known)}")
+            raise NotFound(
+                f"{name} has no tool {one_line(unknown, 100)!r}{nearest_or_all(unknown, known)}"
+            )
         problems: list[ToolProblem] = []
         found = [self._get(toolset.source, tool, problems) for tool in tools]
         if problems:
@@ -308,15 +389,21 @@ class Toolsets:
 
     def _refuse_too_long(self, toolset: Toolset, picked: Sequence[ListedTool]) -> None:
         """Raise Failed if the definitions do not fit beside those in use."""
-        held = {(source, tool.name): self.definitions.size(tool) for tool, source in self._held.items()}
+        held = {
+            (source, tool.name): self.definitions.size(tool) for tool, source in self._held.items()
+        }
         left = self.definitions.room - sum(held.values())
         names = [tool.name for tool in picked if (toolset.source, tool.name) not in held]
         found = [self._get(toolset.source, name, []) for name in names]
         size = sum(self.definitions.size(tool) for tool in found if tool is not None)
         if size > left:
             room = f"{max(left, 0):,} of {self.definitions.room:,} are left"
-            remedy = "name fewer tools" + (', or turn others off with do="off"' if self._held else "")
-            raise Failed(f"the definitions of {toolset.name} take {size:,} bytes, and {room}: {remedy}")
+            remedy = "name fewer tools" + (
+                ', or turn others off with do="off"' if self._held else ""
+            )
+            raise Failed(
+                f"the definitions of {toolset.name} take {size:,} bytes, and {room}: {remedy}"
+            )
 
     def taken(self, toolset: Toolset, tool: str) -> bool:
         """Return whether another tool in use has this name."""
@@ -337,11 +424,17 @@ class Toolsets:
     def candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
         """Return the tools to use, each with the name of its source, and why others cannot be used.
 
-        Tools that are on keep their order, and their place while their source is not available; new ones come last.
+        Tools that are on keep their order, and their place while their source is not available; new
+        ones come last.
         """
         found = self.all()
-        choices = [*(one for one in self._choices if one.on), *(map(Choice, found) if self._all_on else ())]
-        wanted = {(one.source, name): None for choice in choices for one, name in _chosen(choice, found)}
+        choices = [
+            *(one for one in self._choices if one.on),
+            *(map(Choice, found) if self._all_on else ()),
+        ]
+        wanted = {
+            (one.source, name): None for choice in choices for one, name in _chosen(choice, found)
+        }
         tools: dict[Tool[Any], str] = {}
         problems: list[ToolProblem] = []
         for held, source in self._held.items():
@@ -376,14 +469,19 @@ class Toolsets:
         return latest is not None and not latest.on
 
     async def lend(self, names: Iterable[str], known: Collection[str]) -> tuple[Tool[Any], ...]:
-        """Return the tools of toolsets that match these names or patterns, on or not; starts their sources and waits.
+        """Return the tools of toolsets that match these names or patterns, on or not; starts their
+        sources and waits.
 
-        They are for a child agent, so nothing changes here. `known`: names that are taken. `*` alone matches nothing.
-        Raises CodeagentError if their definitions do not fit together.
+        They are for a child agent, so nothing changes here. `known`: names that are taken. `*`
+        alone matches nothing. Raises CodeagentError if their definitions do not fit together.
         """
         wanted = AllowList((tuple(name for name in names if name != "*"),))
         missing = wanted.unknown({*known, *self.names()})
-        asked = [one for one in self.all().values() if missing or any(wanted.allows(tool.name) for tool in one.tools)]
+        asked = [
+            one
+            for one in self.all().values()
+            if missing or any(wanted.allows(tool.name) for tool in one.tools)
+        ]
         sources = {one.source for one in asked if one.state != "ready"}
         await asyncio.gather(*(self._runs[source].settled(_START_SECONDS) for source in sources))
         lent: dict[str, Tool[Any]] = {}
@@ -391,15 +489,20 @@ class Toolsets:
             for tool in one.tools if one.state == "ready" else ():
                 if tool.name in known or tool.name in lent or not wanted.allows(tool.name):
                     continue
-                if (found := self._get(one.source, tool.name, [])) is not None and len(lent) < MOST_IN_USE:
+                if (found := self._get(one.source, tool.name, [])) is not None and len(
+                    lent
+                ) < MOST_IN_USE:
                     lent[tool.name] = found
         _, too_long = self.definitions.fitting(dict.fromkeys(lent.values(), "its tools"))
         if too_long:
-            raise CodeagentError(f"{too_long[0].text}; name fewer in the agent's file, nothing was started")
+            raise CodeagentError(
+                f"{too_long[0].text}; name fewer in the agent's file, nothing was started"
+            )
         return tuple(lent.values())
 
     def hold(self, tools: dict[Tool[Any], str], others: Iterable[str]) -> None:
-        """Record what is in use now: the tools of toolsets with their sources, and the names of the others."""
+        """Record what is in use now: the tools of toolsets with their sources, and the names of the
+        others."""
         self._held, self._others = tools, frozenset(others)
 
     @property
@@ -412,14 +515,18 @@ class Toolsets:
             tool = self._runs[source].source.get(name)
             schema = {"type": "object"} if tool in self._held else shown_schema(tool)
             if schema.get("type") != "object" or not isinstance(schema.get("properties", {}), dict):
-                raise ValueError("the schema of its arguments is not that of an object")  # it would break every request
+                raise ValueError(
+                    "the schema of its arguments is not that of an object"
+                )  # it would break every request
         except Exception as error:  # a plug-in may raise anything
             text = f"{name} cannot be used: {one_line(str(error), 400)}"
             problems.append(ToolProblem(source, text, partial=True))
             return None
         if tool.name == name:
             return tool
-        text = f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}, and so is not in use"
+        text = (
+            f"it lists {name}, which calls itself {one_line(tool.name, 64)!r}, and so is not in use"
+        )
         problems.append(ToolProblem(source, text, partial=True))
         return None
 
@@ -460,15 +567,20 @@ class Toolsets:
 
 
 def _problem_of(group: "ToolGroup", text: str) -> ToolProblem:
-    """Return a warning if a tool file defines the group, whose source perhaps only other people have; else an error."""
+    """Return a warning if a tool file defines the group, whose source perhaps only other people
+    have; else an error."""
     return ToolProblem(group.origin or group.name, text, "warning" if group.origin else "error")
 
 
 def _whole(name: str, listing: Listing, allow: AllowList) -> Toolset:
     """Return the toolset of all allowed tools of a source."""
     reason = listing.problems[0].text if listing.state == "failed" and listing.problems else ""
-    tools = tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
-    return Toolset(name, listing.state, listing.about, tools, name, one_line(reason, 200), listing.instructions)
+    tools = (
+        tuple(tool for tool in listing.tools if allow.allows(tool.name)) if allow else listing.tools
+    )
+    return Toolset(
+        name, listing.state, listing.about, tools, name, one_line(reason, 200), listing.instructions
+    )
 
 
 def _chosen(choice: Choice, found: Mapping[str, Toolset]) -> Iterator[tuple[Toolset, str]]:

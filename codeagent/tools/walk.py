@@ -1,4 +1,5 @@
-"""Walks a directory tree: lists every name below its folder, or the matching paths, without ignored files."""
+"""Walks a directory tree: lists every name below its folder, or the matching paths, without ignored
+files."""
 
 import asyncio
 import posixpath
@@ -22,14 +23,16 @@ DEEPEST = 64
 
 @dataclass
 class TreeWalk:
-    """One walk of the tree; every directory is opened inside the root, and links are not followed."""
+    """One walk of the tree; every directory is opened inside the root, and links are not
+    followed."""
 
     workspace: Workspace
     rules: IgnoreRules
     cancel: CancelToken
     depth: int
     globs: tuple[IgnoreLine, ...] = ()
-    """Globs of the listed files, with `!` those of files left out; empty lists everything as a tree."""
+    """Globs of the listed files, with `!` those of files left out; empty lists everything as a
+    tree."""
     only_folders: bool = False
     """For a tree: only the directories, each with its number of files."""
     most_lines: int = 500
@@ -122,7 +125,8 @@ class TreeWalk:
             self.lines[line] += f"  {count(len(self.files) - before, 'file')}"
 
     def _wanted(self, path: str) -> bool:
-        """Whether the file matches one of the globs (if there are any without `!`), and none with `!`."""
+        """Whether the file matches one of the globs (if there are any without `!`), and none with
+        `!`."""
         matching = [glob.negated for glob in self.globs if glob.matches(path, False)]
         return not any(matching) and (bool(matching) or all(glob.negated for glob in self.globs))
 
@@ -135,13 +139,19 @@ class TreeWalk:
         name = spelled(path if self.globs else entry.name)
         what = _size(entry.size) if entry.kind == "file" else entry.kind
         if entry.link_target is not None:
-            what = "link" if self._leads_to_denied(path, entry.link_target) else f"-> {spelled(entry.link_target)}"
+            what = (
+                "link"
+                if self._leads_to_denied(path, entry.link_target)
+                else f"-> {spelled(entry.link_target)}"
+            )
         if self._add(f"{_indent(level) if not self.globs else ''}{name}  {what}"):
             self.files.append(spelled(path))
 
     def _leads_to_denied(self, path: str, target: str) -> bool:
         try:
-            return self.denied(self.workspace.relative(posixpath.join(posixpath.dirname(path), target)))
+            return self.denied(
+                self.workspace.relative(posixpath.join(posixpath.dirname(path), target))
+            )
         except WorkspaceError:
             return False
 

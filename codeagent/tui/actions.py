@@ -1,4 +1,5 @@
-"""The one table of what a user can do with a key; bindings, the key sheet and the check of a user's own keys use it."""
+"""The one table of what a user can do with a key; bindings, the key sheet and the check of a user's
+own keys use it."""
 
 from typing import Literal
 
@@ -14,14 +15,16 @@ class Action:
     """Something a user can do with a key, a slash command, or both: one row of the table."""
 
     id: str
-    """`scope.name`, as in `keys.yaml` and in Textual's bindings; the name is also that of the slash command."""
+    """`scope.name`, as in `keys.yaml` and in Textual's bindings; the name is also that of the slash
+    command."""
     about: str
     """One line for a user, no full stop."""
     keys: tuple[str, ...] = ()
     """The default keys, as Textual spells them."""
     does: str = ""
-    """What it runs: an action of the class that binds it, or a `module:function` of `tui.pages`. If empty, the action
-    of the same name or, without keys, the function of that name in `pages.slash`."""
+    """What it runs: an action of the class that binds it, or a `module:function` of `tui.pages`. If
+    empty, the action of the same name or, without keys, the function of that name in
+    `pages.slash`."""
     on: str = ""
     """The class that binds it, if not every class of the scope does."""
     priority: bool = False
@@ -74,9 +77,14 @@ KEYS = (
         same_as="pause",
     ),
     Action(
-        "chat.cancel", "copy the selection, else stop, else clear; twice within 2 s: quit", ("ctrl+c",), same_as="stop"
+        "chat.cancel",
+        "copy the selection, else stop, else clear; twice within 2 s: quit",
+        ("ctrl+c",),
+        same_as="stop",
     ),
-    Action("chat.quit", "quit, when nothing is written", ("ctrl+d",), "quit_if_empty", same_as="exit"),
+    Action(
+        "chat.quit", "quit, when nothing is written", ("ctrl+d",), "quit_if_empty", same_as="exit"
+    ),
     Action(
         "chat.suspend",
         "back to the shell; fg returns",
@@ -86,8 +94,22 @@ KEYS = (
         group="screen",
     ),
     Action("chat.redraw", "redraw the screen", ("ctrl+l",), priority=True, group="screen"),
-    Action("chat.mode", "mode: ask, accept edits, plan", ("shift+tab",), "next_mode", priority=True, same_as="mode"),
-    Action("chat.detail", "detail: quiet, normal, full", ("ctrl+o",), "next_detail", priority=True, group="screen"),
+    Action(
+        "chat.mode",
+        "mode: ask, accept edits, plan",
+        ("shift+tab",),
+        "next_mode",
+        priority=True,
+        same_as="mode",
+    ),
+    Action(
+        "chat.detail",
+        "detail: quiet, normal, full",
+        ("ctrl+o",),
+        "next_detail",
+        priority=True,
+        group="screen",
+    ),
     Action(
         "chat.jobs",
         "what runs in the background; read it, stop it, send it text",
@@ -110,33 +132,78 @@ KEYS = (
         needs_conversation=True,
     ),
     Action(
-        "chat.find", "find in the conversation", ("ctrl+f",), priority=True, group="conversation", arguments="[text]"
+        "chat.find",
+        "find in the conversation",
+        ("ctrl+f",),
+        priority=True,
+        group="conversation",
+        arguments="[text]",
     ),
     Action("chat.page_up", "a page up in the conversation", ("pageup",), "turn('page_up')"),
     Action("chat.page_down", "a page down in the conversation", ("pagedown",), "turn('page_down')"),
-    Action("chat.to_start", "to the start of the conversation", ("ctrl+home",), "turn('home')", priority=True),
+    Action(
+        "chat.to_start",
+        "to the start of the conversation",
+        ("ctrl+home",),
+        "turn('home')",
+        priority=True,
+    ),
     Action("chat.to_end", "to its end, and follow it", ("ctrl+end",), "turn('end')", priority=True),
     Action("chat.palette", "command palette", ("ctrl+p",), "slash:palette", priority=True),
     Action(
-        "chat.keys", "what every key does", ("f1",), "slash:keys", priority=True, group="screen", aliases=("keymap",)
+        "chat.keys",
+        "what every key does",
+        ("f1",),
+        "slash:keys",
+        priority=True,
+        group="screen",
+        aliases=("keymap",),
     ),
     Action("composer.send", "send; while the agent works: steer it", ("enter",)),
     Action("composer.follow_up", "send when the agent is done", ("alt+enter",)),
     Action("composer.newline", "new line", ("shift+enter", "ctrl+j")),
-    Action("composer.history", "search what you sent before", ("ctrl+r",), "search_history", group="conversation"),
     Action(
-        "composer.editor", "write in your editor: $VISUAL or $EDITOR", ("ctrl+g",), "edit_outside", group="conversation"
+        "composer.history",
+        "search what you sent before",
+        ("ctrl+r",),
+        "search_history",
+        group="conversation",
     ),
-    Action("composer.keys", "when nothing is written: this sheet", ("question_mark",), "ask_for_keys", same_as="keys"),
-    Action("composer.complete", "complete; with text while the agent works: send when it is done", ("tab",)),
-    Action("composer.up", "line above; when empty: edit what was queued last, else earlier prompts", ("up",)),
+    Action(
+        "composer.editor",
+        "write in your editor: $VISUAL or $EDITOR",
+        ("ctrl+g",),
+        "edit_outside",
+        group="conversation",
+    ),
+    Action(
+        "composer.keys",
+        "when nothing is written: this sheet",
+        ("question_mark",),
+        "ask_for_keys",
+        same_as="keys",
+    ),
+    Action(
+        "composer.complete",
+        "complete; with text while the agent works: send when it is done",
+        ("tab",),
+    ),
+    Action(
+        "composer.up",
+        "line above; when empty: edit what was queued last, else earlier prompts",
+        ("up",),
+    ),
     Action("composer.down", "line below, later prompts", ("down",)),
     Action("composer.close_choices", "close the list of choices", ("escape",)),
     Action("composer.chord", "then Ctrl+E: write in your editor", ("ctrl+x",), "begin_chord"),
     Action("composer.left", "a character back", ("left",), "cursor_left", on="PromptText"),
     Action("composer.right", "a character forward", ("right",), "cursor_right", on="PromptText"),
     Action(
-        "composer.word_left", "a word back", ("ctrl+left", "alt+left", "alt+b"), "cursor_word_left", on="PromptText"
+        "composer.word_left",
+        "a word back",
+        ("ctrl+left", "alt+left", "alt+b"),
+        "cursor_word_left",
+        on="PromptText",
     ),
     Action(
         "composer.word_right",
@@ -145,12 +212,44 @@ KEYS = (
         "cursor_word_right",
         on="PromptText",
     ),
-    Action("composer.line_start", "to the start of the line", ("home", "ctrl+a"), "cursor_line_start", on="PromptText"),
-    Action("composer.line_end", "to the end of the line", ("end", "ctrl+e"), "cursor_line_end", on="PromptText"),
-    Action("composer.select_left", "select to the left", ("shift+left",), "cursor_left(True)", on="PromptText"),
-    Action("composer.select_right", "select to the right", ("shift+right",), "cursor_right(True)", on="PromptText"),
-    Action("composer.select_up", "select upwards", ("shift+up",), "cursor_up(True)", on="PromptText"),
-    Action("composer.select_down", "select downwards", ("shift+down",), "cursor_down(True)", on="PromptText"),
+    Action(
+        "composer.line_start",
+        "to the start of the line",
+        ("home", "ctrl+a"),
+        "cursor_line_start",
+        on="PromptText",
+    ),
+    Action(
+        "composer.line_end",
+        "to the end of the line",
+        ("end", "ctrl+e"),
+        "cursor_line_end",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_left",
+        "select to the left",
+        ("shift+left",),
+        "cursor_left(True)",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_right",
+        "select to the right",
+        ("shift+right",),
+        "cursor_right(True)",
+        on="PromptText",
+    ),
+    Action(
+        "composer.select_up", "select upwards", ("shift+up",), "cursor_up(True)", on="PromptText"
+    ),
+    Action(
+        "composer.select_down",
+        "select downwards",
+        ("shift+down",),
+        "cursor_down(True)",
+        on="PromptText",
+    ),
     Action(
         "composer.select_word_left",
         "select a word back",
@@ -182,7 +281,11 @@ KEYS = (
     Action("composer.select_all", "select everything", ("f7",), on="PromptText"),
     Action("composer.delete_left", "delete to the left", ("backspace", "ctrl+h"), on="PromptText"),
     Action(
-        "composer.delete_right", "delete to the right", ("delete", "ctrl+d"), "delete_right_or_skip", on="PromptText"
+        "composer.delete_right",
+        "delete to the right",
+        ("delete", "ctrl+d"),
+        "delete_right_or_skip",
+        on="PromptText",
     ),
     Action(
         "composer.kill_word",
@@ -192,7 +295,11 @@ KEYS = (
         on="PromptText",
     ),
     Action(
-        "composer.kill_word_right", "cut the word after", ("alt+d", "alt+delete"), "kill('word_right')", on="PromptText"
+        "composer.kill_word_right",
+        "cut the word after",
+        ("alt+d", "alt+delete"),
+        "kill('word_right')",
+        on="PromptText",
     ),
     Action(
         "composer.kill_to_start",
@@ -201,12 +308,23 @@ KEYS = (
         "kill('line_start')",
         on="PromptText",
     ),
-    Action("composer.kill_to_end", "cut to the end of the line", ("ctrl+k",), "kill('line_end')", on="PromptText"),
+    Action(
+        "composer.kill_to_end",
+        "cut to the end of the line",
+        ("ctrl+k",),
+        "kill('line_end')",
+        on="PromptText",
+    ),
     Action("composer.yank", "put back what was cut", ("ctrl+y",), on="PromptText"),
     Action("composer.copy", "copy what is selected", ("ctrl+c", "super+c"), on="PromptText"),
     Action("composer.cut", "cut what is selected", ("super+x",), on="PromptText"),
     Action("composer.paste", "paste what was copied here", ("ctrl+v",), on="PromptText"),
-    Action("composer.undo", "undo", ("ctrl+underscore", "ctrl+shift+minus", "ctrl+slash", "super+z"), on="PromptText"),
+    Action(
+        "composer.undo",
+        "undo",
+        ("ctrl+underscore", "ctrl+shift+minus", "ctrl+slash", "super+z"),
+        on="PromptText",
+    ),
     Action("composer.redo", "redo", ("ctrl+shift+z", "shift+super+z"), on="PromptText"),
     Action("history.take", "put it into the composer", ("enter", "tab")),
     Action("history.leave", "back to what you had typed", ("escape", "ctrl+c", "ctrl+g")),
@@ -216,7 +334,12 @@ KEYS = (
     Action("history.delete_all", "start over", ("ctrl+u", "ctrl+w")),
     Action("card.once", "yes, once", ("y",), approves=True),
     Action("card.session", "yes, this call for the session", ("a",), approves=True),
-    Action("card.rule", "yes, and allow what a rule says: edit the proposed rule before Enter", ("p",), approves=True),
+    Action(
+        "card.rule",
+        "yes, and allow what a rule says: edit the proposed rule before Enter",
+        ("p",),
+        approves=True,
+    ),
     Action(
         "card.keep",
         "while a rule is written: for this session, or always in this folder",
@@ -236,14 +359,20 @@ KEYS = (
     Action("boundary.run_on", "end step mode and continue", ("S",)),
     Action("boundary.skip", "skip the marked call", ("x",)),
     Action("boundary.skip_because", "skip it, and say why", ("X",)),
-    Action("boundary.edit", "edit the marked call: its command here, other arguments in $EDITOR", ("e",)),
+    Action(
+        "boundary.edit",
+        "edit the marked call: its command here, other arguments in $EDITOR",
+        ("e",),
+    ),
     Action("boundary.up", "mark the call above", ("up", "k")),
     Action("boundary.down", "mark the call below", ("down", "j")),
     Action("plan.start", "start the plan in ask mode", ("p",), approves=True),
     Action("plan.start_accepting", "start it in accept-edits mode", ("P", "a"), approves=True),
     Action("plan.edit", "edit it in $EDITOR; what you save is started", ("e",)),
     Action("plan.keep", "keep planning: put the card away", ("k",)),
-    Action("summary.use", "have the summary replace the older part of the conversation", ("c", "enter")),
+    Action(
+        "summary.use", "have the summary replace the older part of the conversation", ("c", "enter")
+    ),
     Action("summary.edit", "edit it in $EDITOR; what you save is used", ("e",)),
     Action("summary.keep", "keep the conversation as it is", ("k",)),
     Action("find.previous", "match above", ("up", "enter"), priority=True),
@@ -252,7 +381,9 @@ KEYS = (
     Action("transcript.next", "next block or call", ("n",), "step(1)"),
     Action("transcript.previous", "block or call before", ("p",), "step(-1)"),
     Action("transcript.next_prompt", "next prompt", ("right_square_bracket",), "step_prompt(1)"),
-    Action("transcript.previous_prompt", "prompt before", ("left_square_bracket",), "step_prompt(-1)"),
+    Action(
+        "transcript.previous_prompt", "prompt before", ("left_square_bracket",), "step_prompt(-1)"
+    ),
     Action("transcript.open", "open or fold", ("enter",)),
     Action("transcript.output", "the whole output of the call", ("o",)),
     Action("transcript.copy", "copy the block", ("y", "c")),
@@ -283,19 +414,44 @@ KEYS = (
     Action("queue.up", "text above", ("up", "k"), "mark(-1)"),
     Action("queue.down", "text below", ("down", "j"), "mark(1)"),
     Action("queue.close", "close", ("escape", "q", "ctrl+c")),
-    Action("hunks.apply", "apply the hunks you took, once all of them were on screen", ("enter",), on="HunkReview"),
+    Action(
+        "hunks.apply",
+        "apply the hunks you took, once all of them were on screen",
+        ("enter",),
+        on="HunkReview",
+    ),
     Action("hunks.close", "back, without an answer", ("escape", "q")),
     Action("hunks.next", "next hunk", ("j",), "hunk(1)"),
     Action("hunks.previous", "hunk before", ("k",), "hunk(-1)"),
-    Action("hunks.toggle", "take the hunk or leave it out", ("space",), "answer('toggle')", on="HunkReview"),
-    Action("hunks.accept", "take it as it was proposed", ("a",), "answer('accept')", on="HunkReview"),
+    Action(
+        "hunks.toggle",
+        "take the hunk or leave it out",
+        ("space",),
+        "answer('toggle')",
+        on="HunkReview",
+    ),
+    Action(
+        "hunks.accept", "take it as it was proposed", ("a",), "answer('accept')", on="HunkReview"
+    ),
     Action("hunks.reject", "leave it out", ("r",), "answer('reject')", on="HunkReview"),
     Action("hunks.accept_all", "take all hunks", ("A",), on="HunkReview"),
     Action("hunks.reject_all", "leave all hunks out", ("R",), on="HunkReview"),
     Action("hunks.edit", "write its new lines yourself", ("e",), on="HunkReview"),
     Action("hunks.editor", "the same in $EDITOR", ("ctrl+g",), on="HunkReview"),
-    Action("hunks.next_file", "/diff: next file", ("right_square_bracket",), "file(1)", on="ChangesScreen"),
-    Action("hunks.previous_file", "/diff: file before", ("left_square_bracket",), "file(-1)", on="ChangesScreen"),
+    Action(
+        "hunks.next_file",
+        "/diff: next file",
+        ("right_square_bracket",),
+        "file(1)",
+        on="ChangesScreen",
+    ),
+    Action(
+        "hunks.previous_file",
+        "/diff: file before",
+        ("left_square_bracket",),
+        "file(-1)",
+        on="ChangesScreen",
+    ),
     Action("hunks.restore", "/diff: take the hunk back", ("x",), on="ChangesScreen"),
     Action("hunks.restore_file", "/diff: take the whole file back", ("X",), on="ChangesScreen"),
     Action("hunks.confirm", "/diff: yes, take it back", ("y",), on="ChangesScreen"),
@@ -309,10 +465,21 @@ KEYS = (
     Action("hunks.home", "to the beginning", ("home", "g"), "turn('home')"),
     Action("hunks.end", "to the end", ("end", "G"), "turn('end')"),
     Action("lines.take", "take these lines", ("ctrl+s",), "end('take')", priority=True),
-    Action("lines.leave", "back to the hunks; what you typed is kept", ("escape",), "end('leave')", priority=True),
+    Action(
+        "lines.leave",
+        "back to the hunks; what you typed is kept",
+        ("escape",),
+        "end('leave')",
+        priority=True,
+    ),
     Action("lines.editor", "continue in $EDITOR", ("ctrl+g",), "end('outside')", priority=True),
     Action("rewind.take_back", "take it back", ("enter", "y"), "take('all')"),
-    Action("rewind.leave_mine", "take it back, but leave the files you edited as they are", ("m",), "take('not mine')"),
+    Action(
+        "rewind.leave_mine",
+        "take it back, but leave the files you edited as they are",
+        ("m",),
+        "take('not mine')",
+    ),
     Action("jobs.output", "the whole output of the marked job", ("enter", "o")),
     Action("jobs.stop", "stop it; asks once", ("s",)),
     Action("jobs.yes", "yes, stop it", ("y",)),
@@ -332,7 +499,11 @@ KEYS = (
     Action("mcp.next", "choose the next server", ("tab", "n")),
     Action("mcp.restart", "end the chosen server and start it again", ("r",)),
     Action("mcp.trust", "trust the servers of the project as they are now; asks once", ("t",)),
-    Action("mcp.give", "give the chosen server of the project the variables it wants; asks once", ("v",)),
+    Action(
+        "mcp.give",
+        "give the chosen server of the project the variables it wants; asks once",
+        ("v",),
+    ),
     Action("mcp.agree", "agree to what the chosen server changed; asks once", ("a",)),
     Action("mcp.yes", "yes, do it", ("y",), approves=True),
     Action("mcp.distrust", "stop trusting the project's servers", ("d",)),
@@ -347,7 +518,12 @@ KEYS = (
     Action("permissions.page_down", "a page down", ("pagedown", "space"), "page(1)"),
     Action("permissions.close", "close", ("escape", "q")),
     Action("rule.take", "take the rule", ("enter",), priority=True),
-    Action("rule.scope", "for this session, or also for later ones in this folder", ("tab",), priority=True),
+    Action(
+        "rule.scope",
+        "for this session, or also for later ones in this folder",
+        ("tab",),
+        priority=True,
+    ),
     Action("rule.close", "close, nothing changed", ("escape", "ctrl+c"), priority=True),
     Action("question.yes", "yes", ("y",), "answer(True)"),
     Action("question.demo", "look around with the demo model", ("d",), "demo", on="FirstRun"),
@@ -357,9 +533,12 @@ KEYS = (
 
 
 def bindings(scope: str, on: str = "") -> list[BindingType]:
-    """Return the `BINDINGS` of the class that handles a scope's keys; `on` names it if several classes share them."""
+    """Return the `BINDINGS` of the class that handles a scope's keys; `on` names it if several
+    classes share them."""
     return [
-        Binding(",".join(row.keys), row.pressed, row.about, show=False, priority=row.priority, id=row.id)
+        Binding(
+            ",".join(row.keys), row.pressed, row.about, show=False, priority=row.priority, id=row.id
+        )
         for row in KEYS
         if row.scope == scope and row.on == on
     ]
@@ -368,9 +547,12 @@ def bindings(scope: str, on: str = "") -> list[BindingType]:
 def binding_of(row_id: str, does: str) -> Binding:
     """Return a binding of the row's keys, also of the user's own, to another action."""
     row = next(row for row in KEYS if row.id == row_id)
-    return Binding(",".join(row.keys), does, row.about, show=False, priority=row.priority, id=row_id)
+    return Binding(
+        ",".join(row.keys), does, row.about, show=False, priority=row.priority, id=row_id
+    )
 
 
 def letters(scope: str) -> dict[str, str]:
-    """Map the letters that a card shows, each the first default key of an action, to the ids of its actions."""
+    """Map the letters that a card shows, each the first default key of an action, to the ids of its
+    actions."""
     return {row.keys[0]: row.id for row in KEYS if row.scope == scope}

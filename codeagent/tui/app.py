@@ -1,4 +1,5 @@
-"""The application around the chat screen: theme, keys, and what is left in the terminal at the end."""
+"""The application around the chat screen: theme, keys, and what is left in the terminal at the
+end."""
 
 import asyncio
 import os
@@ -104,11 +105,16 @@ class CodeagentApp(GuardedApp):
         await self.push_screen(self.chat)
 
     def survives(self, error: BaseException) -> bool:
-        """Show an error that nothing caught as a line in the conversation, and close the page above it."""
+        """Show an error that nothing caught as a line in the conversation, and close the page above
+        it."""
         if not self._running or not self.chat.is_mounted:
             return False
-        document = self.chat.view.document  # raises in a broken installation that has nothing to show it with
-        said = record_survived(error, self.folders.state, session=self.kept_session, redact=self.redact)
+        document = (
+            self.chat.view.document
+        )  # raises in a broken installation that has nothing to show it with
+        said = record_survived(
+            error, self.folders.state, session=self.kept_session, redact=self.redact
+        )
         document.remark(said, "error")
         if isinstance(self.screen, ModalScreen):
             self.screen.call_later(self._close, self.screen)

@@ -1,4 +1,5 @@
-"""Records the real screen without a terminal: what it writes, when, and a picture of it at the end."""
+"""Records the real screen without a terminal: what it writes, when, and a picture of it at the
+end."""
 
 import asyncio
 import json
@@ -41,9 +42,16 @@ class Cast:
     """The screen at the end, as SVG that loads nothing."""
 
     def asciinema(self, title: str, at: float) -> str:
-        """Return the recording in asciinema's format, version 2; `at` is in seconds since the epoch."""
+        """Return the recording in asciinema's format, version 2; `at` is in seconds since the
+        epoch."""
         width, height = self.size
-        head = {"version": 2, "width": width, "height": height, "timestamp": int(at), "idle_time_limit": IDLE}
+        head = {
+            "version": 2,
+            "width": width,
+            "height": height,
+            "timestamp": int(at),
+            "idle_time_limit": IDLE,
+        }
         rows: list[object] = [head | {"title": title, "env": {"TERM": "xterm-256color"}}]
         rows += [[round(when, 3), "o", text] for when, text in self.written]
         return "".join(f"{json.dumps(row)}\n" for row in rows)
@@ -86,7 +94,8 @@ async def record(
     begun: Callable[[], bool],
     shown: Callable[[], Awaitable[None]],
 ) -> Cast:
-    """Record the screen until `shown` returns; time passes from when `begun` says so, and no wait is longer than IDLE.
+    """Record the screen until `shown` returns; time passes from when `begun` says so, and no wait
+    is longer than IDLE.
 
     Raises CodeagentError if the screen ends before.
     """
@@ -119,5 +128,7 @@ async def record(
         raise asyncio.CancelledError  # Textual treats it as an ordinary end
     if app.ended_by is not None or not pictures:
         why = f" ({type(app.ended_by).__name__})" if app.ended_by is not None else ""
-        raise CodeagentError(f"the screen could not be recorded{why}; nothing was written") from app.ended_by
+        raise CodeagentError(
+            f"the screen could not be recorded{why}; nothing was written"
+        ) from app.ended_by
     return Cast(size, tuple(written), pictures[0])

@@ -1,4 +1,5 @@
-"""Child agents on the screen: each below the card of the call that started it, reduced like a conversation."""
+"""Child agents on the screen: each below the card of the call that started it, reduced like a
+conversation."""
 
 from collections.abc import Callable
 
@@ -28,7 +29,8 @@ class ChildCards:
     """The children of one conversation, by the agent name on their events."""
 
     def __init__(self, reducer: Callable[[UiState, str], Apply]) -> None:
-        """`reducer` makes the reducer that applies the events of the agent of that name to a state."""
+        """`reducer` makes the reducer that applies the events of the agent of that name to a
+        state."""
         self._reducer = reducer
         self._shown: dict[str, _Shown] = {}
 
@@ -37,16 +39,21 @@ class ChildCards:
         state = UiState()
         view = ChildView(event.child, event.child_session, state.document.blocks)
         main.document.card(event.call_id, "agent").child = view
-        self._shown[event.child] = _Shown(event.call_id, view, state, self._reducer(state, event.child))
+        self._shown[event.child] = _Shown(
+            event.call_id, view, state, self._reducer(state, event.child)
+        )
         main.document.touch_card(event.call_id)
 
     def apply(self, event: AnyEvent, main: UiState) -> None:
-        """Show an event of a child; what the user has to answer is shown as if the main agent had asked."""
+        """Show an event of a child; what the user has to answer is shown as if the main agent had
+        asked."""
         if (child := self._shown.get(event.agent)) is None:
             return
         child.apply(event)
         status, view = child.state.status.now, child.view
-        view.phase = "" if isinstance(event, events.RunFinished) else _SAID.get(status.phase, status.phase)
+        view.phase = (
+            "" if isinstance(event, events.RunFinished) else _SAID.get(status.phase, status.phase)
+        )
         view.tokens, view.cost_usd = status.input_tokens + status.output_tokens, status.cost_usd
         match event:
             case events.ToolStarted():

@@ -1,4 +1,5 @@
-"""Puts text on the user's clipboard through the terminal, or into a file if the terminal would not accept it."""
+"""Puts text on the user's clipboard through the terminal, or into a file if the terminal would not
+accept it."""
 
 import os
 import tempfile
@@ -17,8 +18,9 @@ MAX_BYTES = 75_000
 def copy(app: App[Any], text: str, folder: Path | None = None) -> str:
     """Copy the text; returns what was done, as a phrase for the status line.
 
-    Control characters are made visible first. Text that is too long, or that the terminal does not accept, is written
-    to a file of mode 0600 in `folder`, else in the system's folder for temporary files. Raises OSError.
+    Control characters are made visible first. Text that is too long, or that the terminal does not
+    accept, is written to a file of mode 0600 in `folder`, else in the system's folder for temporary
+    files. Raises OSError.
     """
     shown = visible(text)
     counted = _counted(shown)
@@ -44,4 +46,8 @@ def _write(encoded: bytes, folder: Path | None) -> Path:
 
 def _counted(text: str) -> str:
     lines = text.count("\n") + 1
-    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+    return (
+        f"{lines:,} lines"
+        if lines > 1
+        else f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+    )

@@ -1,4 +1,5 @@
-"""The slash commands: further rows of the table of actions, the page of /help, and messages about mistyped commands."""
+"""The slash commands: further rows of the table of actions, the page of /help, and messages about
+mistyped commands."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
@@ -12,7 +13,13 @@ if TYPE_CHECKING:  # not for the first frame
     from codeagent.core.recipes import Recipe
 
 _WITHOUT_KEYS = (
-    Action("command.new", "start a new conversation", group="conversation", aliases=("clear",), while_running=False),
+    Action(
+        "command.new",
+        "start a new conversation",
+        group="conversation",
+        aliases=("clear",),
+        while_running=False,
+    ),
     Action(
         "command.resume",
         "continue an earlier conversation",
@@ -126,7 +133,11 @@ _WITHOUT_KEYS = (
     ),
     Action("command.todo", "the model's to-do list", does="running:todo", group="conversation"),
     Action(
-        "command.stop", "stop what runs now, or a job", does="running:stop", group="conversation", arguments="[job]"
+        "command.stop",
+        "stop what runs now, or a job",
+        does="running:stop",
+        group="conversation",
+        arguments="[job]",
     ),
     Action("command.copy", "copy the last answer", group="conversation", arguments="[all]"),
     Action(
@@ -136,7 +147,12 @@ _WITHOUT_KEYS = (
         group="conversation",
     ),
     Action("command.queue", "edit, reorder or remove queued messages", group="conversation"),
-    Action("command.mode", "what runs without asking", group="conversation", arguments="[ask|accept-edits|plan|auto]"),
+    Action(
+        "command.mode",
+        "what runs without asking",
+        group="conversation",
+        arguments="[ask|accept-edits|plan|auto]",
+    ),
     Action(
         "command.sandbox",
         "what commands with network access may reach",
@@ -174,7 +190,12 @@ _WITHOUT_KEYS = (
         arguments="[$2|200k tokens|30 min|10 batches|off]",
         needs_conversation=True,
     ),
-    Action("command.cost", "tokens and money of this conversation", group="model and money", aliases=("usage",)),
+    Action(
+        "command.cost",
+        "tokens and money of this conversation",
+        group="model and money",
+        aliases=("usage",),
+    ),
     Action("command.context", "what fills the model's context", group="model and money"),
     Action("command.theme", "choose the colours", group="screen", arguments="[name]"),
     Action("command.help", "commands and keys", does="slash:help_page", group="about"),
@@ -192,7 +213,11 @@ _WITHOUT_KEYS = (
         group="about",
         needs_conversation=True,
     ),
-    Action("command.skills", "how-tos of the project and of yours that the agent can read", group="about"),
+    Action(
+        "command.skills",
+        "how-tos of the project and of yours that the agent can read",
+        group="about",
+    ),
     Action(
         "command.recipes",
         "prompts with inputs, kept in files and run by their name",
@@ -206,7 +231,9 @@ _WITHOUT_KEYS = (
 ACTIONS = (*KEYS, *_WITHOUT_KEYS)
 """The whole table."""
 BY_ID = {row.id: row for row in ACTIONS}
-COMMANDS = tuple(row for group in get_args(Group) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group)
+COMMANDS = tuple(
+    row for group in get_args(Group) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group
+)
 """Every row with a slash command, in the order of /help."""
 
 
@@ -218,19 +245,25 @@ def recipe_row(recipe: "Recipe") -> Action:
     """Return the slash command for a recipe."""
     return Action(
         f"{RECIPE}.{recipe.name}",
-        one_line(f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200),
+        one_line(
+            f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200
+        ),
         does="recipes:run",
         arguments=recipe.usage,
         inputs=()
         if recipe.numbered
-        else tuple((one.name, f"{one.means}: {one.description}".removesuffix(": ")) for one in recipe.inputs),
+        else tuple(
+            (one.name, f"{one.means}: {one.description}".removesuffix(": "))
+            for one in recipe.inputs
+        ),
         while_running=False,
         needs_conversation=True,
     )
 
 
 def prompt_row(prompt: "ServerText") -> Action:
-    """Return the slash command for an MCP server's prompt: it is sent as typed, and the server supplies the text."""
+    """Return the slash command for an MCP server's prompt: it is sent as typed, and the server
+    supplies the text."""
     return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)
 
 
@@ -239,11 +272,14 @@ def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
-    return f"there is no /{word}" + (f"; did you mean {meant}?" if meant else "; /help lists the commands")
+    return f"there is no /{word}" + (
+        f"; did you mean {meant}?" if meant else "; /help lists the commands"
+    )
 
 
 NOT_RUN = "Up brings it back"
-"""Said of a command that was refused: it is the last entry of the history, and not in the composer."""
+"""Said of a command that was refused: it is the last entry of the history, and not in the
+composer."""
 
 
 def wrong_argument(row: Action, argument: str) -> str:
@@ -258,7 +294,11 @@ def help_markdown() -> str:
     parts = ["# Commands"]
     for group in get_args(Group):
         lines = [f"| `{_called(row)}` | {_about(row)} |" for row in COMMANDS if row.group == group]
-        parts.append("\n".join([f"## {group.capitalize()}", "", "| command | does |", "| --- | --- |", *lines]))
+        parts.append(
+            "\n".join(
+                [f"## {group.capitalize()}", "", "| command | does |", "| --- | --- |", *lines]
+            )
+        )
     return "\n\n".join(parts)
 
 

@@ -1,4 +1,5 @@
-"""Records a failure of the screen: one line for the user, and a file with a report without secrets."""
+"""Records a failure of the screen: one line for the user, and a file with a report without
+secrets."""
 
 import os
 import platform
@@ -18,15 +19,26 @@ from codeagent.disk.private import make_private_folder
 
 _KEPT = 20
 """How many reports are kept; the oldest are removed first."""
-_TERMINAL_FACTS = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LANG", "NO_COLOR", "TMUX")
+_TERMINAL_FACTS = (
+    "TERM",
+    "COLORTERM",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "LANG",
+    "NO_COLOR",
+    "TMUX",
+)
 _WIDTH = 200
 
 
-def record_crash(error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]) -> str:
+def record_crash(
+    error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]
+) -> str:
     """Write a report (mode 0600) below `state`; returns the one line to show the user.
 
-    The report holds the traceback without the values of variables, versions and facts about the terminal, all passed
-    through `redact`. `session` is the id of the one that is kept: empty if none had begun, None if that is unknown.
+    The report holds the traceback without the values of variables, versions and facts about the
+    terminal, all passed through `redact`. `session` is the id of the one that is kept: empty if
+    none had begun, None if that is unknown.
     """
     kept = f"the session is kept: {this_program()} --resume {session}; " if session else ""
     kept = "no session had begun; " if session == "" else kept
@@ -34,10 +46,14 @@ def record_crash(error: BaseException, state: Path, *, session: str | None, reda
     return f"codeagent: crashed (internal error) ({said}); {kept}{where}"
 
 
-def record_survived(error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
+def record_survived(
+    error: BaseException, state: Path, *, session: str, redact: Callable[[str], str]
+) -> str:
     """As `record_crash`, for an error that the screen survives."""
     said, where = _recorded(error, state, session=session, redact=redact)
-    return f"internal error ({said}); nothing of the conversation was lost, and it continues; {where}"
+    return (
+        f"internal error ({said}); nothing of the conversation was lost, and it continues; {where}"
+    )
 
 
 def _recorded(

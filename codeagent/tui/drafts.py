@@ -1,4 +1,5 @@
-"""Keeps text that was typed but not yet sent on disk, so that a crash loses at most half a second of it."""
+"""Keeps text that was typed but not yet sent on disk, so that a crash loses at most half a second
+of it."""
 
 import asyncio
 import os
@@ -17,7 +18,8 @@ _EVERY = 0.5
 
 
 def own_draft(path: Path) -> "Draft":
-    """Return the draft of one window, at `path` or beside it: never one that another window is using.
+    """Return the draft of one window, at `path` or beside it: never one that another window is
+    using.
 
     A draft that a killed window left behind is preferred to an empty one. Blocks on small files.
     """
@@ -38,7 +40,11 @@ def own_draft(path: Path) -> "Draft":
 def _left_behind(path: Path) -> list[Path]:
     """Return the files of drafts of this folder, the newest first."""
     own = re.compile(re.escape(path.name) + r"(\.\d+)?")
-    return sorted((each for each in path.parent.iterdir() if own.fullmatch(each.name)), key=_written, reverse=True)
+    return sorted(
+        (each for each in path.parent.iterdir() if own.fullmatch(each.name)),
+        key=_written,
+        reverse=True,
+    )
 
 
 def _written(path: Path) -> float:
@@ -50,7 +56,8 @@ def _written(path: Path) -> float:
 
 
 def _lock(path: Path) -> int | None:
-    """Return a descriptor that locks the draft for as long as it is open; None if another window holds the lock."""
+    """Return a descriptor that locks the draft for as long as it is open; None if another window
+    holds the lock."""
     fd = open_lock_file(path.with_name(f"{path.name}.lock"))
     if try_lock(fd):
         return fd
@@ -59,10 +66,12 @@ def _lock(path: Path) -> int | None:
 
 
 class Draft:
-    """A file with the plain text, readable by its owner only; there is no file while the composer is empty.
+    """A file with the plain text, readable by its owner only; there is no file while the composer
+    is empty.
 
-    `keep` and `clear` return at once: the file is written in a thread, the last text wins, and no timer runs while
-    nothing changes. Both need a running event loop. `trouble` says why the file could not be read or written.
+    `keep` and `clear` return at once: the file is written in a thread, the last text wins, and no
+    timer runs while nothing changes. Both need a running event loop. `trouble` says why the file
+    could not be read or written.
     """
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
@@ -79,18 +88,23 @@ class Draft:
         """One line, empty if nothing is wrong."""
 
     def load(self) -> str:
-        """Return the text that was left behind, which is `earlier` from now on. Blocks on a small file."""
+        """Return the text that was left behind, which is `earlier` from now on. Blocks on a small
+        file."""
         self._wanted, self._held = "", ()
         try:
             self.earlier = self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
             self.earlier = ""
         except OSError as error:
-            self.earlier, self.trouble = "", f"The draft cannot be read: {self._path}: {error.strerror}."
+            self.earlier, self.trouble = (
+                "",
+                f"The draft cannot be read: {self._path}: {error.strerror}.",
+            )
         return self.earlier
 
     def take_earlier(self) -> str:
-        """Return the text that was left behind, which is the composer's from now on: `keep` follows."""
+        """Return the text that was left behind, which is the composer's from now on: `keep`
+        follows."""
         earlier, self.earlier = self.earlier, ""
         return earlier
 
@@ -101,7 +115,8 @@ class Draft:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._save_in_thread)
 
     def hold(self, texts: Sequence[str]) -> None:
-        """Keep texts that were sent but not yet accepted, in front of the typed one; on disk when this returns."""
+        """Keep texts that were sent but not yet accepted, in front of the typed one; on disk when
+        this returns."""
         self._held = tuple(texts)
         self._save(synced=True)
 

@@ -1,4 +1,5 @@
-"""Textual's driver for Linux and macOS, hardened against input and signals that the original does not survive."""
+"""Textual's driver for Linux and macOS, hardened against input and signals that the original does
+not survive."""
 
 import asyncio
 import os
@@ -33,11 +34,15 @@ _CHUNK = 64 * 1024
 """Characters collected for one write, if Textual has several pieces to write at once."""
 
 _ESCAPE_DELAY = 0.005
-"""Seconds that an escape character waits for the rest of a paste's mark, and then of a key, before it is Esc."""
+"""Seconds that an escape character waits for the rest of a paste's mark, and then of a key, before
+it is Esc."""
 
-_SS3 = re.escape("".join(keys[2] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1bO") and len(keys) == 3))
+_SS3 = re.escape(
+    "".join(keys[2] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1bO") and len(keys) == 3)
+)
 _CSI = r"\x1b\[(?:M[^\0-\x1f]{3}|\[[ -~]|\d+\$|(?![M[])[ -?]*[@-~])"
-"""Includes X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which end differently."""
+"""Includes X10's mouse, the Linux console's function keys and rxvt's keys with Shift, which end
+differently."""
 _BROKEN_CSI = r"\x1b\[(?:(?!M)[ -~]*(?=[^ -~])|M[^\0-\x1f]{0,2}(?=[\0-\x1f]))"
 _UNIT = lazy_regex(
     rf"(?P<text>[^\x1b]+)|(?P<sequence>{_CSI}|\x1bO[{_SS3}])"
@@ -62,7 +67,8 @@ class Pasted:
 
 
 class PasteReader:
-    """Splits the input of a terminal in bracketed paste mode into keys and pastes, in linear time."""
+    """Splits the input of a terminal in bracketed paste mode into keys and pastes, in linear
+    time."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -70,7 +76,8 @@ class PasteReader:
 
     @property
     def holds(self) -> bool:
-        """Whether the last input may be a key or the beginning of a paste: `release` it if nothing follows soon."""
+        """Whether the last input may be a key or the beginning of a paste: `release` it if nothing
+        follows soon."""
         return self._paste is None and START[:2].startswith(self._held) and bool(self._held)
 
     def feed(self, text: str) -> Iterator[TypedText | Pasted]:
@@ -110,10 +117,12 @@ def _begun(text: str, mark: str) -> int:
 
 
 class KeyReader:
-    """Cuts what is typed into keys before Textual's parser reads them, so that it sees one at a time.
+    """Cuts what is typed into keys before Textual's parser reads them, so that it sees one at a
+    time.
 
-    That parser ends a sequence that it does not know, such as Alt with a letter, only if nothing follows for a while:
-    if another sequence follows at once, it turns Alt+Y into the characters `^` and `y`. Unknown sequences are dropped.
+    That parser ends a sequence that it does not know, such as Alt with a letter, only if nothing
+    follows for a while: if another sequence follows at once, it turns Alt+Y into the characters `^`
+    and `y`. Unknown sequences are dropped.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -123,7 +132,8 @@ class KeyReader:
 
     @property
     def holds(self) -> bool:
-        """Whether the last input is a key unless more follows: `release` it if nothing follows soon."""
+        """Whether the last input is a key unless more follows: `release` it if nothing follows
+        soon."""
         return self._held in _AMBIGUOUS
 
     def feed(self, text: str) -> Iterator[Message]:
@@ -174,18 +184,29 @@ def _name(character: str) -> str:
 
 
 def with_emoji_in_two_cells(output: str) -> str:
-    """Return what is drawn, moving the cursor two cells for each wide emoji: terminals differ in how many it takes."""
+    """Return what is drawn, moving the cursor two cells for each wide emoji: terminals differ in
+    how many it takes."""
     parts: list[str] = []
     at = 0
     for start, end in emoji_spans(output):
         if cell_len(output[start:end]) == 2:
-            parts += (output[at:start], _SAVE, "  ", _BACK, _SAVE, output[start:end], _BACK, "\x1b[2C")
+            parts += (
+                output[at:start],
+                _SAVE,
+                "  ",
+                _BACK,
+                _SAVE,
+                output[start:end],
+                _BACK,
+                "\x1b[2C",
+            )
             at = end
     return "".join((*parts, output[at:]))
 
 
 class TerminalOutput:
-    """The file that Textual draws to: it never raises, and drops output once the terminal was given back or is gone."""
+    """The file that Textual draws to: it never raises, and drops output once the terminal was given
+    back or is gone."""
 
     def __init__(self, stream: TextIO, guard: TerminalGuard | None) -> None:
         self._fd = stream.fileno()
@@ -205,7 +226,9 @@ class TerminalOutput:
             self.flush()
 
     def flush(self) -> None:
-        data = memoryview(with_emoji_in_two_cells("".join(self._parts)).encode(self._encoding, "replace"))
+        data = memoryview(
+            with_emoji_in_two_cells("".join(self._parts)).encode(self._encoding, "replace")
+        )
         self._parts.clear()
         self._size = 0
         while data and not self._quiet:
@@ -222,19 +245,26 @@ class TerminalOutput:
 class TerminalDriver(LinuxDriver):
     """Differs from Textual's driver in the cases where that one crashes, hangs or spins:
 
-    bytes that are not UTF-8 are read as U+FFFD; an escape character in a paste does not turn what follows into keys;
-    reading waits without polling, and stops at the end of the input;
-    the last of many resizes is the one that counts;
-    stopping (SIGTSTP) writes, so it waits until the loop is between two callbacks; continuing (SIGCONT) after a stop
-    that could not be caught takes the terminal once, not twice.
+    bytes that are not UTF-8 are read as U+FFFD; an escape character in a paste does not turn what
+    follows into keys; reading waits without polling, and stops at the end of the input; the last of
+    many resizes is the one that counts; stopping (SIGTSTP) writes, so it waits until the loop is
+    between two callbacks; continuing (SIGCONT) after a stop that could not be caught takes the
+    terminal once, not twice.
     """
 
     def __init__(
-        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         guard = getattr(app, "guard", None)
-        output = TerminalOutput(_screen_stream(), guard if isinstance(guard, TerminalGuard) else None)
+        output = TerminalOutput(
+            _screen_stream(), guard if isinstance(guard, TerminalGuard) else None
+        )
         self._file = output  # type: ignore[assignment]  # it has what the writer thread uses
         if "ESCDELAY" not in os.environ:
             # Textual reads it from the environment, which the user's editor inherits.
@@ -244,7 +274,8 @@ class TerminalDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
-        # Textual reads the size in the handler; if the next signal interrupts it, the older size is reported last.
+        # Textual reads the size in the handler; if the next signal interrupts it, the older size is
+        # reported last.
         signal.signal(signal.SIGWINCH, lambda *_: self._in_loop(self._tell_size))
 
     def _tell_size(self) -> None:
@@ -291,7 +322,8 @@ class TerminalDriver(LinuxDriver):
             os.read(self._until, 16)
 
     def run_input_thread(self) -> None:
-        """Sleep until there is something to read; the delay before more input tells Esc from a sequence."""
+        """Sleep until there is something to read; the delay before more input tells Esc from a
+        sequence."""
         keys, pastes = KeyReader(debug=self._debug), PasteReader()
         decode = getincrementaldecoder("utf-8")("replace").decode
         patience: float | None = None
@@ -329,7 +361,8 @@ class TerminalDriver(LinuxDriver):
 
 
 def by_emoji(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what is typed, and the emoji of several characters after it: as keys, some of these would be dropped."""
+    """Yield what is typed, and the emoji of several characters after it: as keys, some of these
+    would be dropped."""
     at = 0
     for start, end in emoji_spans(text):
         if end - start > 1:
@@ -346,6 +379,11 @@ def _read(fd: int) -> bytes:
 
 
 def _screen_stream() -> TextIO:
-    """Return standard error, which Textual draws on, or standard output if standard error is not a terminal."""
-    streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None and stream.isatty()]
+    """Return standard error, which Textual draws on, or standard output if standard error is not a
+    terminal."""
+    streams = [
+        stream
+        for stream in (sys.__stderr__, sys.__stdout__)
+        if stream is not None and stream.isatty()
+    ]
     return streams[0]

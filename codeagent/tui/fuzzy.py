@@ -13,17 +13,21 @@ _PORTION = 5_000
 
 
 def scattered(query: str) -> re.Pattern[str]:
-    """Return a pattern for the letters of `query` in order, with anything between, in one line; it never backtracks.
+    """Return a pattern for the letters of `query` in order, with anything between, in one line; it
+    never backtracks.
 
-    The query and the searched text must be in lower case. The match includes the rest of the line; group 1 runs from
-    the first letter to the last.
+    The query and the searched text must be in lower case. The match includes the rest of the line;
+    group 1 runs from the first letter to the last.
     """
     first, *others = map(re.escape, query)
-    return re.compile(f"({first}" + "".join(rf"[^{letter}\n]*+{letter}" for letter in others) + r")[^\n]*+")
+    return re.compile(
+        f"({first}" + "".join(rf"[^{letter}\n]*+{letter}" for letter in others) + r")[^\n]*+"
+    )
 
 
 def rank(query: str, texts: Iterable[str], limit: int) -> list[str]:
-    """Return at most `limit` matching texts: those that contain the query first, otherwise in their order."""
+    """Return at most `limit` matching texts: those that contain the query first, otherwise in their
+    order."""
     wanted = query.lower()
     pattern = scattered(wanted)
     found: list[str] = []
@@ -53,7 +57,8 @@ def alike(word: str, known: Iterable[str], most: int) -> tuple[str, ...]:
 class PathIndex:
     """Paths prepared for many searches; directories end with a slash.
 
-    Building it for 50,000 paths takes tens of milliseconds, a search up to twenty: run both in a thread.
+    Building it for 50,000 paths takes tens of milliseconds, a search up to twenty: run both in a
+    thread.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -66,7 +71,8 @@ class PathIndex:
         return len(self._paths)
 
     def search(self, query: str, limit: int = 50) -> tuple[str, ...]:
-        """Return the best matches first: name before path, whole before scattered, and shorter before longer."""
+        """Return the best matches first: name before path, whole before scattered, and shorter
+        before longer."""
         wanted = query.lower().replace("\n", " ")
         if not wanted:
             return tuple(self._paths[:limit])
@@ -93,7 +99,8 @@ class PathIndex:
 
 
 class _Lines:
-    """Lines joined into one text, so that the regular expression engine searches all of them in one call."""
+    """Lines joined into one text, so that the regular expression engine searches all of them in one
+    call."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n".join(lines)
@@ -104,9 +111,15 @@ class _Lines:
         return (bisect_right(self._starts, hit.start()) - 1 for hit in self._hits(pattern))
 
     def tightest(self, wanted: str) -> list[int]:
-        """Return the numbers of lines that have the letters in order, the fewest characters in between first."""
+        """Return the numbers of lines that have the letters in order, the fewest characters in
+        between first."""
         near = islice(self._hits(scattered(wanted)), _SCATTERED)
-        return [line for _, line in sorted((len(hit[1]), bisect_right(self._starts, hit.start()) - 1) for hit in near)]
+        return [
+            line
+            for _, line in sorted(
+                (len(hit[1]), bisect_right(self._starts, hit.start()) - 1) for hit in near
+            )
+        ]
 
     def _hits(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """Search in portions, as one long search in a thread would delay the keys."""

@@ -18,7 +18,8 @@ Colour = tuple[int, int, int]
 _FRAME = 0.1
 """How long the shortest frame is shown, in seconds."""
 _SETTLED, _LONGEST = 0.04, 0.3
-"""Seconds without a change after which a screen counts as complete, and after which it is shown even if it is not."""
+"""Seconds without a change after which a screen counts as complete, and after which it is shown
+even if it is not."""
 _LAST = 3.0
 """Seconds for which the last frame is shown before the GIF starts again."""
 _POINTS = 15
@@ -35,24 +36,35 @@ _COLOURS = 256
 _NAMED = {
     "black": (0, 0, 0), "red": (205, 49, 49), "green": (13, 188, 121), "brown": (229, 229, 16),
     "blue": (36, 114, 200), "magenta": (188, 63, 188), "cyan": (17, 168, 205), "white": (229, 229, 229),
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 
 
 def animated(size: tuple[int, int], written: Sequence[tuple[float, str]]) -> bytes:
-    """Return the GIF of a screen of so many columns and rows; `written`: what was drawn, and when in seconds."""
+    """Return the GIF of a screen of so many columns and rows; `written`: what was drawn, and when
+    in seconds."""
     frames = list(_frames(size, written))
     brushes = _brushes({cell for _, rows in frames for row in rows for cell in row})
     images = _images(size, (rows for _, rows in frames), brushes)
     durations = [round(seconds * 100) * 10 for seconds, _ in frames]
     target = io.BytesIO()
     next(images).save(
-        target, "GIF", save_all=True, append_images=images, duration=durations, loop=0, disposal=1, optimize=False
+        target,
+        "GIF",
+        save_all=True,
+        append_images=images,
+        duration=durations,
+        loop=0,
+        disposal=1,
+        optimize=False,
     )
     return target.getvalue()
 
 
-def _frames(size: tuple[int, int], written: Sequence[tuple[float, str]]) -> Iterator[tuple[float, Rows]]:
-    """Yield each screen that differs from the one before, with the seconds for which it was shown."""
+def _frames(
+    size: tuple[int, int], written: Sequence[tuple[float, str]]
+) -> Iterator[tuple[float, Rows]]:
+    """Yield each screen that differs from the one before, with the seconds for which it was
+    shown."""
     screen = pyte.Screen(*size)
     stream = pyte.Stream(screen)
     shown: Rows = ()
@@ -95,10 +107,13 @@ class _Brushes:
 
 
 def _brushes(cells: set[Char]) -> _Brushes:
-    """Choose a palette with as many shades between the two colours of each cell as it has room for."""
+    """Choose a palette with as many shades between the two colours of each cell as it has room
+    for."""
     pairs = sorted({_colours(cell) for cell in cells})
     for shades in (8, 6, 5, 4, 3, 2):
-        mixed = {pair: [_mixed(*pair, step / (shades - 1)) for step in range(shades)] for pair in pairs}
+        mixed = {
+            pair: [_mixed(*pair, step / (shades - 1)) for step in range(shades)] for pair in pairs
+        }
         palette = tuple(dict.fromkeys(colour for each in mixed.values() for colour in each))
         if len(palette) <= _COLOURS:
             break
@@ -131,7 +146,9 @@ def _mixed(back: Colour, fore: Colour, ink: float) -> Colour:
     return red, green, blue
 
 
-def _images(size: tuple[int, int], frames: Iterable[Rows], brushes: _Brushes) -> Iterator[Image.Image]:
+def _images(
+    size: tuple[int, int], frames: Iterable[Rows], brushes: _Brushes
+) -> Iterator[Image.Image]:
     """Yield a picture for each screen; only the rows that changed are drawn."""
     ink = _Ink()
     width, height = ink.size
@@ -149,7 +166,9 @@ def _images(size: tuple[int, int], frames: Iterable[Rows], brushes: _Brushes) ->
                     continue  # the right half of a wide character
                 tile = tiles.get((cell, wide))
                 if tile is None:
-                    tile = tiles[cell, wide] = ink.mask(cell, wide).point(brushes.entries[_colours(cell)])
+                    tile = tiles[cell, wide] = ink.mask(cell, wide).point(
+                        brushes.entries[_colours(cell)]
+                    )
                 sheet.paste(tile, (x * width, y * height))
         drawn = rows
         image = sheet.copy()
@@ -185,7 +204,10 @@ class _Ink:
             fonts = self._fonts[cell.bold, cell.italics]
             font = next((one for one in fonts if _has(one, text[0])), fonts[0])
             pen.text((0, self._ascent), text, fill=255, font=font, anchor="ls")
-        for crossed, at in ((cell.underscore, self._ascent + 2), (cell.strikethrough, self._ascent * 2 // 3)):
+        for crossed, at in (
+            (cell.underscore, self._ascent + 2),
+            (cell.strikethrough, self._ascent * 2 // 3),
+        ):
             if crossed:
                 pen.line((0, at, width, at), fill=255)
         return mask

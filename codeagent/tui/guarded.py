@@ -1,4 +1,5 @@
-"""An app that survives errors and ends cleanly: terminal restored, right exit code, a crash in one line."""
+"""An app that survives errors and ends cleanly: terminal restored, right exit code, a crash in one
+line."""
 
 import contextlib
 import sys
@@ -76,7 +77,8 @@ class GuardedApp(App[None]):
         self.exit(return_code=exit_code)
 
     async def farewell(self) -> None:
-        """End what the app has started; idempotent. Awaited once the screen is gone, for whatever reason."""
+        """End what the app has started; idempotent. Awaited once the screen is gone, for whatever
+        reason."""
 
     async def _shutdown(self) -> None:
         """Run the farewell; Textual calls this at every end except that of the process."""
@@ -96,7 +98,8 @@ class GuardedApp(App[None]):
 
     @on(Driver.SignalResume)
     def draw_again(self) -> None:
-        """Draw everything after a stop: the alternate screen is empty, and Textual would only draw what changes."""
+        """Draw everything after a stop: the alternate screen is empty, and Textual would only draw
+        what changes."""
         self.refresh(layout=True)
 
     def get_driver_class(self) -> type[Driver]:
@@ -106,8 +109,11 @@ class GuardedApp(App[None]):
         """Report an uncaught error so that the app can continue; False if the app has to end."""
         return False
 
-    def _register_child(self, parent: DOMNode, child: Widget, before: int | None, after: int | None) -> None:
-        """Guard a child's handlers: at an error Textual would end its message loop, and it would ignore all keys."""
+    def _register_child(
+        self, parent: DOMNode, child: Widget, before: int | None, after: int | None
+    ) -> None:
+        """Guard a child's handlers: at an error Textual would end its message loop, and it would
+        ignore all keys."""
         dispatch = child._dispatch_message
 
         async def guarded(message: Message) -> None:
@@ -144,7 +150,8 @@ class GuardedApp(App[None]):
             return False
 
     def _handle_exception(self, error: Exception) -> None:
-        """Report an error instead of Textual, whose traceback shows the values of all variables, including secrets."""
+        """Report an error instead of Textual, whose traceback shows the values of all variables,
+        including secrets."""
         cause = error.error if isinstance(error, WorkerFailed) else error
         if self._continues_after(cause):
             return
@@ -156,7 +163,8 @@ class GuardedApp(App[None]):
         self._close_messages_no_wait()
 
     def panic(self, *renderables: Any) -> None:
-        """End the app if Textual's input thread failed, since no more keys arrive; the arguments are a traceback."""
+        """End the app if Textual's input thread failed, since no more keys arrive; the arguments
+        are a traceback."""
         self._errors.extend([time.monotonic()] * _MOST_ERRORS)
         self._handle_exception(RuntimeError(f"the input could not be read: {sys.exc_info()[1]!r}"))
 
@@ -164,8 +172,8 @@ class GuardedApp(App[None]):
 def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> int:
     """Run the app on this process's terminal; returns the exit code of the process.
 
-    `state` is the state folder, for crash reports and the marker of who owns the terminal; `redact` removes the secrets
-    from a report. The code is 128 + n after signal n and 1 after a crash.
+    `state` is the state folder, for crash reports and the marker of who owns the terminal; `redact`
+    removes the secrets from a report. The code is 128 + n after signal n and 1 after a crash.
     """
     with guard_terminal(state, app.leave) as guard:
         app.guard = guard
@@ -175,6 +183,8 @@ def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> i
             app.ended_by = app.ended_by or error
             guard.restore()
     if app.ended_by is not None:
-        sys.stderr.write(record_crash(app.ended_by, state, session=app.kept_session, redact=redact) + "\n")
+        sys.stderr.write(
+            record_crash(app.ended_by, state, session=app.kept_session, redact=redact) + "\n"
+        )
         return 1
     return guard.exit_code or app.return_code or 0

@@ -16,8 +16,11 @@ _CHARS_PER_TOKEN = 4
 """A rough figure, used only to show how a context is divided."""
 
 
-def info_page(about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
-    """Return the Markdown page; `settings` and `runtime` are None while codeagent is still starting."""
+def info_page(
+    about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None
+) -> str:
+    """Return the Markdown page; `settings` and `runtime` are None while codeagent is still
+    starting."""
     match about:
         case "status":
             return _status(workspace, now, settings, runtime)
@@ -44,7 +47,9 @@ def sandbox_words(info: SandboxInfo | None) -> str:
     return "docker"
 
 
-def _status(workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
+def _status(
+    workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None
+) -> str:
     info, model = (None, None) if runtime is None else (runtime.sandbox_info, runtime.agent.model)
     used = () if model is None else (model.lane, model.server and f"at {model.server}")
 
@@ -57,7 +62,10 @@ def _status(workspace: Path, now: Status, settings: Settings | None, runtime: Ru
     rows = [
         ("folder", str(workspace)),
         ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
-        ("model", ", ".join(filter(None, (now.model or "none", *used, chosen("model", now.model))))),
+        (
+            "model",
+            ", ".join(filter(None, (now.model or "none", *used, chosen("model", now.model)))),
+        ),
         ("mode", ", ".join(filter(None, (now.mode, chosen("mode", now.mode))))),
         ("session", now.session or "not started"),
         ("sandbox", now.sandbox),
@@ -74,27 +82,47 @@ def _cost(now: Status) -> str:
     rows = [
         ("cost", cost),
         ("tokens in", f"{now.input_tokens:,}"),
-        ("of which from the cache", f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})"),
+        (
+            "of which from the cache",
+            f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})",
+        ),
         ("tokens out", f"{now.output_tokens:,}"),
     ]
     if now.estimated:
-        rows.append(("note", "the provider sent no usage for some requests: their tokens are estimates"))
+        rows.append(
+            ("note", "the provider sent no usage for some requests: their tokens are estimates")
+        )
     return _table("Cost of this session", rows)
 
 
 def _context(now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
     window = now.context_window
-    used = f"{now.context_tokens:,}" + (f" of {window:,} ({_share(now.context_tokens, window)})" if window else "")
+    used = f"{now.context_tokens:,}" + (
+        f" of {window:,} ({_share(now.context_tokens, window)})" if window else ""
+    )
     rows = [("tokens in use", used)]
     if settings is not None and window:
         share = settings.context.compact_at
-        rows.append(("compacted at", f"{share:.0%} of the window, {round(window * share):,}; /compact does it now"))
+        rows.append(
+            (
+                "compacted at",
+                f"{share:.0%} of the window, {round(window * share):,}; /compact does it now",
+            )
+        )
     if now.pins:
         rows.append(("pinned lines", str(len(now.pins))))
     if runtime is not None:
         coming = runtime.next_request()
-        tools = sum(len(one.name) + len(one.description) + len(json.dumps(one.parameters)) for one in coming.tools)
-        rows.append(("system prompt of the next request", f"about {len(coming.system) // _CHARS_PER_TOKEN:,}"))
+        tools = sum(
+            len(one.name) + len(one.description) + len(json.dumps(one.parameters))
+            for one in coming.tools
+        )
+        rows.append(
+            (
+                "system prompt of the next request",
+                f"about {len(coming.system) // _CHARS_PER_TOKEN:,}",
+            )
+        )
         rows.append(("its tools", f"{len(coming.tools)}, about {tools // _CHARS_PER_TOKEN:,}"))
     return _table("Context", rows)
 
@@ -109,7 +137,12 @@ def _config(settings: Settings | None) -> str:
 def _tools(runtime: Runtime | None) -> str:
     if runtime is None:
         return "# Tools\n\nNot started yet."
-    return "\n\n".join(["# Tools", *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.next_request().tools)])
+    return "\n\n".join(
+        [
+            "# Tools",
+            *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.next_request().tools),
+        ]
+    )
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> str:
@@ -129,5 +162,8 @@ def _share(part: int, whole: int) -> str:
 def _skills(listed: Sequence[Skill]) -> str:
     if not listed:
         return "There are no skills here. Put folders with a `SKILL.md` below `.codeagent/skills`."
-    rows = [f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |" for skill in listed]
+    rows = [
+        f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |"
+        for skill in listed
+    ]
     return "\n".join(["| skill | about | from |", "| --- | --- | --- |", *rows])

@@ -1,4 +1,5 @@
-"""The keys in force: the table of actions with the user's own keys on top, and how keys are written and shown."""
+"""The keys in force: the table of actions with the user's own keys on top, and how keys are written
+and shown."""
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +7,9 @@ from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
-from textual.keys import _character_to_key  # the spelling that Textual's keymaps need; there is no public function
+from textual.keys import (
+    _character_to_key,
+)  # the spelling that Textual's keymaps need; there is no public function
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -22,7 +25,14 @@ _AROUND = "chat"
 _ORDER = ("alt", "ctrl", "shift", "super")
 _ALIASES = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
 """Pairs of keys that terminals send as the same one."""
-_SHORT = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ins": "insert"}
+_SHORT = {
+    "esc": "escape",
+    "return": "enter",
+    "del": "delete",
+    "pgup": "pageup",
+    "pgdn": "pagedown",
+    "ins": "insert",
+}
 NAMED = (
     *("enter", "escape", "tab", "space", "backspace", "delete", "insert"),
     *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
@@ -82,7 +92,9 @@ SCOPES = {
 """Every scope of keys, in the order of the key sheet."""
 
 TYPED = (
-    KeyRow("chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"),
+    KeyRow(
+        "chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"
+    ),
     KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
     KeyRow("composer", "/", "commands"),
     KeyRow("composer", "@", "files"),
@@ -141,9 +153,11 @@ def keymap_of(widget: object) -> Keymap:
 
 
 def load_keymap(path: Path) -> Keymap:
-    """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file, return the defaults.
+    """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file,
+    return the defaults.
 
-    The file is checked completely before anything is used. Raises KeymapError, which names file, line, action and key.
+    The file is checked completely before anything is used. Raises KeymapError, which names file,
+    line, action and key.
     """
     if not path.exists():
         return Keymap()
@@ -170,17 +184,28 @@ def _key(action: Action, written: str, entry: Entry) -> str:
         key = spelled(written)
     except BadKey as problem:
         raise BadFile(entry.line, entry.key, one_line(str(problem), 80)) from problem
-    if types_text(key) and (SCOPES[action.scope].writing or action.while_writing) and key not in action.keys:
+    if (
+        types_text(key)
+        and (SCOPES[action.scope].writing or action.while_writing)
+        and key not in action.keys
+    ):
         raise BadFile(
-            entry.line, entry.key, f"'{shown(key)}' types text there; take one with Ctrl or Alt, or F1 to F24"
+            entry.line,
+            entry.key,
+            f"'{shown(key)}' types text there; take one with Ctrl or Alt, or F1 to F24",
         )
     if action.approves and key in ("enter", "space"):
-        raise BadFile(entry.line, entry.key, f"{shown(key)} never approves, because it is pressed without reading")
+        raise BadFile(
+            entry.line,
+            entry.key,
+            f"{shown(key)} never approves, because it is pressed without reading",
+        )
     return key
 
 
 def _check_conflicts(keymap: Keymap, entries: Sequence[Entry]) -> None:
-    """Check that two actions that work at the same time do not share a key, unless they do by default."""
+    """Check that two actions that work at the same time do not share a key, unless they do by
+    default."""
     lines = {entry.key: entry.line for entry in entries}
     for entry in entries:
         action = _BY_ID[entry.key]
@@ -212,7 +237,9 @@ class BadKey(Exception):
 
 def spelled(written: str) -> str:
     """Return a key as Textual spells it: `ctrl+shift+a` for `Shift+Ctrl+A`. Raises BadKey."""
-    *modifiers, key = written.strip().split("+") if written.strip() not in ("+", "") else [written.strip()]
+    *modifiers, key = (
+        written.strip().split("+") if written.strip() not in ("+", "") else [written.strip()]
+    )
     lowered = [modifier.strip().lower() for modifier in modifiers]
     strange = next((modifier for modifier in lowered if modifier not in _ORDER), None)
     if strange is not None:
@@ -232,14 +259,22 @@ def types_text(key: str) -> bool:
 def shown(key: str) -> str:
     """Return a key as a user reads it: `Ctrl+O`, `PgUp`, `?`."""
     *modifiers, last = key.split("+")
-    name = _SHOWN.get(last) or _SYMBOLS.get(last) or (last.upper() if modifiers and len(last) == 1 else None)
+    name = (
+        _SHOWN.get(last)
+        or _SYMBOLS.get(last)
+        or (last.upper() if modifiers and len(last) == 1 else None)
+    )
     if name is None:
         name = last if len(last) == 1 else last.capitalize()
     return "+".join([*(modifier.capitalize() for modifier in modifiers), name])
 
 
 def _spelled_alone(key: str, modified: bool) -> str:
-    if len(key) == 1 and (key.isascii() or not modified) and (key.isalnum() or key in string.punctuation):
+    if (
+        len(key) == 1
+        and (key.isascii() or not modified)
+        and (key.isalnum() or key in string.punctuation)
+    ):
         return _character_to_key(key.lower() if modified else key)
     lowered = _SHORT.get(key.lower(), key.lower())
     if lowered in NAMED or lowered in _SYMBOLS:

@@ -1,4 +1,5 @@
-"""What the command line hands to the screen: everything it may open, as plain values, so that it need not import it."""
+"""What the command line hands to the screen: everything it may open, as plain values, so that it
+need not import it."""
 
 import os
 from collections.abc import Callable
@@ -47,11 +48,13 @@ class LaunchOptions:
     proceed: bool = False
     """The user agreed to work in a folder that is not a project."""
     read_git: bool | None = None
-    """Whether commands may read a git directory outside the workspace; None if the user was not asked."""
+    """Whether commands may read a git directory outside the workspace; None if the user was not
+    asked."""
     git_seen: str = ""
     """The digest of the directory as the question showed it, which alone a yes is about."""
     use_image: bool | None = None
-    """Whether commands run in the image that the repository describes; None if the user was not asked."""
+    """Whether commands run in the image that the repository describes; None if the user was not
+    asked."""
     image_seen: str = ""
     """The digest of the image as the question showed it, which alone the answer is about."""
     prompt: str = ""
@@ -78,16 +81,19 @@ class Missing:
     """Why a conversation cannot begin yet, and what would help."""
 
     kind: Literal["model", "key", "place", "git", "image", "session", "error"]
-    """git: whether commands may read a git directory outside the workspace; image: whether they run in the image that
-    the repository describes; session: the one to continue cannot be opened."""
+    """git: whether commands may read a git directory outside the workspace; image: whether they run
+    in the image that the repository describes; session: the one to continue cannot be opened."""
     text: str
     """One line: what is missing."""
     variable: str = ""
-    """The environment variable of the key that is missing, or the address of the user's own server that wants one."""
+    """The environment variable of the key that is missing, or the address of the user's own server
+    that wants one."""
     servers: tuple[ModelRow, ...] = ()
-    """Models that can be used now: of local servers that answered, and of providers whose keys are there."""
+    """Models that can be used now: of local servers that answered, and of providers whose keys are
+    there."""
     digest: str = ""
-    """Of what `text` shows of a git directory or an image; a yes counts only while it is the same."""
+    """Of what `text` shows of a git directory or an image; a yes counts only while it is the
+    same."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,11 @@ class AppFolders:
     @property
     def drafts(self) -> Path:
         """The first draft for the workspace; those of further windows are beside it."""
-        return self.state / "drafts" / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
+        return (
+            self.state
+            / "drafts"
+            / f"{self.workspace.name[:40]}-{crc32(os.fsencode(self.workspace)):08x}"
+        )
 
     @property
     def prompts(self) -> Path:
@@ -111,7 +121,8 @@ class AppFolders:
 
 
 class Launcher(Protocol):
-    """What the screen may open. Methods that are not `async` may block on small files: call them in a thread."""
+    """What the screen may open. Methods that are not `async` may block on small files: call them in
+    a thread."""
 
     @property
     def workspace(self) -> Path: ...
@@ -120,21 +131,28 @@ class Launcher(Protocol):
         """Read the settings from flags, environment and files. Raises ConfigError."""
 
     async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
-        """Return what is missing: consent to the folder, a model, its key. Local servers are probed only then."""
+        """Return what is missing: consent to the folder, a model, its key. Local servers are probed
+        only then."""
 
-    async def open(self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]) -> "Runtime":
-        """Open a conversation; model library and container start side by side. Raises CodeagentError."""
+    async def open(
+        self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]
+    ) -> "Runtime":
+        """Open a conversation; model library and container start side by side. Raises
+        CodeagentError."""
 
     def sessions(self) -> "tuple[SessionSummary, ...]":
         """Return the sessions of this workspace, the latest first."""
 
     def find(self, session: str) -> str:
-        """Return the id of the session whose id begins so, or of the latest for `last`. Raises SessionNotFound."""
+        """Return the id of the session whose id begins so, or of the latest for `last`. Raises
+        SessionNotFound."""
 
     def enter(self, session: str) -> str:
-        """Find a session to continue it: `workspace` becomes the folder that it belongs to. Returns its id.
+        """Find a session to continue it: `workspace` becomes the folder that it belongs to. Returns
+        its id.
 
-        Raises SessionError if it does not exist, is in use by another process, or its folder is gone.
+        Raises SessionError if it does not exist, is in use by another process, or its folder is
+        gone.
         """
 
     def recorded(self, session_id: str, after: int = 0) -> "tuple[KnownEvent | UnknownEvent, ...]":
@@ -147,29 +165,34 @@ class Launcher(Protocol):
         """Give a session a title; an empty one takes it away. Raises SessionError."""
 
     def export(self, session_id: str, name: str) -> Path:
-        """Write a session into a new file, in the format that its ending names, and return its path.
+        """Write a session into a new file, in the format that its ending names, and return its
+        path.
 
         A relative name is below the workspace. Raises ConfigError, SessionError.
         """
 
     def fork(self, session_id: str, before: int | None) -> str:
-        """Copy a session, up to a prompt (from 1) if given, and return the copy's id. Raises SessionError."""
+        """Copy a session, up to a prompt (from 1) if given, and return the copy's id. Raises
+        SessionError."""
 
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
-        """Return the models worth offering: the one in use, hosted ones with a key, and those of local servers."""
+        """Return the models worth offering: the one in use, hosted ones with a key, and those of
+        local servers."""
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key with its provider, then keep it in the keyring or, without one, in a file with mode 0600.
+        """Try a key with its provider, then keep it in the keyring or, without one, in a file with
+        mode 0600.
 
-        `variable` is as in `Missing`. Returns one line: how that went and where the key is. Raises ConfigError if it
-        was refused or cannot be kept.
+        `variable` is as in `Missing`. Returns one line: how that went and where the key is. Raises
+        ConfigError if it was refused or cannot be kept.
         """
 
     def keep(self, choices: "Choices") -> str:
-        """Keep what the user chose for the next start; return that it was, with what wins over it there.
+        """Keep what the user chose for the next start; return that it was, with what wins over it
+        there.
 
-        Returns an empty text for what is not worth keeping, such as a scripted model. Raises ConfigError: nothing was
-        kept then.
+        Returns an empty text for what is not worth keeping, such as a scripted model. Raises
+        ConfigError: nothing was kept then.
         """
 
     async def files(self) -> tuple[str, ...]:
@@ -179,4 +202,5 @@ class Launcher(Protocol):
         """Read the recipes of the user and the workspace. Raises ConfigError."""
 
     def git_status(self) -> tuple[str, int]:
-        """Return the branch (empty without git) and how many files changed, without running the repository's code."""
+        """Return the branch (empty without git) and how many files changed, without running the
+        repository's code."""

@@ -1,4 +1,5 @@
-"""Describes events in a few words: how a call, a job or a run ended, what a note or an answer says, what was used."""
+"""Describes events in a few words: how a call, a job or a run ended, what a note or an answer says,
+what was used."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -39,7 +40,8 @@ _TOLD = {
     "(trigger-": "",
     "(message ": "",
 }
-"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and their short form."""
+"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and their short
+form."""
 
 
 def state_of(result: ToolResultAdded) -> CallState:
@@ -100,7 +102,8 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 
 
 def told_of(note: str) -> str:
-    """Return what a note for the model is about, in the user's words; empty if the screen shows it otherwise."""
+    """Return what a note for the model is about, in the user's words; empty if the screen shows it
+    otherwise."""
     known = next((words for start, words in _TOLD.items() if note.startswith(start)), None)
     return cut_end(flat(note.removeprefix("(").removesuffix(")")), 60) if known is None else known
 
@@ -136,14 +139,22 @@ def trigger_row(event: TriggerEvent, before: Job | None) -> Job:
 
 
 def job_words(ended: JobFinished) -> str:
-    """Return what a card says after the state of its job; `done` is spelled out, as that state has no words."""
+    """Return what a card says after the state of its job; `done` is spelled out, as that state has
+    no words."""
     exited = f"exit {ended.exit_code}" if ended.exit_code else ""
-    return " · ".join(part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part)
+    return " · ".join(
+        part for part in ("done" if ended.status == "done" else "", ended.job_id, exited) if part
+    )
 
 
 def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
     """Return lines about what a stop did; what did not happen is left out."""
-    killed, not_run, left, files = stopped.killed, stopped.not_run, stopped.left_running, stopped.edits_kept
+    killed, not_run, left, files = (
+        stopped.killed,
+        stopped.not_run,
+        stopped.left_running,
+        stopped.edits_kept,
+    )
     lines = [
         "the model's answer was closed" if stopped.stream_closed else "",
         f"{counted(killed, 'process', 'processes')} killed" if killed else "",
@@ -158,7 +169,10 @@ def stopped_lines(stopped: RunStopped) -> tuple[str, ...]:
 def failed_lines(error: str) -> tuple[str, ...]:
     """Return the next steps after a run that failed."""
     back = "Up brings your prompt back"
-    steps = {_REFUSED: "/model to change it", _TOO_LONG: "/rewind to before what is too long, or /new"}
+    steps = {
+        _REFUSED: "/model to change it",
+        _TOO_LONG: "/rewind to before what is too long, or /new",
+    }
     return (" · ".join([*(step for words, step in steps.items() if words in error), back]),)
 
 
@@ -166,7 +180,9 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
     """Return one line: what going back did. `moment` is the prompt or batch it went back to."""
     count = len(event.files)
     files = event.files[0] if count == 1 else f"{count} files"
-    did = {"undo": "undone", "redo": "restored", "rewind": "undone", "files": "restored"}[event.kind]
+    did = {"undo": "undone", "redo": "restored", "rewind": "undone", "files": "restored"}[
+        event.kind
+    ]
     parts = [f"{did}: {files}"] if count else []
     if event.kind == "redo":
         return "; ".join([*parts, "everything is as it was before going back"])
@@ -176,7 +192,8 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
 
 
 def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
-    """Count what a request used; `context` is False if a child made it, whose context is not the conversation's."""
+    """Count what a request used; `context` is False if a child made it, whose context is not the
+    conversation's."""
     now = state.status.now
     costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
     filled = usage.input_tokens + usage.output_tokens if context else 0
@@ -229,7 +246,9 @@ def show_compaction(
             assert_never(event)
     if isinstance(event, CompactionFailed | ContextCompacted):
         state.boundary.set(None)
-        state.status.set(**({"phase": "asking"} if state.status.now.in_run else {"phase": "idle", "halt": ""}))
+        state.status.set(
+            **({"phase": "asking"} if state.status.now.in_run else {"phase": "idle", "halt": ""})
+        )
 
 
 def _kept(files: tuple[str, ...]) -> str:

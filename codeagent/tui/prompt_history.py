@@ -16,14 +16,15 @@ _MOST = 5_000
 _LARGEST = 1_000_000
 """Bytes of the file; beyond that its older half is dropped."""
 _LONGEST = 100_000
-"""Characters of the longest entry that is written; longer ones are remembered until the program ends."""
+"""Characters of the longest entry that is written; longer ones are remembered until the program
+ends."""
 
 
 class PromptHistory:
     """A file with one JSON string per line, the newest last, readable by its owner only.
 
-    Damaged lines are skipped. If the file cannot be read or written, the history is kept until the program ends and
-    `trouble` says why.
+    Damaged lines are skipped. If the file cannot be read or written, the history is kept until the
+    program ends and `trouble` says why.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,10 +55,13 @@ class PromptHistory:
         try:
             self._append(json.dumps(text).encode() + b"\n")
         except OSError as error:
-            self.trouble = f"The prompt history is kept only until you leave: {self._path}: {error.strerror}."
+            self.trouble = (
+                f"The prompt history is kept only until you leave: {self._path}: {error.strerror}."
+            )
 
     def search(self, text: str, limit: int = 200) -> list[str]:
-        """Return the matching entries, each once: those that contain the text first, the newest first."""
+        """Return the matching entries, each once: those that contain the text first, the newest
+        first."""
         newest_first = dict.fromkeys(reversed(self._loaded()))
         return rank(text, newest_first, limit) if text else list(newest_first)[:limit]
 
@@ -110,7 +114,8 @@ class PromptHistory:
 
 
 class HistoryWalk:
-    """Walks from the text being typed through the history; changes made on the way are kept until the walk ends."""
+    """Walks from the text being typed through the history; changes made on the way are kept until
+    the walk ends."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         """`entries`: the oldest first."""
@@ -136,7 +141,9 @@ class HistoryWalk:
             return None
         self._changed[self._at] = current
         self._at = to
-        return self._changed.get(to, "") if self.at_typed else self._changed.get(to, self._entries[to])
+        return (
+            self._changed.get(to, "") if self.at_typed else self._changed.get(to, self._entries[to])
+        )
 
 
 def _is_at(fd: int, path: Path) -> bool:

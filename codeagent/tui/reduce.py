@@ -1,4 +1,5 @@
-"""Reduces events to the state of the screen: the only place where an event becomes something to see."""
+"""Reduces events to the state of the screen: the only place where an event becomes something to
+see."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +10,13 @@ from codeagent.core.acts import Queued
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.display import TerminalBlock
-from codeagent.core.events import ToolFinished, ToolProgress, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.events import (
+    ToolFinished,
+    ToolProgress,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+)
 from codeagent.core.jobs import Job
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
@@ -30,17 +37,21 @@ NoticeLike = events.Notice | HostDecided | notices.AnyNotice | ContextCompacted 
 
 
 class Reducer:
-    """Applies events to the UI state one by one, whether of a live run, a resumed session or a recorded log."""
+    """Applies events to the UI state one by one, whether of a live run, a resumed session or a
+    recorded log."""
 
     def __init__(self, state: UiState, *, live: bool, agent: str = MAIN) -> None:
-        """If `live`, queued text that is taken back returns to the composer; `agent` is whose conversation it is."""
+        """If `live`, queued text that is taken back returns to the composer; `agent` is whose
+        conversation it is."""
         self._state = state
         self._agent = agent
         self._children = ChildCards(lambda own, name: Reducer(own, live=False, agent=name).apply)
         self._document = state.document
         self._live = live
         self._thought = False
-        self._mode: Mode = "ask"  # according to the events; the status shows the user's choice at once
+        self._mode: Mode = (
+            "ask"  # according to the events; the status shows the user's choice at once
+        )
         self._own_mode: Mode = "ask"
         """The session's mode, to which it returns after a step of a recipe."""
         self._step_mode: Mode | None = None
@@ -48,9 +59,11 @@ class Reducer:
         self._arguments: dict[str, str] = {}
         """Arguments of the calls of this run, as JSON by call id."""
         self._asked_of: dict[str, CallState] = {}
-        """The state of a call before the question about it, restored afterwards, by id of the question."""
+        """The state of a call before the question about it, restored afterwards, by id of the
+        question."""
         self._asking_since = self._paused_since = 0.0
-        """Since when the run has waited for an answer, and at a boundary, in seconds since the epoch."""
+        """Since when the run has waited for an answer, and at a boundary, in seconds since the
+        epoch."""
         self._moments: dict[str, str] = {}
         """The prompt, or what the batch was about, by id of the checkpoint."""
         self._waited: dict[str, float] = {}
@@ -93,7 +106,9 @@ class Reducer:
                 self._ask(event)
             case ApprovalResolved():
                 self._resolve(event)
-            case ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded():
+            case (
+                ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded()
+            ):
                 self._show_call(event)
             case events.JobStarted():
                 self._begin_job(event)
@@ -106,11 +121,17 @@ class Reducer:
             case events.CheckpointCreated():
                 self._moments[event.checkpoint_id] = event.label
             case events.CheckpointRestored():
-                document.remark(outcomes.restored_text(event, self._moments.get(event.checkpoint_id, "")))
+                document.remark(
+                    outcomes.restored_text(event, self._moments.get(event.checkpoint_id, ""))
+                )
             case events.LimitReached():
-                document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
+                document.remark(
+                    f"the limit {event.limit} = {event.maximum:g} is reached", "warning"
+                )
             case events.UnknownEvent():
-                document.remark(f"{event.type}: an event from a newer version; it is kept in the log")
+                document.remark(
+                    f"{event.type}: an event from a newer version; it is kept in the log"
+                )
             case _:
                 self._apply_notice(event)
 
@@ -160,9 +181,19 @@ class Reducer:
             case notices.RecipeStepBegun():
                 self._step_mode = event.mode
                 self._document.remark(event.text, event.level)
-            case notices.SessionNotSaved() | notices.ActFailed() | notices.RecipeStopped() | notices.MessageReceived():
+            case (
+                notices.SessionNotSaved()
+                | notices.ActFailed()
+                | notices.RecipeStopped()
+                | notices.MessageReceived()
+            ):
                 self._document.remark(event.text, event.level)
-            case notices.CompactionBegun() | notices.SummaryWritten() | notices.CompactionFailed() | ContextCompacted():
+            case (
+                notices.CompactionBegun()
+                | notices.SummaryWritten()
+                | notices.CompactionFailed()
+                | ContextCompacted()
+            ):
                 outcomes.show_compaction(event, state)
             case notices.AgentStarted() if event.child != self._agent:
                 self._children.begin(event, state)
@@ -178,7 +209,8 @@ class Reducer:
         self._state, self._document, self._live = state, state.document, True
 
     def end_recording(self) -> None:
-        """End what was in progress when the recording stopped: questions, a pause, jobs, children."""
+        """End what was in progress when the recording stopped: questions, a pause, jobs,
+        children."""
         self._state.approvals.clear()
         self._children.end_recording()
         self._state.boundary.end_recording()
@@ -196,7 +228,9 @@ class Reducer:
         self._mode, self._step_mode = self._step_mode or event.mode, None
         self._arguments.clear()
         self._state.boundary.set(None)
-        self._state.status.set(in_run=True, model=event.model, mode=self._mode, session=event.session)
+        self._state.status.set(
+            in_run=True, model=event.model, mode=self._mode, session=event.session
+        )
         self._state.status.set(phase="working", since=event.ts, batch=0)
 
     def _end_run(self, event: events.RunFinished) -> None:
@@ -209,7 +243,9 @@ class Reducer:
             self._document.end(event.reason, event.error or "", lines)
         planned = self._mode == "plan" and event.reason == "done" and event.text.strip()
         state.boundary.set(PlanReady(event.text) if planned else None)
-        state.approvals.clear(but={row.call_id for row in state.jobs.rows if row.status == "running"})
+        state.approvals.clear(
+            but={row.call_id for row in state.jobs.rows if row.status == "running"}
+        )
         self._waited.clear()
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
@@ -234,7 +270,9 @@ class Reducer:
         if self._state.status.now.halt != "stopping":
             self._state.status.set(halt=halt)
 
-    def _stream(self, event: events.TextDelta | events.ReasoningDelta | events.ToolCallDelta) -> None:
+    def _stream(
+        self, event: events.TextDelta | events.ReasoningDelta | events.ToolCallDelta
+    ) -> None:
         self._state.status.set(phase=self._state.pulse.state or "answering", retry_reason="")
         match event:
             case events.TextDelta():
@@ -261,7 +299,8 @@ class Reducer:
                 self._document.say(text_of(message.content), "task" if task else message.source)
 
     def _finish_answer(self, message: AssistantMessage, now: float) -> None:
-        """Show a whole answer; a recorded one was not streamed, so its thinking is shown here too."""
+        """Show a whole answer; a recorded one was not streamed, so its thinking is shown here
+        too."""
         document = self._document
         thoughts = "\n\n".join(thought.text for thought in message.thinking if thought.text)
         if thoughts and not self._thought:
@@ -278,7 +317,11 @@ class Reducer:
         self._document.card(event.call_id, "").target = event.target
         self._document.touch_card(event.call_id)
         self._state.boundary.change(
-            event.call_id, target=event.target, arguments=event.arguments, permission=event.permission, state="edited"
+            event.call_id,
+            target=event.target,
+            arguments=event.arguments,
+            permission=event.permission,
+            state="edited",
         )
 
     def _deliver(self, event: events.SteerDelivered) -> None:
@@ -302,9 +345,14 @@ class Reducer:
         card.state = self._asked_of.pop(event.approval_id, "planned")
         card.said = outcomes.said_of(event, card.name) or card.said
         self._document.touch_card(event.call_id)
-        asked = next((one for one in self._state.approvals.waiting if one.approval_id == event.approval_id), None)
+        asked = next(
+            (one for one in self._state.approvals.waiting if one.approval_id == event.approval_id),
+            None,
+        )
         self._state.approvals.resolve(event)
-        if asked is not None and event.call_id in self._waited:  # its own time stopped while it waited for the user
+        if (
+            asked is not None and event.call_id in self._waited
+        ):  # its own time stopped while it waited for the user
             card.began = None if card.began is None else card.began + event.ts - asked.ts
             self._wait_for(event.call_id, self._waited[event.call_id] + event.ts - asked.ts)
         if not self._state.approvals.waiting:
@@ -315,15 +363,23 @@ class Reducer:
         """Do not count the seconds for which the run waited for the user."""
         self._state.status.set(since=self._state.status.now.since + max(0.0, waited))
 
-    def _show_call(self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded) -> None:
+    def _show_call(
+        self, event: ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded
+    ) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:
-            self._document.run_command(event.call_id, event.target, shared=event.arguments.get("shared") is True)
+            self._document.run_command(
+                event.call_id, event.target, shared=event.arguments.get("shared") is True
+            )
             self._state.status.set(notice="your command is running: Esc stops it")
         find = self._document.begin_call if isinstance(event, ToolStarted) else self._document.card
         card = find(event.call_id, event.name)
         match event:
             case ToolStarted():
-                card.state, card.began, card.target = "running", event.ts, event.target or card.target
+                card.state, card.began, card.target = (
+                    "running",
+                    event.ts,
+                    event.target or card.target,
+                )
                 if event.name != SHELL:
                     self._wait_for(event.call_id, event.ts)
             case ToolUpdated():
@@ -349,9 +405,15 @@ class Reducer:
 
     def _settle_call(self, event: ToolResultAdded) -> None:
         card = self._document.card(event.call_id, event.name)
-        card.state, card.note, card.error = outcomes.state_of(event), outcomes.note_of(event), outcomes.error_of(event)
+        card.state, card.note, card.error = (
+            outcomes.state_of(event),
+            outcomes.note_of(event),
+            outcomes.error_of(event),
+        )
         card.progress, card.duration_ms, card.shown = "", event.duration_ms, event.blocks
-        printed = next((block.output for block in event.blocks if isinstance(block, TerminalBlock)), "")
+        printed = next(
+            (block.output for block in event.blocks if isinstance(block, TerminalBlock)), ""
+        )
         if printed:
             # This is what the model gets; live pieces may have been merged.
             card.output = OutputBuffer()
@@ -377,7 +439,9 @@ class Reducer:
     def _end_job(self, event: events.JobFinished) -> None:
         jobs = self._state.jobs
         began = event.ts - event.duration_ms / 1000
-        known = jobs.get(event.job_id) or Job(event.job_id, event.call_id, event.name, event.title, "running", began)
+        known = jobs.get(event.job_id) or Job(
+            event.job_id, event.call_id, event.name, event.title, "running", began
+        )
         ended = replace(
             known,
             status=event.status,
@@ -404,15 +468,19 @@ class Reducer:
             self._document.remark(line)
 
     def _wait_for(self, call_id: str, since: float | None) -> None:
-        """Note since when the agent has waited for a call; None if the call ended or became a job."""
+        """Note since when the agent has waited for a call; None if the call ended or became a
+        job."""
         self._waited.pop(call_id, None)
         if since is not None:
             self._waited[call_id] = since
-        self._state.status.set(jobs=self._state.jobs.running, waits_since=min(self._waited.values(), default=None))
+        self._state.status.set(
+            jobs=self._state.jobs.running, waits_since=min(self._waited.values(), default=None)
+        )
 
 
 def replayed(recorded: Iterable[AnyEvent]) -> tuple[UiState, Reducer]:
-    """Reduce recorded events to a state of their own, which no widget watches; slow, so run it in a thread."""
+    """Reduce recorded events to a state of their own, which no widget watches; slow, so run it in a
+    thread."""
     state = UiState()
     reducer = Reducer(state, live=False)
     for event in recorded:
@@ -422,8 +490,13 @@ def replayed(recorded: Iterable[AnyEvent]) -> tuple[UiState, Reducer]:
 
 
 def replayed_end(end: Sequence[AnyEvent]) -> Document:
-    """Reduce the last events of a session, from the first complete turn on; empty if there is none."""
-    starts = (at for at, event in enumerate(end) if isinstance(event, events.RunStarted | events.TurnStarted))
+    """Reduce the last events of a session, from the first complete turn on; empty if there is
+    none."""
+    starts = (
+        at
+        for at, event in enumerate(end)
+        if isinstance(event, events.RunStarted | events.TurnStarted)
+    )
     first = next((at for at in starts if end[at].agent == MAIN), len(end))
     return replayed(_of_known_calls(end[first:]))[0].document
 

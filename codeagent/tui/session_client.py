@@ -1,4 +1,5 @@
-"""The session client: everything the screen has of a conversation. Acts go in, events come out, into the UI state."""
+"""The session client: everything the screen has of a conversation. Acts go in, events come out,
+into the UI state."""
 
 import asyncio
 import gc
@@ -44,7 +45,8 @@ from codeagent.tui.state import UiState
 _PACE = 0.05
 """Seconds between two pieces of one stream; what arrives in between is merged."""
 _SETTLING = 0.3
-"""Seconds before git is asked, so that a prompt sent during the start, or an answer, comes first."""
+"""Seconds before git is asked, so that a prompt sent during the start, or an answer, comes
+first."""
 _STARTING = "codeagent is still starting; nothing was changed"
 _NOT_STARTED = "not started, see above: /new starts a new session, /resume another"
 
@@ -68,13 +70,18 @@ class SessionClient:
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self, options: LaunchOptions) -> Missing | None:
-        """Read the settings, show the recorded session if one is resumed, and begin to start model and sandbox.
+        """Read the settings, show the recorded session if one is resumed, and begin to start model
+        and sandbox.
 
         Returns before they are ready, with what is missing, if anything. Raises CodeagentError.
         """
         before = self.launcher.workspace
         try:
-            resume = None if options.resume is None else await asyncio.to_thread(self.launcher.enter, options.resume)
+            resume = (
+                None
+                if options.resume is None
+                else await asyncio.to_thread(self.launcher.enter, options.resume)
+            )
         except SessionError as error:
             self._state.document.remark(str(error), "warning")
             return Missing("session", str(error))
@@ -96,7 +103,9 @@ class SessionClient:
         else:
             self._state.document.forget_recorded()
         if self.launcher.workspace != before:
-            self._state.document.remark(f"this session belongs to {self.launcher.workspace}: working there")
+            self._state.document.remark(
+                f"this session belongs to {self.launcher.workspace}: working there"
+            )
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
         self._spawn(self._start(settings, resume))
@@ -129,13 +138,18 @@ class SessionClient:
     async def finish(self, act: Act) -> Refused | None:
         """Do the act and wait for what it begins; if that fails, the act is refused."""
         act = self._directed(act)
-        refused = Refused(self._why_not) if self._runtime is None else await self._runtime.agent.finish(act)
+        refused = (
+            Refused(self._why_not)
+            if self._runtime is None
+            else await self._runtime.agent.finish(act)
+        )
         self._show_act(act, refused)
         return refused
 
     @property
     def agent(self) -> AgentHandle:
-        """The agent, to read from; acts go through `do`. Raises CodeagentError while it is starting."""
+        """The agent, to read from; acts go through `do`. Raises CodeagentError while it is
+        starting."""
         if self._runtime is None:
             raise CodeagentError(_STARTING)
         return self._runtime.agent
@@ -149,26 +163,35 @@ class SessionClient:
         """The way back to checkpoints. Raises CheckpointError if none are kept, or not yet."""
         rewind = None if self._runtime is None else self._runtime.agent.rewind
         if rewind is None:
-            missing = "codeagent is still starting" if self._runtime is None else "no checkpoints are kept here"
+            missing = (
+                "codeagent is still starting"
+                if self._runtime is None
+                else "no checkpoints are kept here"
+            )
             raise CheckpointError(f"{missing}; nothing was changed")
         return rewind
 
     @property
     def toolbox(self) -> Toolbox | None:
         """The tools in use, or None if they cannot change. Raises CodeagentError."""
-        now, info = self.agent.toolbox, None if self._runtime is None else self._runtime.sandbox_info
+        now, info = (
+            self.agent.toolbox,
+            None if self._runtime is None else self._runtime.sandbox_info,
+        )
         if now is None or info is None or info.kind != "host":
             return now
         # Without a sandbox, commands run on this machine.
         return replace(now, tools=tuple(replace(tool, sandboxed=False) for tool in now.tools))
 
     def job_lines(self) -> Mapping[str, int]:
-        """Return how many lines each running job printed so far, by its id, including those too fast to be shown."""
+        """Return how many lines each running job printed so far, by its id, including those too
+        fast to be shown."""
         jobs = () if self._runtime is None else self._runtime.agent.jobs.jobs()
         return {job.id: job.lines for job in jobs if job.status == "running"}
 
     async def job_output(self, job_id: str) -> str | None:
-        """Return everything that a job printed so far, or None if it is gone. Raises CodeagentError."""
+        """Return everything that a job printed so far, or None if it is gone. Raises
+        CodeagentError."""
         try:
             return await asyncio.to_thread(_whole, partial(self.agent.jobs.read, job_id))
         except KeyError:
@@ -181,13 +204,15 @@ class SessionClient:
         return await self.launcher.missing(settings, LaunchOptions(proceed=True))
 
     async def keep_key(self, variable: str, value: str) -> str:
-        """Try a key and keep it; shows and returns how that went and where the key is. Raises CodeagentError."""
+        """Try a key and keep it; shows and returns how that went and where the key is. Raises
+        CodeagentError."""
         said = await self.launcher.keep_key(variable, value)
         self._state.document.remark(said)
         return said
 
     async def keep(self, choices: Choices) -> str:
-        """Keep what the user chose for the next start; return how that went, to be read behind what was chosen."""
+        """Keep what the user chose for the next start; return how that went, to be read behind what
+        was chosen."""
         try:
             said = await asyncio.to_thread(self.launcher.keep, choices)
         except ConfigError as error:
@@ -203,7 +228,8 @@ class SessionClient:
         return await self.launcher.models(await self._present_settings())
 
     async def files(self) -> tuple[str, ...]:
-        """Return the paths of the workspace that are not ignored, for `@`; directories end with a slash."""
+        """Return the paths of the workspace that are not ignored, for `@`; directories end with a
+        slash."""
         return await self.launcher.files()
 
     @property
@@ -213,28 +239,37 @@ class SessionClient:
         return any(tool.name == "output_read" for tool in tools)
 
     async def keep_text(self, text: str) -> str:
-        """Keep a long text as a file of the session; return what is sent instead of it. Raises CodeagentError."""
+        """Keep a long text as a file of the session; return what is sent instead of it. Raises
+        CodeagentError."""
         if self._runtime is None:
             raise CodeagentError(_STARTING)
         return await asyncio.to_thread(_kept, self._runtime.outputs, text)
 
     async def full_output(self, call_id: str) -> str | None:
-        """Return the whole text of a call's result, even if it was too long for the model; None if it is gone."""
+        """Return the whole text of a call's result, even if it was too long for the model; None if
+        it is gone."""
         if self._runtime is None:
             return None
         session, outputs = self._runtime.agent.session_id, self._runtime.outputs
         if call_id in outputs.handles():
             return await asyncio.to_thread(_whole, partial(outputs.read, call_id))
         recorded = await asyncio.to_thread(self.launcher.recorded, session)
-        results = (event for event in recorded if isinstance(event, ToolResultAdded) and event.call_id == call_id)
+        results = (
+            event
+            for event in recorded
+            if isinstance(event, ToolResultAdded) and event.call_id == call_id
+        )
         return next((text_of(result.content) for result in results), None)
 
     def info_page(self, about: About) -> str:
         """Return Markdown for the slash command of that name."""
-        return info_page(about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime)
+        return info_page(
+            about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime
+        )
 
     async def close(self) -> None:
-        """End the run, the model's connections and the sandbox; idempotent, and never cancelled halfway."""
+        """End the run, the model's connections and the sandbox; idempotent, and never cancelled
+        halfway."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -269,11 +304,15 @@ class SessionClient:
         if self._stepping:
             runtime.agent.do(acts.Step(True))
         events = runtime.agent.events()
-        for recorded in await asyncio.to_thread(self.launcher.recorded, runtime.agent.session_id, self._shown):
+        for recorded in await asyncio.to_thread(
+            self.launcher.recorded, runtime.agent.session_id, self._shown
+        ):
             self._show(recorded)
         status.set(
             session=runtime.agent.session_id,
-            sandbox="starting" if runtime.sandbox_starting is not None else sandbox_words(runtime.sandbox_info),
+            sandbox="starting"
+            if runtime.sandbox_starting is not None
+            else sandbox_words(runtime.sandbox_info),
             model=runtime.agent.model.name,
             context_window=runtime.agent.model.context_window,
             phase="idle",
@@ -297,7 +336,9 @@ class SessionClient:
             return
         self._runtime = replace(runtime, sandbox_info=info)
         notice = self._state.status.now.notice
-        self._state.status.set(sandbox=sandbox_words(info), notice="" if notice == self._told_last else notice)
+        self._state.status.set(
+            sandbox=sandbox_words(info), notice="" if notice == self._told_last else notice
+        )
 
     def _after(self, event: KnownEvent, agent: AgentHandle) -> None:
         """Follow up on an event; text that arrived too late for its run begins the next one."""
@@ -310,7 +351,9 @@ class SessionClient:
 
     def _show(self, event: AnyEvent) -> None:
         """Show an event unless it was shown before; if it cannot be drawn, later ones still are."""
-        if event.agent == MAIN:  # events of children have numbers of their own, and arrive only once
+        if (
+            event.agent == MAIN
+        ):  # events of children have numbers of their own, and arrive only once
             if event.seq <= self._shown:
                 return
             self._shown = event.seq
@@ -321,7 +364,9 @@ class SessionClient:
 
     async def _replay(self, session_id: str) -> None:
         """Show all of a recorded session without blocking the keys."""
-        recorded, self._reducer, self._shown = await asyncio.to_thread(_read, self.launcher, session_id)
+        recorded, self._reducer, self._shown = await asyncio.to_thread(
+            _read, self.launcher, session_id
+        )
         for _ in self._state.replay(recorded):
             await asyncio.sleep(0)
         self._reducer.go_live(self._state)
@@ -333,7 +378,8 @@ class SessionClient:
         self._state.status.set(branch=branch, changes=changes)
 
     def _directed(self, act: Act) -> Act:
-        """Return the act that fits the text now: a run may have begun or ended since the key was pressed."""
+        """Return the act that fits the text now: a run may have begun or ended since the key was
+        pressed."""
         match act:
             case acts.Prompt(str(text)) if self.running:
                 return acts.Steer(text)
@@ -360,7 +406,8 @@ class SessionClient:
                 pass
 
     def _give_back(self, act: Act, refused: Refused) -> None:
-        """Return refused text to the composer; of other acts, the caller says why they were refused."""
+        """Return refused text to the composer; of other acts, the caller says why they were
+        refused."""
         match act:
             case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
                 lost = text or ""
@@ -383,7 +430,11 @@ class SessionClient:
 
     async def _present_settings(self) -> Settings:
         known = self._settings
-        return known if known is not None else await asyncio.to_thread(self.launcher.settings, LaunchOptions())
+        return (
+            known
+            if known is not None
+            else await asyncio.to_thread(self.launcher.settings, LaunchOptions())
+        )
 
     def _tell(self, text: str) -> None:
         self._told_last = text
@@ -401,15 +452,21 @@ class SessionClient:
 
 
 def with_model(settings: Settings, model: ModelInUse) -> Settings:
-    """Return the settings with the model that is in use now; what differs comes from the conversation."""
-    now: dict[str, Any] = {"model": model.name, "api_base": model.api_base, "thinking": model.effort}
+    """Return the settings with the model that is in use now; what differs comes from the
+    conversation."""
+    now: dict[str, Any] = {
+        "model": model.name,
+        "api_base": model.api_base,
+        "thinking": model.effort,
+    }
     changes = {name: value for name, value in now.items() if value != getattr(settings, name)}
     origins = settings.origins | dict.fromkeys(changes, "this conversation")
     return replace(settings, **changes, origins=origins)
 
 
 async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
-    """Wait if the same stream was drawn a moment ago, so that the channel merges what arrives in between."""
+    """Wait if the same stream was drawn a moment ago, so that the channel merges what arrives in
+    between."""
     match event:
         case TextDelta() | ReasoningDelta():
             key = (event.agent, str(event.type))
@@ -428,11 +485,14 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
 def _read(launcher: Launcher, session_id: str) -> tuple[UiState, Reducer, int]:
     """Read and reduce a session; also returns the number of its last event. Blocks on a file."""
     recorded = launcher.recorded(session_id)
-    return *replayed(recorded), max((event.seq for event in recorded if event.agent == MAIN), default=0)
+    return *replayed(recorded), max(
+        (event.seq for event in recorded if event.agent == MAIN), default=0
+    )
 
 
 def _kept(outputs: OutputStore, text: str) -> str:
-    """Keep a text, and return its beginning with its handle; blocks on a file. Raises CodeagentError."""
+    """Keep a text, and return its beginning with its handle; blocks on a file. Raises
+    CodeagentError."""
     sink = outputs.create("paste")
     sink.write(text)
     sink.close()
@@ -441,7 +501,9 @@ def _kept(outputs: OutputStore, text: str) -> str:
     except (KeyError, OSError):
         lost = len(text)
     if lost:
-        raise CodeagentError("the text could not be kept as a file: there is no room for it; nothing was sent")
+        raise CodeagentError(
+            "the text could not be kept as a file: there is no room for it; nothing was sent"
+        )
     return preview(text, sink.handle, unseen=True)
 
 

@@ -22,7 +22,8 @@ class BadFile(Exception):
         self.key = key
 
     def said_of(self, path: Path, kept: str) -> str:
-        """Return one line: `ink.yaml:12: palette.added: no such colour 'gren'; the theme was not changed`."""
+        """Return one line: `ink.yaml:12: palette.added: no such colour 'gren'; the theme was not
+        changed`."""
         place = path.name if self.line is None else f"{path.name}:{self.line}"
         said = ": ".join(part for part in (place, self.key, str(self)) if part)
         return one_line(f"{said}; {kept}", 400)
@@ -54,7 +55,9 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
     seen: dict[str, Entry] = {}
     for entry in _entries(text):
         if entry.key in seen:
-            raise BadFile(entry.line, entry.key, f"is set twice, first on line {seen[entry.key].line}")
+            raise BadFile(
+                entry.line, entry.key, f"is set twice, first on line {seen[entry.key].line}"
+            )
         seen[entry.key] = entry
     return tuple(seen.values())
 
@@ -68,13 +71,16 @@ def _entries(text: str) -> Iterator[Entry]:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 1
         raise BadFile(line, "", f"is not YAML: {problem.problem}") from problem
     except (yaml.YAMLError, RecursionError) as problem:
-        raise BadFile(1, "", "is not YAML: it holds a character or a depth that is not allowed") from problem
+        raise BadFile(
+            1, "", "is not YAML: it holds a character or a depth that is not allowed"
+        ) from problem
     if root is not None:
         yield from _mapping(root, text.splitlines(), "", set())
 
 
 def _mapping(node: Any, lines: list[str], prefix: str, seen: set[int]) -> Iterator[Entry]:
-    """Yield the entries of a YAML node, whose classes are not imported here: its `id` says what it is.
+    """Yield the entries of a YAML node, whose classes are not imported here: its `id` says what it
+    is.
 
     Aliases are refused: they may repeat a node endlessly, or a billion times.
     """
@@ -91,7 +97,9 @@ def _mapping(node: Any, lines: list[str], prefix: str, seen: set[int]) -> Iterat
         if value.id == "mapping":
             yield from _mapping(value, lines, key, seen)
         elif value.id == "sequence":
-            yield Entry(key, tuple(_text(item, lines, key) for item in value.value), line, listed=True)
+            yield Entry(
+                key, tuple(_text(item, lines, key) for item in value.value), line, listed=True
+            )
         else:
             yield Entry(key, (_text(value, lines, key),), line)
 
@@ -102,7 +110,9 @@ def _text(node: Any, lines: list[str], key: str) -> str:
         raise BadFile(node.start_mark.line + 1, key, "expected text")
     behind = lines[line][node.end_mark.column :] if line < len(lines) else ""
     if node.style is None and _LOST.match(behind):
-        raise BadFile(line + 1, key, "put quotes around the value: without them '#' begins a comment")
+        raise BadFile(
+            line + 1, key, "put quotes around the value: without them '#' begins a comment"
+        )
     if not node.value.strip():
         raise BadFile(node.start_mark.line + 1, key, "has no value")
     return str(node.value)

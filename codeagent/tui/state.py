@@ -1,4 +1,5 @@
-"""The UI state: what the chat screen shows, as plain models that the reducer changes and widgets draw."""
+"""The UI state: what the chat screen shows, as plain models that the reducer changes and widgets
+draw."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -11,7 +12,12 @@ from codeagent.tui.transcript.document import Document
 
 if TYPE_CHECKING:  # the first frame does not show any of these
     from codeagent.core.acts import Queued
-    from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided, PlannedCall
+    from codeagent.core.approval_events import (
+        ApprovalRequested,
+        ApprovalResolved,
+        HostDecided,
+        PlannedCall,
+    )
     from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
     from codeagent.core.todo import TodoItem
@@ -20,8 +26,8 @@ Phase = (
     Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]
     | Literal["working", "waiting", "compacting"]
 )
-"""What the run is doing. asking to retrying: see `core.pulse`. waiting: for the user. compacting: the conversation is
-being summarized."""
+"""What the run is doing. asking to retrying: see `core.pulse`. waiting: for the user. compacting:
+the conversation is being summarized."""
 Halt = Literal["", "pausing", "paused", "stopping"]
 """What the user did to a run, or how it waits for the user; no piece of an answer changes it.
 
@@ -32,7 +38,8 @@ ASK_USER = "ask_user"
 _HEAD = 100
 """Lines kept of the beginning of a running job's output."""
 _TAIL = 500
-"""Lines kept of its end: the full output is one key away, and fifty jobs must not fill the memory."""
+"""Lines kept of its end: the full output is one key away, and fifty jobs must not fill the
+memory."""
 _TAIL_ENDED = 100
 """Lines kept of the end once the job has ended."""
 
@@ -71,7 +78,8 @@ class Followed:
 
 
 class ApprovalQueue(Observable):
-    """The approvals that wait for an answer, the oldest first, and those that are followed after it."""
+    """The approvals that wait for an answer, the oldest first, and those that are followed after
+    it."""
 
     def __init__(self, waiting: "tuple[ApprovalRequested, ...]" = ()) -> None:
         super().__init__()
@@ -87,7 +95,8 @@ class ApprovalQueue(Observable):
         self._changed()
 
     def resolve(self, event: "ApprovalResolved") -> None:
-        """Remove the question that was answered; if it asks for that, follow it until its call ends."""
+        """Remove the question that was answered; if it asks for that, follow it until its call
+        ends."""
         from codeagent.core.policy import HOSTS  # the first frame does without it
 
         asked = next((item for item in self.waiting if item.approval_id == event.approval_id), None)
@@ -131,7 +140,8 @@ class QueuedMessages(Observable):
         super().__init__()
         self.items = items
         self.earlier = ""
-        """What was typed but not sent before this start; it is not part of the queue and is never sent from here."""
+        """What was typed but not sent before this start; it is not part of the queue and is never
+        sent from here."""
 
     def leave(self, earlier: str) -> None:
         """Show this as what was left unsent; an empty text if it was taken back."""
@@ -231,18 +241,29 @@ class Boundary(Observable):
         """Keep the calls of the next batch; `arguments` by call id, as JSON."""
         self._planned = tuple(
             PausedCall(
-                call.call_id, call.name, call.target, call.permission, call.reason, arguments.get(call.call_id, "")
+                call.call_id,
+                call.name,
+                call.target,
+                call.permission,
+                call.reason,
+                arguments.get(call.call_id, ""),
             )
             for call in calls
         )
 
     def pause(self, why: "PauseReason", text: str, batch: int, call_ids: Sequence[str]) -> None:
         """Show that the run waits before these calls of the batch."""
-        self.set(Paused(why, text, batch, tuple(call for call in self._planned if call.call_id in call_ids)))
+        self.set(
+            Paused(
+                why, text, batch, tuple(call for call in self._planned if call.call_id in call_ids)
+            )
+        )
 
     def change(self, call_id: str, **changes: Any) -> None:
         """Replace fields of a planned call by name."""
-        self._planned = tuple(replace(call, **changes) if call.call_id == call_id else call for call in self._planned)
+        self._planned = tuple(
+            replace(call, **changes) if call.call_id == call_id else call for call in self._planned
+        )
         if isinstance(now := self.now, Paused):
             self.pause(now.why, now.text, now.batch, [call.call_id for call in now.calls])
 
@@ -260,7 +281,8 @@ class JobBoard(Observable):
         self._rows: dict[str, Job] = {}
         self._outputs: dict[str, OutputBuffer] = {}
         self.end_notes: set[str] = set()
-        """Notes for the model about ended jobs; not shown, as the screen has its own words for that."""
+        """Notes for the model about ended jobs; not shown, as the screen has its own words for
+        that."""
 
     @property
     def rows(self) -> "tuple[Job, ...]":
@@ -278,7 +300,8 @@ class JobBoard(Observable):
         return self._outputs[job_id]
 
     def begin(self, row: "Job", printed: OutputBuffer | None = None) -> None:
-        """Add a job; `printed` is its output while it was still a call, and later output is appended to it."""
+        """Add a job; `printed` is its output while it was still a call, and later output is
+        appended to it."""
         self._rows[row.id] = row
         self._outputs[row.id] = printed or OutputBuffer(_HEAD, _TAIL)
         self._count(row.id)
@@ -290,7 +313,8 @@ class JobBoard(Observable):
             self._count(job_id)
 
     def count(self, lines: Mapping[str, int]) -> None:
-        """Raise the numbers of lines printed so far, by job id, to those of a reader that saw all of the output."""
+        """Raise the numbers of lines printed so far, by job id, to those of a reader that saw all
+        of the output."""
         more = [row for row in self.rows if row.lines < lines.get(row.id, 0)]
         for row in more:
             self._rows[row.id] = replace(row, lines=lines[row.id])
@@ -312,9 +336,14 @@ class JobBoard(Observable):
     def end(self, row: "Job", tail: str) -> None:
         """End a job as `row` says; `tail` is the end of what it printed, or its answer."""
         before = self._outputs.get(row.id) or OutputBuffer()
-        # Fast output is not seen in full; then the log knows its end better, although without colours.
+        # Fast output is not seen in full; then the log knows its end better, although without
+        # colours.
         printed = before.last(_TAIL_ENDED) if before.total >= row.lines or not tail.strip() else []
-        answered = row.exit_code is None and row.status == "done" and tail.rstrip() != "\n".join(printed).rstrip()
+        answered = (
+            row.exit_code is None
+            and row.status == "done"
+            and tail.rstrip() != "\n".join(printed).rstrip()
+        )
         buffer = OutputBuffer(0, _TAIL_ENDED)
         buffer.feed("\n".join([*printed, *([tail] if answered or not printed else [])]))
         buffer.skip(max(0, row.lines - buffer.total))
@@ -333,7 +362,9 @@ class JobBoard(Observable):
         """Mark running jobs as lost: their process is gone, and how they ended is unknown."""
         for row in self.rows:
             if row.status == "running":
-                self._rows[row.id] = replace(row, status="lost", ended=row.started, takes_input=False)
+                self._rows[row.id] = replace(
+                    row, status="lost", ended=row.started, takes_input=False
+                )
         self._changed()
 
     def _count(self, job_id: str) -> None:
@@ -383,7 +414,8 @@ class Status:
     commands: int = 0
     """How many commands of the user's own are running."""
     waits_since: float | None = None
-    """When the call that the agent has waited for longest began, in seconds since the epoch; None if there is none."""
+    """When the call that the agent has waited for longest began, in seconds since the epoch; None
+    if there is none."""
     budget: str = ""
     """What is left of it, in a few words; empty without a budget."""
     on_card: bool = False
@@ -424,21 +456,26 @@ class UiState:
     jobs: JobBoard = field(default_factory=JobBoard)
     status: StatusBoard = field(default_factory=StatusBoard)
     pulse: Pulse = field(default_factory=Pulse)
-    """How the answer that is awaited is coming; nobody is told of its changes, which may be many in a second."""
+    """How the answer that is awaited is coming; nobody is told of its changes, which may be many in
+    a second."""
     give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
     prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
-    """Theme (None if none was chosen) and bell according to the user's settings, once they were read."""
+    """Theme (None if none was chosen) and bell according to the user's settings, once they were
+    read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
 
     @property
     def phase_at_rest(self) -> Phase:
         """Return the phase while the model does nothing: a job may ask for a host between runs."""
-        return "waiting" if self.approvals.waiting else "working" if self.status.now.in_run else "idle"
+        return (
+            "waiting" if self.approvals.waiting else "working" if self.status.now.in_run else "idle"
+        )
 
     def replay(self, recorded: "UiState") -> Iterator[None]:
-        """Show what was recorded, in slices so that other tasks can run in between; `recorded` is used up."""
+        """Show what was recorded, in slices so that other tasks can run in between; `recorded` is
+        used up."""
         yield from self.document.replay(recorded.document)
         for item in recorded.queue.items:
             self.queue.add(item)
@@ -447,5 +484,8 @@ class UiState:
         self.jobs.replay(recorded.jobs)
         values = {each.name: getattr(recorded.status.now, each.name) for each in fields(Status)}
         # Mode and model come from the settings.
-        changed = {name for name in values if values[name] != getattr(Status(), name)} - {"mode", "model"}
+        changed = {name for name in values if values[name] != getattr(Status(), name)} - {
+            "mode",
+            "model",
+        }
         self.status.set(**{name: values[name] for name in changed})

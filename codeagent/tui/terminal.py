@@ -40,10 +40,14 @@ def usable(stdin: TextIO | None, stdout: TextIO | None, environ: Mapping[str, st
     """Return one line why a screen cannot be opened here, with the next step; None if it can."""
     for stream, name in ((stdin, "input"), (stdout, "output")):
         if stream is None or stream.closed or not stream.isatty():
-            return f"standard {name} is not a terminal; `codeagent run PROMPT` works without a screen"
+            return (
+                f"standard {name} is not a terminal; `codeagent run PROMPT` works without a screen"
+            )
     if environ.get("TERM", "") in {"", "dumb"}:
         said = "TERM is not set" if not environ.get("TERM") else "TERM=dumb"
-        return f"the terminal cannot show a screen ({said}); `codeagent run PROMPT` works without one"
+        return (
+            f"the terminal cannot show a screen ({said}); `codeagent run PROMPT` works without one"
+        )
     return None
 
 
@@ -74,7 +78,8 @@ class TerminalGuard:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Lend the terminal to another program, such as an editor: a stop key pressed there is not meant for us."""
+        """Lend the terminal to another program, such as an editor: a stop key pressed there is not
+        meant for us."""
         self._lent = True
         try:
             yield
@@ -82,7 +87,8 @@ class TerminalGuard:
             self._lent = False
 
     def restore(self) -> None:
-        """Undo every mode now, whatever the state of the output; nothing is drawn afterwards. Never blocks for long."""
+        """Undo every mode now, whatever the state of the output; nothing is drawn afterwards. Never
+        blocks for long."""
         self.silent = True
         _put(self._fd, RESET, 0.5)
         self._restore_attributes()
@@ -119,7 +125,10 @@ class TerminalGuard:
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if self._lent and number in {signal.SIGINT, signal.SIGQUIT}:
             return
-        own, self._own = self._own and number == signal.SIGTERM, self._own and number != signal.SIGTERM
+        own, self._own = (
+            self._own and number == signal.SIGTERM,
+            self._own and number != signal.SIGTERM,
+        )
         if self.received is not None and (own or number == signal.SIGHUP):
             return  # a closed window sends more than one SIGHUP: from the kernel, the shell and the watcher
         again = self.received is not None
@@ -141,7 +150,8 @@ class TerminalGuard:
     def _watching(self) -> None:
         """End the process if an orderly end takes too long, and the screen if its terminal is gone.
 
-        A terminal that hung up reads as endless empty input, and SIGHUP may have been ignored or never sent.
+        A terminal that hung up reads as endless empty input, and SIGHUP may have been ignored or
+        never sent.
         """
         poller = select.poll()
         poller.register(self._fd, 0)
@@ -162,11 +172,11 @@ class TerminalGuard:
 def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[TerminalGuard]:
     """Guard this process's terminal for the life of a screen, in the main thread.
 
-    On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called in the running
-    event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the screen. A second signal ends the
-    process at once, unless it only repeats that the terminal is gone. A SIGHUP that was ignored before, as under
-    nohup, stays ignored. If a screen that owned this terminal was killed, the terminal is reset first; markers for
-    that are kept below `state`.
+    On SIGINT, SIGTERM, SIGHUP and SIGQUIT the terminal is restored at once and `on_exit` is called
+    in the running event loop with the exit code, 128 + n; it has `FAREWELL` seconds to end the
+    screen. A second signal ends the process at once, unless it only repeats that the terminal is
+    gone. A SIGHUP that was ignored before, as under nohup, stays ignored. If a screen that owned
+    this terminal was killed, the terminal is reset first; markers for that are kept below `state`.
     """
     guard = TerminalGuard(state / _MARKERS, on_exit)
     guard.take()
@@ -179,7 +189,8 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
 
 
 def _own_descriptor() -> int:
-    """Return the terminal of standard input, opened again if allowed, so that writing to it never blocks."""
+    """Return the terminal of standard input, opened again if allowed, so that writing to it never
+    blocks."""
     try:
         return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -212,7 +223,8 @@ def _put(fd: int, data: bytes, seconds: float) -> None:
 
 
 def _mark(marker: Path, attributes: _Attributes) -> None:
-    """Record who has the terminal, and its attributes; if that fails, only the reset after a kill is missing."""
+    """Record who has the terminal, and its attributes; if that fails, only the reset after a kill
+    is missing."""
     *flags, characters = attributes
     plain = [code if isinstance(code, int) else code.decode("latin-1") for code in characters]
     try:
@@ -228,7 +240,10 @@ def _heal(markers: Path, fd: int) -> None:
     for marker in markers.glob(f"{_device(fd)}.*"):
         try:
             note = json.loads(marker.read_text(encoding="utf-8"))
-            characters = [code if isinstance(code, int) else code.encode("latin-1") for code in note["characters"]]
+            characters = [
+                code if isinstance(code, int) else code.encode("latin-1")
+                for code in note["characters"]
+            ]
             attributes: _Attributes = [*note["flags"], characters]
             born = note["born"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -243,7 +258,8 @@ def _heal(markers: Path, fd: int) -> None:
 
 
 def _born(pid: int) -> str:
-    """Return when the process began, to tell it from a later one with the same id; empty if it is gone."""
+    """Return when the process began, to tell it from a later one with the same id; empty if it is
+    gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

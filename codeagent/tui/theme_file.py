@@ -1,6 +1,8 @@
-"""A theme, checked completely before any of it is used: Textual's colours, and styles for drawn lines.
+"""A theme, checked completely before any of it is used: Textual's colours, and styles for drawn
+lines.
 
-A theme is a flat table of dotted keys, such as `palette.syntax.comment`, whatever format it was written in.
+A theme is a flat table of dotted keys, such as `palette.syntax.comment`, whatever format it was
+written in.
 """
 
 from collections.abc import Mapping
@@ -30,7 +32,18 @@ BASE_KEYS = (
     "boost",
 )
 """The colours that every theme must give."""
-TOKENS = ("comment", "keyword", "name", "function", "type", "string", "number", "operator", "builtin", "error")
+TOKENS = (
+    "comment",
+    "keyword",
+    "name",
+    "function",
+    "type",
+    "string",
+    "number",
+    "operator",
+    "builtin",
+    "error",
+)
 """The kinds of token that code is coloured by: `palette.syntax.<token>`."""
 TERMINAL_COLOURS = (
     "default",
@@ -145,7 +158,8 @@ INK: Mapping[str, str] = {
     "palette.syntax.builtin": "#86c1b4",
     "palette.syntax.error": "#ec8780",
 }
-"""The default theme, equal to `themes/ink.yaml`: the first frame is drawn without reading a file."""
+"""The default theme, equal to `themes/ink.yaml`: the first frame is drawn without reading a
+file."""
 
 
 class BadTheme(Exception):
@@ -173,7 +187,8 @@ class ThemeFile:
 
 
 def theme_from(table: Mapping[str, str]) -> ThemeFile:
-    """Make a theme from a table with the keys name, dark, ansi, the base colours, `variables.*` and `palette.*`.
+    """Make a theme from a table with the keys name, dark, ansi, the base colours, `variables.*` and
+    `palette.*`.
 
     name, dark and the base colours are required; a missing style is made from the base colours.
     Raises BadTheme.
@@ -182,7 +197,10 @@ def theme_from(table: Mapping[str, str]) -> ThemeFile:
     ansi = _flag(table, "ansi") if "ansi" in table else False
     base = {key: _colour(key, table[key], {}, ansi=ansi) for key in BASE_KEYS}
     theme = _textual_theme(_name(table["name"]), base, dark=_flag(table, "dark"), ansi=ansi)
-    styles = {key: _style(f"palette.{key}", table.get(f"palette.{key}", _DERIVED[key]), base, ansi) for key in _DERIVED}
+    styles = {
+        key: _style(f"palette.{key}", table.get(f"palette.{key}", _DERIVED[key]), base, ansi)
+        for key in _DERIVED
+    }
     theme.variables = _variables(table, base, theme)
     syntax = MappingProxyType({token: styles.pop(f"syntax.{token}") for token in TOKENS})
     return ThemeFile(theme, Palette(**styles, syntax=syntax))
@@ -200,7 +218,9 @@ def _check_keys(table: Mapping[str, str]) -> None:
 
 def _name(text: str) -> str:
     if not NAME.fullmatch(text):
-        raise BadTheme("name", f"'{one_line(text, 40)}' is not lower-case letters, digits and hyphens")
+        raise BadTheme(
+            "name", f"'{one_line(text, 40)}' is not lower-case letters, digits and hyphens"
+        )
     return text
 
 
@@ -211,10 +231,13 @@ def _flag(table: Mapping[str, str], key: str) -> bool:
 
 
 def _colour(key: str, word: str, base: Mapping[str, str], *, ansi: bool) -> str:
-    """Return a colour: `#rrggbb`, or for an `ansi` theme the name of one of the terminal's sixteen."""
+    """Return a colour: `#rrggbb`, or for an `ansi` theme the name of one of the terminal's
+    sixteen."""
     if word.startswith("$"):
         if word[1:] not in base:
-            raise BadTheme(key, f"no such base colour '{one_line(word, 40)}'{nearest(word[1:], base)}")
+            raise BadTheme(
+                key, f"no such base colour '{one_line(word, 40)}'{nearest(word[1:], base)}"
+            )
         return base[word[1:]]
     if word in TERMINAL_COLOURS:
         if ansi:
@@ -223,8 +246,13 @@ def _colour(key: str, word: str, base: Mapping[str, str], *, ansi: bool) -> str:
     if not _HEX.fullmatch(word):
         raise BadTheme(key, f"no such colour '{one_line(word, 40)}'")
     if ansi:
-        raise BadTheme(key, f"'{word}' is not one of the terminal's own colours, and this theme says `ansi: true`")
-    return word.lower() if len(word) == 7 else "#" + "".join(2 * digit for digit in word[1:].lower())
+        raise BadTheme(
+            key,
+            f"'{word}' is not one of the terminal's own colours, and this theme says `ansi: true`",
+        )
+    return (
+        word.lower() if len(word) == 7 else "#" + "".join(2 * digit for digit in word[1:].lower())
+    )
 
 
 def _for_textual(colour: str) -> str:
@@ -237,7 +265,8 @@ def _textual_theme(name: str, base: Mapping[str, str], *, dark: bool, ansi: bool
 
 
 def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
-    """Read a style such as `bold dim colour on colour`, in any order, except that a colour follows `on`."""
+    """Read a style such as `bold dim colour on colour`, in any order, except that a colour follows
+    `on`."""
     attributes: list[str] = []
     colours: dict[str, str] = {}
     behind = False
@@ -249,16 +278,24 @@ def _style(key: str, text: str, base: Mapping[str, str], ansi: bool) -> Style:
         else:
             place = "on " if behind else ""
             if place in colours:
-                raise BadTheme(key, f"two colours in '{one_line(text, 60)}'; write 'colour on background'")
+                raise BadTheme(
+                    key, f"two colours in '{one_line(text, 60)}'; write 'colour on background'"
+                )
             colours[place] = _colour(key, word, base, ansi=ansi)
             behind = False
     if behind:
         raise BadTheme(key, "no colour after 'on'")
-    return Style.parse(" ".join([*attributes, *(place + colour for place, colour in colours.items())]))
+    return Style.parse(
+        " ".join([*attributes, *(place + colour for place, colour in colours.items())])
+    )
 
 
 def _variables(table: Mapping[str, str], base: Mapping[str, str], theme: Theme) -> dict[str, str]:
-    given = {key.removeprefix("variables."): value for key, value in table.items() if key.startswith("variables.")}
+    given = {
+        key.removeprefix("variables."): value
+        for key, value in table.items()
+        if key.startswith("variables.")
+    }
     gaps = _ANSI_GAPS if theme.ansi else {}
     if not given:
         return dict(gaps)
@@ -266,11 +303,14 @@ def _variables(table: Mapping[str, str], base: Mapping[str, str], theme: Theme) 
     for name in given:
         if name not in known:
             raise BadTheme(f"variables.{name}", f"no such variable{nearest(name, known)}")
-    return gaps | {name: _variable(f"variables.{name}", text, base, theme.ansi) for name, text in given.items()}
+    return gaps | {
+        name: _variable(f"variables.{name}", text, base, theme.ansi) for name, text in given.items()
+    }
 
 
 def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:
-    """Check text styles if the key ends in `style`, else a colour, `transparent` or `auto`, with or without `NN%`.
+    """Check text styles if the key ends in `style`, else a colour, `transparent` or `auto`, with or
+    without `NN%`.
 
     Raises BadTheme.
     """
@@ -289,6 +329,7 @@ def _variable(key: str, text: str, base: Mapping[str, str], ansi: bool) -> str:
         return colour
     if colour in ("transparent", "initial") or int(parts["percent"]) > 100:
         raise BadTheme(
-            key, f"'{one_line(text, 40)}' is not a colour with an optional percentage, such as '$accent 30%'"
+            key,
+            f"'{one_line(text, 40)}' is not a colour with an optional percentage, such as '$accent 30%'",
         )
     return text.replace(parts["colour"], colour)

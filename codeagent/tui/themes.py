@@ -35,7 +35,8 @@ class ThemeError(ConfigError):
 
 
 def bundled_folder() -> Path:
-    """Return the folder inside the installed package, or the repository's `themes` in a checkout."""
+    """Return the folder inside the installed package, or the repository's `themes` in a
+    checkout."""
     from importlib import resources  # the default theme does not need a folder
 
     installed = Path(str(resources.files("codeagent.tui"))) / "bundled_themes"
@@ -63,7 +64,8 @@ def load_theme(path: Path) -> ThemeFile:
 
 
 def built_in() -> ThemeFile:
-    """Return the default theme, which does not come from a file: it works even if every file is broken."""
+    """Return the default theme, which does not come from a file: it works even if every file is
+    broken."""
     return theme_from(INK)
 
 
@@ -78,7 +80,12 @@ class Themes:
     def names(self) -> tuple[str, ...]:
         """List the names: the default, the bundled ones, then the user's own; no file is read."""
         bundled = sorted(path.stem for path in bundled_folder().glob("*.yaml"))
-        own = sorted(path.stem for folder in self._own for path in folder.glob("*.yaml") if NAME.fullmatch(path.stem))
+        own = sorted(
+            path.stem
+            for folder in self._own
+            for path in folder.glob("*.yaml")
+            if NAME.fullmatch(path.stem)
+        )
         return tuple(dict.fromkeys([DEFAULT_THEME, *bundled, *own]))
 
     def get(self, name: str) -> ThemeFile:
@@ -88,21 +95,27 @@ class Themes:
             return built_in()
         path = path or bundled_folder() / f"{name}.yaml"
         if not (NAME.fullmatch(name) and path.is_file()):
-            raise ThemeError(f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme")
+            raise ThemeError(
+                f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme"
+            )
         try:
             stamp = path.stat().st_mtime_ns
         except OSError as problem:
-            raise ThemeError(f"{path.name}: cannot be read ({problem.strerror}); {_KEPT}") from problem
+            raise ThemeError(
+                f"{path.name}: cannot be read ({problem.strerror}); {_KEPT}"
+            ) from problem
         if self._read.get(path, (0,))[0] != stamp:
             self._read[path] = (stamp, load_theme(path))
         return self._read[path][1]
 
     def is_own(self, name: str) -> bool:
-        """Whether the theme comes from one of the user's folders, where it may change at any time."""
+        """Whether the theme comes from one of the user's folders, where it may change at any
+        time."""
         return self._own_path(name) is not None
 
     def stamp(self, name: str) -> int | None:
-        """Return when the file of the user's own theme last changed, in nanoseconds; None if there is no file."""
+        """Return when the file of the user's own theme last changed, in nanoseconds; None if there
+        is no file."""
         path = self._own_path(name)
         try:
             return None if path is None else path.stat().st_mtime_ns
@@ -117,12 +130,19 @@ class Themes:
 
 
 class ThemeSwitch:
-    """Switches themes. Without colours (`NO_COLOR`, `TERM=dumb`) lines are drawn in the plain palette in any theme."""
+    """Switches themes. Without colours (`NO_COLOR`, `TERM=dumb`) lines are drawn in the plain
+    palette in any theme."""
 
     def __init__(
-        self, app: App[Any], themes: Themes, *, paint: Callable[[Palette], None], tell: Callable[[str], None]
+        self,
+        app: App[Any],
+        themes: Themes,
+        *,
+        paint: Callable[[Palette], None],
+        tell: Callable[[str], None],
     ) -> None:
-        """`paint` keeps the palette where `palette_of` finds it; `tell` shows one line about a changed file."""
+        """`paint` keeps the palette where `palette_of` finds it; `tell` shows one line about a
+        changed file."""
         self._app = app
         self.themes = themes
         self._paint = paint
@@ -138,7 +158,8 @@ class ThemeSwitch:
         return self._timer is not None
 
     def use(self, name: str) -> str:
-        """Draw everything in that theme; if something is wrong with it, return what, and keep the present one.
+        """Draw everything in that theme; if something is wrong with it, return what, and keep the
+        present one.
 
         If there is no present one yet, the built-in default is used.
         """
@@ -154,7 +175,8 @@ class ThemeSwitch:
         return ""
 
     def look(self) -> None:
-        """Read the theme in use again if its file changed; what is wrong with it is reported once."""
+        """Read the theme in use again if its file changed; what is wrong with it is reported
+        once."""
         stamp = self.themes.stamp(self.name)
         if stamp == self._stamp:
             return
@@ -192,11 +214,13 @@ class ThemeSwitch:
     def _uncoloured(self, theme: ThemeFile) -> Theme:
         """Return a theme of the same name that shows the cursor and marks by text attributes.
 
-        Textual can only remove colours from an app made with `ansi_color=True`; any other app is painted grey, and the
-        terminal's own colours all become black.
+        Textual can only remove colours from an app made with `ansi_color=True`; any other app is
+        painted grey, and the terminal's own colours all become black.
         """
         return (
-            replace(self.themes.get(_BY_ATTRIBUTES).textual, name=theme.name) if self._app.ansi_color else theme.textual
+            replace(self.themes.get(_BY_ATTRIBUTES).textual, name=theme.name)
+            if self._app.ansi_color
+            else theme.textual
         )
 
     def _watch(self) -> None:
@@ -214,7 +238,12 @@ def _terminal_theme(theme: ThemeFile) -> TerminalTheme:
     colours = map(_rgb, (base.error, base.success, base.warning, base.primary))
     black, grey, magenta, cyan = (
         _rgb_of(style, foreground)
-        for style in (palette.rule, palette.muted, palette.syntax["keyword"], palette.syntax["type"])
+        for style in (
+            palette.rule,
+            palette.muted,
+            palette.syntax["keyword"],
+            palette.syntax["type"],
+        )
     )
     sixteen = [black, *colours, magenta, cyan, foreground]
     return TerminalTheme(_rgb(base.background), foreground, sixteen, [grey, *sixteen[1:]])

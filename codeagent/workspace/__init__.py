@@ -1,1 +1,2 @@
-"""The user's files: confined opens, atomic writes, ignore rules, checkpoints, commits and skills."""
+"""The user's files: confined opens, atomic writes, ignore rules, checkpoints, commits and
+skills."""

@@ -1,4 +1,5 @@
-"""Checkpoints of the workspace in a git store of our own: nothing of the user's repository is run or written."""
+"""Checkpoints of the workspace in a git store of our own: nothing of the user's repository is run
+or written."""
 
 import asyncio
 import functools
@@ -46,7 +47,8 @@ _P = ParamSpec("_P")
 def _in_thread(
     work: Callable[Concatenate["GitCheckpoints", threading.Event, _P], _T],
 ) -> Callable[Concatenate["GitCheckpoints", _P], Coroutine[Any, Any, _T]]:
-    """Make a method that runs in a thread; cancelling it sets the event and still waits for the end of the work."""
+    """Make a method that runs in a thread; cancelling it sets the event and still waits for the end
+    of the work."""
 
     @functools.wraps(work)
     async def method(self: "GitCheckpoints", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
@@ -66,10 +68,11 @@ def _in_thread(
 
 
 class GitCheckpoints:
-    """A Checkpoints. `close` it, or let it live as long as the process: its snapshots are not pruned until then.
+    """A Checkpoints. `close` it, or let it live as long as the process: its snapshots are not
+    pruned until then.
 
-    Work is done in a thread. Cancelling waits until the thread has ended: a snapshot is interrupted, a restore is
-    completed.
+    Work is done in a thread. Cancelling waits until the thread has ended: a snapshot is
+    interrupted, a restore is completed.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ class GitCheckpoints:
         self._known = IndexFile(self._store.folder / "known.sqlite")
         self._moments = MomentsFile(self._store.folder / "moments.sqlite", self._store.session)
         self._journal = RestoreJournal(self._store.folder / "journal.json")
-        self._outside = OutsideRules(self._store, os.environ if environment is None else environment)
+        self._outside = OutsideRules(
+            self._store, os.environ if environment is None else environment
+        )
         self._own: set[str] = set()
         """Snapshots that this process took."""
         self._tip: str | None = None
@@ -113,7 +118,8 @@ class GitCheckpoints:
 
     @contextmanager
     def landing(self, *changes: tuple[str, str, str]) -> Iterator[None]:
-        """Record that this session changes files itself in the block: path, SHA-256 before and after (empty: no file).
+        """Record that this session changes files itself in the block: path, SHA-256 before and
+        after (empty: no file).
 
         Raises WorkspaceError before anything is changed if that cannot be recorded.
         """
@@ -145,7 +151,9 @@ class GitCheckpoints:
             self._moments.landed(entries)
 
     @_in_thread
-    def theirs(self, stop: threading.Event, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+    def theirs(
+        self, stop: threading.Event, since: str, target: str, present: str, own: Collection[str]
+    ) -> Theirs:
         from codeagent.workspace.snapshots.shares import Shares  # only needed to go back
 
         with self._store.locked(stop):
@@ -155,7 +163,9 @@ class GitCheckpoints:
                 return Theirs() if shares.alone else shares.theirs(target, present)
 
     @_in_thread
-    def changes(self, stop: threading.Event, before: str, after: str | None) -> tuple[FileChange, ...]:
+    def changes(
+        self, stop: threading.Event, before: str, after: str | None
+    ) -> tuple[FileChange, ...]:
         until = self._take(stop).id if after is None else after
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             return tuple(step.change() for step in differences(reader, before, until))
@@ -173,9 +183,11 @@ class GitCheckpoints:
     def nodes(
         self, stop: threading.Event, snapshots: Sequence[str], paths: Sequence[str], most: int
     ) -> tuple[tuple[Node | None, ...], ...]:
-        """Read the first of these paths, each in all snapshots, until that is `most` bytes; at least one.
+        """Read the first of these paths, each in all snapshots, until that is `most` bytes; at
+        least one.
 
-        One git reads them all: to start it takes longer than to read most files. Raises CheckpointError.
+        One git reads them all: to start it takes longer than to read most files. Raises
+        CheckpointError.
         """
         found: list[tuple[Node | None, ...]] = []
         size = 0
@@ -218,7 +230,9 @@ class GitCheckpoints:
         return tuple(step.change() for step in steps)
 
     @_in_thread
-    def replace(self, stop: threading.Event, path: str, node: Node | None, *, present: Node | None) -> None:
+    def replace(
+        self, stop: threading.Event, path: str, node: Node | None, *, present: Node | None
+    ) -> None:
         step = RestoreStep(path, _state(present), _state(node))
         if step.old == step.new:
             return
@@ -226,14 +240,17 @@ class GitCheckpoints:
             raise CheckpointError(f"{path} is protected; nothing was changed")
         with self._files(stop) as files:
             if files.state(path) != step.old:
-                raise CheckpointError(f"{path} has changed since; nothing was changed: look at it, then try again")
+                raise CheckpointError(
+                    f"{path} has changed since; nothing was changed: look at it, then try again"
+                )
             self._keep(node, present)
             with ObjectReader(self._store) as reader:
                 self._carry_out(reader, files, (step,))
 
     @_in_thread
     def write_out(self, stop: threading.Event, snapshot: str, folder: Path) -> None:
-        """Write the files of a snapshot into an empty folder of ours. Raises CheckpointError, OSError."""
+        """Write the files of a snapshot into an empty folder of ours. Raises CheckpointError,
+        OSError."""
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             for path, _, leaf in reader.changes(None, reader.files(snapshot)):
                 if stop.is_set():
@@ -281,7 +298,8 @@ class GitCheckpoints:
         except GitRefused:
             if known.snapshot is None and self._tip is None:
                 raise
-        # The snapshot that the new one builds on is damaged: the workspace is read as if for the first time.
+        # The snapshot that the new one builds on is damaged: the workspace is read as if for the
+        # first time.
         self._known.forget()
         self._own.clear()
         self._tip = None
@@ -308,16 +326,22 @@ class GitCheckpoints:
                 found = scan.run(files.root, known.root)
                 for path in found.leftovers:
                     files.drop(path)
-                about = SnapshotRecord(bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories)))
+                about = SnapshotRecord(
+                    bounded(found.left_out), outer, everywhere, tuple(sorted(found.repositories))
+                )
                 self._name(writer, known, found, about)
             except BaseException:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
         left_out, others = about.phrases(), self._store.others()
-        return Snapshot(known.snapshot, found.files, left_out, found.marks, found.linked, others, at=at)
+        return Snapshot(
+            known.snapshot, found.files, left_out, found.marks, found.linked, others, at=at
+        )
 
-    def _name(self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord) -> None:
+    def _name(
+        self, writer: SnapshotWriter, known: SnapshotIndex, found: ScanResult, about: SnapshotRecord
+    ) -> None:
         """Store the snapshot, make `known` its index, and save that."""
         encoded = about.encode()
         same = not found.written and not found.gone and encoded == known.about
@@ -327,14 +351,17 @@ class GitCheckpoints:
             return
         removed = [(os.fsencode(path), None) for path in found.gone]
         put: list[tuple[bytes, Leaf | None]] = [
-            (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2])) for path in found.written
+            (os.fsencode(path), (mode_of(found.changed[path][1]), found.changed[path][2]))
+            for path in found.written
         ]
         snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
         self._own.add(snapshot)
         known.snapshot, known.about = snapshot, encoded
         self._known.save(known, found.changed, found.gone)
 
-    def _carry_out(self, reader: ObjectReader, files: FileWriter, steps: tuple[RestoreStep, ...]) -> None:
+    def _carry_out(
+        self, reader: ObjectReader, files: FileWriter, steps: tuple[RestoreStep, ...]
+    ) -> None:
         if not steps:
             return
         try:
@@ -357,7 +384,9 @@ class GitCheckpoints:
             raise
         self._journal.clear()
 
-    def _landings(self, reader: ObjectReader, steps: Sequence[RestoreStep]) -> Iterator[tuple[str, str, str]]:
+    def _landings(
+        self, reader: ObjectReader, steps: Sequence[RestoreStep]
+    ) -> Iterator[tuple[str, str, str]]:
         """Yield what a restore changes, for the record of who changed what."""
         for step in steps:
             old = content_name(node_of(reader, step.old))

@@ -1,4 +1,5 @@
-"""Selects the files of a commit and what git will store of each; refuses what only a program could store.
+"""Selects the files of a commit and what git will store of each; refuses what only a program could
+store.
 
 The files are read beneath the workspace's own descriptor: git opens none of them.
 """
@@ -40,13 +41,19 @@ class Selection:
     """See CommitRepository; the paths are the workspace's, without it."""
 
     def index_info(self) -> bytes:
-        """Return input for `git update-index -z --index-info`; deletions first, so that a folder can replace a file."""
+        """Return input for `git update-index -z --index-info`; deletions first, so that a folder
+        can replace a file."""
         rows = sorted(self.entries, key=lambda entry: entry[1] != "0")
-        return b"".join(os.fsencode(f"{mode} {blob}\t{self.prefix}{path}\0") for path, mode, blob in rows)
+        return b"".join(
+            os.fsencode(f"{mode} {blob}\t{self.prefix}{path}\0") for path, mode, blob in rows
+        )
 
 
-def select(git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str) -> Selection:
-    """Read the files and write their blobs to the directory of ours. Raises CommitRefused, WorkspaceError."""
+def select(
+    git: "ShadowGit", workspace: Workspace, paths: tuple[str, ...], parent: str, prefix: str
+) -> Selection:
+    """Read the files and write their blobs to the directory of ours. Raises CommitRefused,
+    WorkspaceError."""
     named = list(dict.fromkeys(workspace.relative(path) for path in paths))
     _refuse_names(named)
     known = _known(git, named, parent)
@@ -83,10 +90,13 @@ def _refuse_names(named: list[str]) -> None:
 
 
 def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
-    """Return which of the paths, and what below them, git has in the index or the last commit. Raises CommitRefused."""
+    """Return which of the paths, and what below them, git has in the index or the last commit.
+    Raises CommitRefused."""
     rows = git.run("ls-files", "-t", "--stage", "-z", "--", *named).split(b"\0")
     if parent:
-        rows += git.run("ls-files", "-t", "--stage", "-z", "--", *named, index=git.committed).split(b"\0")
+        rows += git.run("ls-files", "-t", "--stage", "-z", "--", *named, index=git.committed).split(
+            b"\0"
+        )
     known = set()
     for row in filter(None, rows):
         facts, _, raw = row.partition(b"\t")
@@ -101,8 +111,11 @@ def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
 
 
 def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
-    """List what below a folder differs from the last commit, or is new and not ignored. Raises CommitRefused."""
-    out = git.run("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder)
+    """List what below a folder differs from the last commit, or is new and not ignored. Raises
+    CommitRefused."""
+    out = git.run(
+        "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder
+    )
     if parent:
         names = ("--relative", "--name-only", "--no-renames")
         out += git.run("diff-index", "--cached", "-z", *names, parent, "--", folder)
@@ -111,7 +124,9 @@ def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
     paths = sorted({os.fsdecode(raw) for raw in out.split(b"\0") if raw})
     for path in paths:
         if path.endswith("/"):
-            raise CommitRefused(f"{path} is a repository of its own; name the files beside it one by one")
+            raise CommitRefused(
+                f"{path} is a repository of its own; name the files beside it one by one"
+            )
         if reason := secret_reason(path):
             raise CommitRefused(f"{reason}; to commit it all the same, name the file itself")
     _known(git, paths, parent)
@@ -123,7 +138,9 @@ def _refuse_ignored(git: "ShadowGit", paths: list[str]) -> None:
     out = git.run("check-ignore", "-z", "--stdin", stdin=lines, codes=(0, 1))
     for path in filter(None, out.split(b"\0")):
         name = os.fsdecode(path).removeprefix("./")
-        raise CommitRefused(f"{name} is ignored (.gitignore); leave it out, or ask the user to add it")
+        raise CommitRefused(
+            f"{name} is ignored (.gitignore); leave it out, or ask the user to add it"
+        )
 
 
 def _refuse_filtered(git: "ShadowGit", paths: list[str]) -> None:
@@ -139,7 +156,8 @@ def _refuse_filtered(git: "ShadowGit", paths: list[str]) -> None:
 
 
 def _on_disk(workspace: Workspace, path: str) -> Found:
-    """Read what is at the path, None if nothing; no link is followed in it. Raises CommitRefused, WorkspaceError."""
+    """Read what is at the path, None if nothing; no link is followed in it. Raises CommitRefused,
+    WorkspaceError."""
     if path == ".":
         return "folder"
     head, name = posixpath.split(path)
@@ -148,14 +166,18 @@ def _on_disk(workspace: Workspace, path: str) -> Found:
         for part in head.split("/") if head else []:
             folder = _entered(folder, part, path)
             if _holds_repository(folder):
-                raise CommitRefused(f"{path} is in a repository of its own; ask the user to commit it there")
+                raise CommitRefused(
+                    f"{path} is in a repository of its own; ask the user to commit it there"
+                )
         content = read_content(folder, name, LARGEST_FILE)
         if content is not None:
             return content
         inner = open_folder(name, within=folder)
         try:
             if _holds_repository(inner):
-                raise CommitRefused(f"{path} is a repository of its own (a submodule?); ask the user to commit it")
+                raise CommitRefused(
+                    f"{path} is a repository of its own (a submodule?); ask the user to commit it"
+                )
         finally:
             os.close(inner)
         return "folder"

@@ -1,4 +1,5 @@
-"""Commits files of the workspace to the user's repository; only the hooks that the user allows are run."""
+"""Commits files of the workspace to the user's repository; only the hooks that the user allows are
+run."""
 
 import os
 import subprocess
@@ -33,7 +34,8 @@ _MOST_SAID = 2000
 
 
 class GitCommitter:
-    """A `codeagent.core.commits.Committer` that uses git's plumbing over a git directory of ours."""
+    """A `codeagent.core.commits.Committer` that uses git's plumbing over a git directory of
+    ours."""
 
     def __init__(
         self,
@@ -45,9 +47,9 @@ class GitCommitter:
     ) -> None:
         """`environment` is this process's; none of git's own variables in it is used.
 
-        `hooks`: run the repository's hooks, unconfined, as a commit made by hand does.
-        `agreed` tells whether the user lets a worktree or submodule use this git directory; it is asked for every
-        commit and may raise CommitRefused.
+        `hooks`: run the repository's hooks, unconfined, as a commit made by hand does. `agreed`
+        tells whether the user lets a worktree or submodule use this git directory; it is asked for
+        every commit and may raise CommitRefused.
         """
         self._workspace = workspace
         self._environment = environment
@@ -68,7 +70,9 @@ class GitCommitter:
         with _index_lock(repository.git) as lock, repository.shadow(self._environment) as git:
             plan, tree, selection = self._prepare(git, repository, message, paths)
             if base is not None and base != plan.base:
-                raise ContentChanged("what would be committed is not what was shown; nothing was committed")
+                raise ContentChanged(
+                    "what would be committed is not what was shown; nothing was committed"
+                )
             text = _tidied(message)
             final = text if hooks is None else hooks.before(git, text)
             parents = ("-p", plan.parent) if plan.parent else ()
@@ -79,7 +83,9 @@ class GitCommitter:
             lock.write(git.index.read_bytes())
             lock.flush()
             os.fsync(lock.fileno())
-            pack = git.run("pack-objects", "-q", "--stdout", stdin="".join(git.new_objects()).encode())
+            pack = git.run(
+                "pack-objects", "-q", "--stdout", stdin="".join(git.new_objects()).encode()
+            )
             git.run("unpack-objects", "-q", stdin=pack, final=True)
             _move_branch(git, repository, plan, commit, final)
         notices = () if final == text else ("a hook changed the message",)
@@ -92,21 +98,33 @@ class GitCommitter:
         self._workspace.descriptor()
         program = find_program("git", root)
         if program is None:
-            raise CommitRefused("git is not installed outside the workspace; ask the user to install it")
+            raise CommitRefused(
+                "git is not installed outside the workspace; ask the user to install it"
+            )
         return open_repository(program, root, self._environment, self._agreed)
 
     def _prepare(
         self, git: "ShadowGit", repository: "CommitRepository", message: str, paths: tuple[str, ...]
     ) -> tuple[CommitPlan, str, Selection]:
-        """Return a commit that lacks only its last three steps: what it will be, its tree and its files."""
+        """Return a commit that lacks only its last three steps: what it will be, its tree and its
+        files."""
         _tidied(message)
-        parent = _line(git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1)))
+        parent = _line(
+            git.run("rev-parse", "--verify", "-q", f"refs/heads/{repository.branch}", codes=(0, 1))
+        )
         if parent:
             git.run("read-tree", parent, index=git.committed)
         staged = git.run("ls-files", "--stage", "-z", whole=True)
         _refuse_in_place(staged, repository)
         selection = select(git, self._workspace, paths, parent, repository.prefix)
-        git.run("update-index", "--replace", "-z", "--index-info", stdin=selection.index_info(), index=git.committed)
+        git.run(
+            "update-index",
+            "--replace",
+            "-z",
+            "--index-info",
+            stdin=selection.index_info(),
+            index=git.committed,
+        )
         tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
         changes = tuple(_changes(git, parent, tree, repository.prefix))
         if not changes:
@@ -123,8 +141,13 @@ class GitCommitter:
         )
         base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
         skipped = () if self._hooks else repository.hooks()
-        unsigned, around = repository.is_on("commit.gpgsign"), str(repository.top) if repository.prefix else ""
-        plan = CommitPlan(repository.branch, parent, author, changes, skipped, unsigned, base, around)
+        unsigned, around = (
+            repository.is_on("commit.gpgsign"),
+            str(repository.top) if repository.prefix else "",
+        )
+        plan = CommitPlan(
+            repository.branch, parent, author, changes, skipped, unsigned, base, around
+        )
         return plan, tree, selection
 
 
@@ -140,7 +163,9 @@ def _index_lock(git: Path) -> Iterator[BinaryIO]:
     except FileExistsError:
         raise _locked(git) from None
     except OSError as error:
-        raise CommitRefused(f"{git} cannot be written to ({error.strerror}); ask the user to commit") from None
+        raise CommitRefused(
+            f"{git} cannot be written to ({error.strerror}); ask the user to commit"
+        ) from None
     with os.fdopen(fd, "wb") as lock:
         try:
             yield lock
@@ -152,11 +177,14 @@ def _index_lock(git: Path) -> Iterator[BinaryIO]:
 
 def _locked(git: Path) -> CommitRefused:
     problem = f"{git / 'index.lock'} exists: another git is running, or one was killed"
-    return CommitRefused(f"{problem}; wait for it, or ask the user to remove the file if no git is running")
+    return CommitRefused(
+        f"{problem}; wait for it, or ask the user to remove the file if no git is running"
+    )
 
 
 def _refuse_in_place(staged: bytes, repository: "CommitRepository") -> None:
-    """Refuse if git knows the workspace's folder, or one above it, as something else, which would be lost."""
+    """Refuse if git knows the workspace's folder, or one above it, as something else, which would
+    be lost."""
     parts = repository.prefix.split("/")[:-1]
     above = {"/".join(parts[: end + 1]) for end in range(len(parts))}
     known = (os.fsdecode(row.partition(b"\t")[2]) for row in staged.split(b"\0") if above)
@@ -166,14 +194,22 @@ def _refuse_in_place(staged: bytes, repository: "CommitRepository") -> None:
 
 
 def _replaced(path: str) -> CommitRefused:
-    return CommitRefused(f"git knows {path}, outside the workspace, as a file or a submodule; ask the user to commit")
+    return CommitRefused(
+        f"git knows {path}, outside the workspace, as a file or a submodule; ask the user to commit"
+    )
 
 
 def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
-    """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is outside it."""
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True)
+    """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is
+    outside it."""
+    raw = git.run(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True
+    )
     words = os.fsdecode(raw).split("\0")
-    rows = [(*facts.lstrip(":").split(" "), path) for facts, path in zip(words[0::2], words[1::2], strict=False)]
+    rows = [
+        (*facts.lstrip(":").split(" "), path)
+        for facts, path in zip(words[0::2], words[1::2], strict=False)
+    ]
     wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
     contents = git.contents(sorted(wanted), _LARGEST_READ)
     for number, (mode_before, mode_after, blob_before, blob_after, status, path) in enumerate(rows):
@@ -182,10 +218,16 @@ def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[
         before, after = contents.get(blob_before), contents.get(blob_after)
         kind = {"A": "new", "D": "deleted"}.get(status, "changed")
         left_out = "" if number < _MOST_READ else "one of many"
-        missing = any(blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after))
+        missing = any(
+            blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after)
+        )
         name = path.removeprefix(prefix)
         change = CommitChange(name, kind, before, after, _note(mode_before, mode_after), left_out)  # type: ignore[arg-type]  # one of the three
-        yield replace(change, before=None, after=None, left_out=left_out or "too large") if missing else change
+        yield (
+            replace(change, before=None, after=None, left_out=left_out or "too large")
+            if missing
+            else change
+        )
 
 
 def _note(before: str, after: str) -> str:
@@ -196,7 +238,9 @@ def _note(before: str, after: str) -> str:
     return "now executable" if after == _EXECUTABLE else "no longer executable"
 
 
-def _move_branch(git: "ShadowGit", repository: "CommitRepository", plan: CommitPlan, commit: str, message: str) -> None:
+def _move_branch(
+    git: "ShadowGit", repository: "CommitRepository", plan: CommitPlan, commit: str, message: str
+) -> None:
     """Move the branch, with its entry in the reflog; git refuses if the branch has moved since."""
     if repository.value("core.logallrefupdates").lower() not in ("false", "no", "off", "0"):
         for folder in (repository.git / "logs", repository.shared / "logs/refs"):
@@ -222,16 +266,22 @@ def _line(output: bytes) -> str:
 
 
 class CommitHooks:
-    """The repository's own hooks, which `git hook run` finds as git does, over the user's own git directory."""
+    """The repository's own hooks, which `git hook run` finds as git does, over the user's own git
+    directory."""
 
     def __init__(self, repository: "CommitRepository", environment: Mapping[str, str]) -> None:
-        """`environment` is what hooks get, as from the user's shell; git's own variables are taken out."""
+        """`environment` is what hooks get, as from the user's shell; git's own variables are taken
+        out."""
         self._repository = repository
         kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-        self._environment = kept | {"GIT_DIR": str(repository.git), "GIT_WORK_TREE": str(repository.top)}
+        self._environment = kept | {
+            "GIT_DIR": str(repository.git),
+            "GIT_WORK_TREE": str(repository.top),
+        }
 
     def before(self, git: "ShadowGit", message: str) -> str:
-        """Run the hooks that may refuse the commit or change its message; return that. Raises CommitRefused."""
+        """Run the hooks that may refuse the commit or change its message; return that. Raises
+        CommitRefused."""
         file = git.folder / "COMMIT_EDITMSG"
         file.write_text(message, encoding="utf-8")
         tree = git.run("write-tree", "--missing-ok", index=git.committed)
@@ -240,11 +290,14 @@ class CommitHooks:
         self._run("prepare-commit-msg", (str(file), "message"), seen)
         self._run("commit-msg", (str(file),), seen)
         if git.run("write-tree", "--missing-ok", index=git.committed) != tree:
-            raise CommitRefused("a hook changed what would be committed; look at the files and commit again")
+            raise CommitRefused(
+                "a hook changed what would be committed; look at the files and commit again"
+            )
         return _read(file)
 
     def after(self) -> tuple[str, ...]:
-        """Run the hooks that come too late to refuse; return what the user should know about them."""
+        """Run the hooks that come too late to refuse; return what the user should know about
+        them."""
         try:
             self._run("post-commit", (), {})
         except CommitRefused as refusal:
@@ -252,7 +305,15 @@ class CommitHooks:
         return ()
 
     def _run(self, name: str, arguments: tuple[str, ...], more: dict[str, str]) -> None:
-        words = [self._repository.program, "hook", "run", "--ignore-missing", name, "--", *arguments]
+        words = [
+            self._repository.program,
+            "hook",
+            "run",
+            "--ignore-missing",
+            name,
+            "--",
+            *arguments,
+        ]
         try:
             done = run_program(
                 COMMIT_HOOKS,
@@ -264,9 +325,13 @@ class CommitHooks:
                 start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
-            raise CommitRefused(f"the hook {name} did not end ({type(error).__name__}); look at it") from error
+            raise CommitRefused(
+                f"the hook {name} did not end ({type(error).__name__}); look at it"
+            ) from error
         if done.returncode != 0:
-            said = done.stdout.decode("utf-8", "replace").strip()[-_MOST_SAID:] or "it gave no reason"
+            said = (
+                done.stdout.decode("utf-8", "replace").strip()[-_MOST_SAID:] or "it gave no reason"
+            )
             raise CommitRefused(f"the hook {name} refused: {said}")
 
 
@@ -274,7 +339,9 @@ def _read(file: Path) -> str:
     try:
         text = read_regular(file, largest=_LARGEST_MESSAGE).decode("utf-8", "replace").strip()
     except OSError as error:
-        raise CommitRefused(f"a hook took the message away ({error.strerror}); look at it") from error
+        raise CommitRefused(
+            f"a hook took the message away ({error.strerror}); look at it"
+        ) from error
     if not text:
         raise CommitRefused("a hook left no message; look at it")
     return f"{text}\n"

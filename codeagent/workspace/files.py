@@ -10,7 +10,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from codeagent.core.errors import MissingPath, NotAFile, OutsideWorkspace, WorkspaceError, WorkspaceLost
+from codeagent.core.errors import (
+    MissingPath,
+    NotAFile,
+    OutsideWorkspace,
+    WorkspaceError,
+    WorkspaceLost,
+)
 from codeagent.core.paths import refuse_protected
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.disk import atomic
@@ -24,7 +30,8 @@ _LARGEST_IGNORE_FILE = 1 << 20
 
 class Recorder(Protocol):
     def __call__(self, *changes: tuple[str, str, str]) -> AbstractContextManager[None]:
-        """Record changes that are made in the block: path, SHA-256 before and after, empty for no file.
+        """Record changes that are made in the block: path, SHA-256 before and after, empty for no
+        file.
 
         Raises WorkspaceError; then nothing may be changed.
         """
@@ -42,13 +49,16 @@ class LocalWorkspace:
     """
 
     def __init__(self, root: Path, *, kernel: bool | None = None) -> None:
-        """`kernel` forces or forbids openat2. Raises WorkspaceError if `root` is not a directory."""
+        """`kernel` forces or forbids openat2. Raises WorkspaceError if `root` is not a
+        directory."""
         self._given = posixpath.normpath(root.absolute())
         self._root = root.resolve()
         try:
             self._fd = open_folder(self._root)
         except OSError as error:
-            raise WorkspaceError(f"cannot work in {root}: {os.strerror(error.errno or 0)}") from None
+            raise WorkspaceError(
+                f"cannot work in {root}: {os.strerror(error.errno or 0)}"
+            ) from None
         self._identity = os.fstat(self._fd)
         self._beneath = ConfinedRoot(self._fd, str(self._root), kernel=kernel)
         self.recorder: Recorder = _unrecorded
@@ -69,7 +79,9 @@ class LocalWorkspace:
         except OSError as error:
             raise self._lost(self._gone(error)) from None
         if (found.st_dev, found.st_ino) != (self._identity.st_dev, self._identity.st_ino):
-            raise self._lost("replaced" if found.st_dev == self._identity.st_dev else "unmounted or replaced")
+            raise self._lost(
+                "replaced" if found.st_dev == self._identity.st_dev else "unmounted or replaced"
+            )
         if not os.access(self._root, os.R_OK | os.X_OK, effective_ids=True):
             raise self._lost(f"closed to this user ({os.strerror(errno.EACCES)})")
 
@@ -107,7 +119,9 @@ class LocalWorkspace:
 
     def ignores(self) -> IgnoreTree:
         top = work_tree_of(self._root)
-        return IgnoreTree(self._ignore_file, () if top is None else self._root.relative_to(top).parts)
+        return IgnoreTree(
+            self._ignore_file, () if top is None else self._root.relative_to(top).parts
+        )
 
     def stat(self, path: str) -> FileStat:
         relative = self.relative(path)
@@ -136,7 +150,9 @@ class LocalWorkspace:
             names = sorted(os.listdir(fd), key=os.fsencode)  # noqa: PTH208  # a Path has no descriptor to list
             found = [entry for name in names if (entry := _entry(fd, name)) is not None]
         except OSError as error:
-            raise WorkspaceError(f"cannot list {relative}: {os.strerror(error.errno or 0)}") from None
+            raise WorkspaceError(
+                f"cannot list {relative}: {os.strerror(error.errno or 0)}"
+            ) from None
         finally:
             os.close(fd)
         return iter(found)
@@ -144,7 +160,10 @@ class LocalWorkspace:
     def write(self, path: str, data: bytes, *, base: str | None) -> None:
         owner = (self._identity.st_uid, self._identity.st_gid)
         after = hashlib.sha256(data).hexdigest()
-        with self._own(path, make_parents=base is None) as location, self.recorder((location.path, base or "", after)):
+        with (
+            self._own(path, make_parents=base is None) as location,
+            self.recorder((location.path, base or "", after)),
+        ):
             atomic.replace(location, data, base=base, owner=owner)
 
     def remove(self, path: str, *, base: str) -> None:
@@ -183,13 +202,18 @@ class LocalWorkspace:
         return "moved or removed" if os.fstat(self._fd).st_nlink else "removed"
 
     def _where(self) -> str | None:
-        """Return where the folder is now; None if it was removed or unmounted, or is out of reach."""
+        """Return where the folder is now; None if it was removed or unmounted, or is out of
+        reach."""
         try:
             found = os.readlink(f"/proc/self/fd/{self._fd}")  # noqa: PTH115  # compared with the bytes of a path
             moved = os.lstat(found)
         except OSError:
             return None
-        return found if (moved.st_dev, moved.st_ino) == (self._identity.st_dev, self._identity.st_ino) else None
+        return (
+            found
+            if (moved.st_dev, moved.st_ino) == (self._identity.st_dev, self._identity.st_ino)
+            else None
+        )
 
     def _ignore_file(self, path: str) -> bytes | None:
         try:

@@ -1,8 +1,10 @@
-"""Branch and changes of the user's repository, from a git directory of ours; without GitPython, which is slow to load.
+"""Branch and changes of the user's repository, from a git directory of ours; without GitPython,
+which is slow to load.
 
-What a repository's configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is not run, because git
-never sees it. Even `git status` would run fsmonitor, and `filter.*.clean` for files whose time stamp changed, under
-names that no option can forbid. Git gets only the repository's objects, branches and index.
+What a repository's configuration names (hooks, filters, fsmonitor, signing, diff drivers, …) is not
+run, because git never sees it. Even `git status` would run fsmonitor, and `filter.*.clean` for
+files whose time stamp changed, under names that no option can forbid. Git gets only the
+repository's objects, branches and index.
 """
 
 import os
@@ -54,7 +56,8 @@ class GitStatus(NamedTuple):
     branch: str = ""
     """Empty without git; the first characters of the commit if no branch is checked out."""
     changes: int = 0
-    """Files that differ from the last commit, new ones included; 0 if that cannot be told safely."""
+    """Files that differ from the last commit, new ones included; 0 if that cannot be told
+    safely."""
 
 
 def make_directory(folder: Path, head: bytes) -> None:
@@ -66,7 +69,8 @@ def make_directory(folder: Path, head: bytes) -> None:
 
 
 def guarded(settings: Mapping[str, str]) -> list[str]:
-    """Return git's settings as `key=value`: these, and before them those that every git of ours gets."""
+    """Return git's settings as `key=value`: these, and before them those that every git of ours
+    gets."""
     return [f"{key}={value}" for key, value in {**_GUARDS, **settings}.items()]
 
 
@@ -85,7 +89,8 @@ def branch_of(head: bytes) -> str:
 
 
 def copy_regular(source: Path, target: Path, name: str) -> None:
-    """Copy a regular file of a git directory, if it is there, with its time, by which git judges an index.
+    """Copy a regular file of a git directory, if it is there, with its time, by which git judges an
+    index.
 
     Raises OSError, also for a link or a pipe.
     """
@@ -97,16 +102,22 @@ def copy_regular(source: Path, target: Path, name: str) -> None:
 
 
 def git_status(root: Path) -> GitStatus:
-    """Read branch and number of changed files of the repository this folder is in; blocks as long as `git status`.
+    """Read branch and number of changed files of the repository this folder is in; blocks as long
+    as `git status`.
 
-    A repository whose `.git` is not a plain directory (linked worktrees, submodules) is not read: where its pointer
-    leads is the repository's word. Nor is one that belongs to somebody else, which git itself refuses. Never raises.
+    A repository whose `.git` is not a plain directory (linked worktrees, submodules) is not read:
+    where its pointer leads is the repository's word. Nor is one that belongs to somebody else,
+    which git itself refuses. Never raises.
     """
     top = work_tree_of(root) or root
     folder = top / ".git"
     try:
         found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (folder / "reftable").exists():
+        if (
+            not stat.S_ISDIR(found.st_mode)
+            or found.st_uid != os.getuid()
+            or (folder / "reftable").exists()
+        ):
             return GitStatus()
         program = find_program("git", top)
         head = read_regular(folder / "HEAD", most=LARGEST_HEAD)
@@ -124,14 +135,25 @@ def _changes(program: str, head: bytes, top: Path, root: Path) -> int:
     branch = branch_of(head)
     with tempfile.TemporaryDirectory(prefix="codeagent-git-") as own:
         make_directory(Path(own), head)
-        for name in ("index", "info/exclude", "packed-refs", *([f"refs/heads/{branch}"] if branch else [])):
+        for name in (
+            "index",
+            "info/exclude",
+            "packed-refs",
+            *([f"refs/heads/{branch}"] if branch else []),
+        ):
             copy_regular(top / ".git", Path(own), name)
         places = {"GIT_WORK_TREE": str(top), "GIT_OBJECT_DIRECTORY": str(top / ".git/objects")}
         ignored = Path(own) / "ignored"
         ignored.write_text(f"{CHECK}*\n", encoding="ascii")
         own_settings = {"core.untrackedCache": "false", "core.excludesFile": str(ignored)}
         settings = [word for setting in guarded(own_settings) for word in ("-c", setting)]
-        options = ("--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal")
+        options = (
+            "--porcelain=v1",
+            "-z",
+            "--no-renames",
+            "--ignore-submodules=all",
+            "--untracked-files=normal",
+        )
         with open_program(
             GIT_STATUS,
             [program, "--no-pager", *settings, "status", *options, "--", str(root)],
@@ -144,7 +166,9 @@ def _changes(program: str, head: bytes, top: Path, root: Path) -> int:
             deadline = threading.Timer(_STATUS_SECONDS, process.kill)
             deadline.start()
             assert process.stdout is not None
-            changes = sum(piece.count(b"\0") for piece in iter(partial(process.stdout.read, _PIECE), b""))
+            changes = sum(
+                piece.count(b"\0") for piece in iter(partial(process.stdout.read, _PIECE), b"")
+            )
         deadline.cancel()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, program)

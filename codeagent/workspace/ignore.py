@@ -23,7 +23,8 @@ class IgnoreFile:
         return bool(self._lines)
 
     def verdict(self, path: str, name: str, directory: bool) -> bool | None:
-        """Return whether the path is ignored, None if no line matches; `path` is relative to the file's folder."""
+        """Return whether the path is ignored, None if no line matches; `path` is relative to the
+        file's folder."""
         by_name = self._names is not None and self._names.fullmatch(name) is not None
         by_path = self._paths is not None and self._paths.fullmatch(path) is not None
         if not by_name and not by_path:
@@ -52,8 +53,8 @@ class IgnoreLayer:
 class IgnoreScope:
     """The ignore files of git that count in one folder, the strongest first.
 
-    The order is git's: `.gitignore` of the deepest folder first, then the repository's own `info/exclude`, then the
-    user's global file.
+    The order is git's: `.gitignore` of the deepest folder first, then the repository's own
+    `info/exclude`, then the user's global file.
     """
 
     layers: tuple[IgnoreLayer, ...] = ()
@@ -67,24 +68,27 @@ class IgnoreScope:
         return False
 
     def inside(self, folder: str, text: str) -> "IgnoreScope":
-        """Return the scope of a folder (empty, or with its slash) that has a `.gitignore` with this text."""
+        """Return the scope of a folder (empty, or with its slash) that has a `.gitignore` with this
+        text."""
         file = IgnoreFile(text)
         return IgnoreScope((IgnoreLayer(file, below=len(folder)), *self.layers)) if file else self
 
 
 class IgnoreTree:
-    """The rules of one search or listing: each ignore file is read once, when its folder is first asked about.
+    """The rules of one search or listing: each ignore file is read once, when its folder is first
+    asked about.
 
     A rule of `.ignore` at any depth beats one of `.gitignore`, and that beats `.git/info/exclude`;
-    within one kind the deepest file decides, and within a file the last line that matches. If the root is a folder
-    of a repository, the rules of the folders above count too, unless they leave out the root itself.
+    within one kind the deepest file decides, and within a file the last line that matches. If the
+    root is a folder of a repository, the rules of the folders above count too, unless they leave
+    out the root itself.
     """
 
     def __init__(self, read: Callable[[str], bytes | None], above: Sequence[str] = ()) -> None:
         """`read` returns a file's bytes by its path below the root, None if it cannot be read.
 
-        `above`: names of the folders from the repository's top (not named) down to the root; `read` is also asked
-        for files there, by paths that begin with `..`.
+        `above`: names of the folders from the repository's top (not named) down to the root; `read`
+        is also asked for files there, by paths that begin with `..`.
         """
         self._read = read
         self._lead = "".join(f"{name}/" for name in above)
@@ -112,10 +116,14 @@ class IgnoreTree:
         return self._scopes[folder].ignored(path, path[at:], directory)
 
     def _scope(self, folder: str) -> IgnoreScope:
-        """Return the rules that count in a folder: its path from the top, with a slash; empty for the top."""
+        """Return the rules that count in a folder: its path from the top, with a slash; empty for
+        the top."""
         folders = ["", *folders_of(folder)]
         places = [(each, kind) for kind in _KINDS for each in reversed(folders)]
-        layers = (IgnoreLayer(self._file(each, name), len(each)) for each, name in (*places, ("", _EXCLUDE)))
+        layers = (
+            IgnoreLayer(self._file(each, name), len(each))
+            for each, name in (*places, ("", _EXCLUDE))
+        )
         return IgnoreScope(tuple(layer for layer in layers if layer.file))
 
     def _file(self, folder: str, name: str) -> IgnoreFile:

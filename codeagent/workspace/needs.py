@@ -1,4 +1,5 @@
-"""What a repository needs from the image its commands run in, as its own files say: programs, and a Python version."""
+"""What a repository needs from the image its commands run in, as its own files say: programs, and a
+Python version."""
 
 import re
 import tomllib
@@ -24,7 +25,8 @@ _PROGRAMS = {
     "Makefile": "make",
     "justfile": "just",
 }
-"""Files at the top of a repository, and the program without which nothing of that kind can be built or tested."""
+"""Files at the top of a repository, and the program without which nothing of that kind can be built
+or tested."""
 _LARGEST = 1024 * 1024
 _RELEASE = re.compile(r"(?:cpython-)?(\d+(?:\.\d+){1,2})")
 
@@ -39,7 +41,10 @@ class Need:
 
     def met_by(self, version: str) -> bool:
         """Whether a version of the program will do; any will if what is needed cannot be read."""
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet  # takes 20 ms, and few commands need it
+        from packaging.specifiers import (
+            InvalidSpecifier,
+            SpecifierSet,
+        )  # takes 20 ms, and few commands need it
 
         try:
             return SpecifierSet(self.version).contains(version, prereleases=True)
@@ -49,13 +54,19 @@ class Need:
 
 def needs_of(root: Path) -> tuple[Need, ...]:
     """Return what the files at the top of a repository need; nothing of it is run."""
-    programs = dict.fromkeys(Need(name, program) for name, program in _PROGRAMS.items() if (root / name).is_file())
+    programs = dict.fromkeys(
+        Need(name, program) for name, program in _PROGRAMS.items() if (root / name).is_file()
+    )
     return (*programs, *_python(root))
 
 
 def _python(root: Path) -> Iterator[Need]:
     if (text := _read(root / ".python-version")) is not None:
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        lines = [
+            line.strip()
+            for line in text.splitlines()
+            if line.strip() and not line.lstrip().startswith("#")
+        ]
         release = _RELEASE.fullmatch(lines[0]) if lines else None
         if release is not None:
             minor = ".".join(release[1].split(".")[:2])

@@ -1,4 +1,5 @@
-"""Text that the project or the user wrote for the model: AGENTS.md, and skills, read without leaving their folders."""
+"""Text that the project or the user wrote for the model: AGENTS.md, and skills, read without
+leaving their folders."""
 
 import asyncio
 import re
@@ -34,15 +35,19 @@ _MARK = lazy_regex(r"^---[ \t]*$", re.MULTILINE)
 
 
 def _first_hidden(text: str) -> int | None:
-    """Return the first line (from 1) with a control or invisible character; None if there is none."""
+    """Return the first line (from 1) with a control or invisible character; None if there is
+    none."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    return next((number for number, line in enumerate(lines, start=1) if visible(line) != line), None)
+    return next(
+        (number for number, line in enumerate(lines, start=1) if visible(line) != line), None
+    )
 
 
 @dataclass(frozen=True)
 class Instructions:
     text: str = ""
-    """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty if there is none that may be read."""
+    """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty if there is none that may be
+    read."""
     problems: tuple[ToolProblem, ...] = ()
     """A warning for the user about hidden characters."""
 
@@ -54,9 +59,15 @@ def load_instructions(workspace: Workspace) -> Instructions:
     except WorkspaceError:
         return Instructions()
     raw = data[:_LARGEST_INSTRUCTIONS].decode("utf-8", "replace").removeprefix("\ufeff")
-    more = f"\n[{INSTRUCTIONS} is longer; read it for the rest]" if len(data) > _LARGEST_INSTRUCTIONS else ""
+    more = (
+        f"\n[{INSTRUCTIONS} is longer; read it for the rest]"
+        if len(data) > _LARGEST_INSTRUCTIONS
+        else ""
+    )
     hidden = _first_hidden(raw)
-    problems = () if hidden is None else (ToolProblem(f"{INSTRUCTIONS}:{hidden}", _HIDDEN, "warning"),)
+    problems = (
+        () if hidden is None else (ToolProblem(f"{INSTRUCTIONS}:{hidden}", _HIDDEN, "warning"),)
+    )
     return Instructions(visible(raw) + more, problems)
 
 
@@ -91,12 +102,14 @@ class _Found:
 class SkillFolders:
     """The `Skills` of one conversation; the list changes only in `refresh`.
 
-    A skill is text that may come from a repository: it is treated like AGENTS.md, allows nothing, and a skill of the
-    user's own takes precedence over one of the same name. No link leads out of a folder of skills.
+    A skill is text that may come from a repository: it is treated like AGENTS.md, allows nothing,
+    and a skill of the user's own takes precedence over one of the same name. No link leads out of a
+    folder of skills.
     """
 
     def __init__(self, project: Workspace, user: Workspace | None = None) -> None:
-        """`user` is the user's own folder of skills. Blocks; raises nothing: what is wrong is in `problems`."""
+        """`user` is the user's own folder of skills. Blocks; raises nothing: what is wrong is in
+        `problems`."""
         self._sources = [_SkillSource(project, PROJECT_FOLDER, "project")]
         if user is not None:
             self._sources.insert(0, _SkillSource(user, ".", "user"))
@@ -114,21 +127,31 @@ class SkillFolders:
         return self._problems
 
     async def look(self) -> bool:
-        """The same as `refresh`, in a thread; most often there is nothing to read, and no thread is needed."""
-        if not self._found and not self._problems and not any(source.may_exist for source in self._sources):
+        """The same as `refresh`, in a thread; most often there is nothing to read, and no thread is
+        needed."""
+        if (
+            not self._found
+            and not self._problems
+            and not any(source.may_exist for source in self._sources)
+        ):
             return False
         return await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> bool:
-        """Read the folders again; True if the list or the problems have changed. Blocks on small files."""
+        """Read the folders again; True if the list or the problems have changed. Blocks on small
+        files."""
         before = self.listed, self._problems
         found: dict[str, _Found] = {}
         problems: list[ToolProblem] = []
         for source in self._sources:
-            here = sorted(_look_through(source, problems.append), key=lambda one: (one.skill.name, one.folder))
+            here = sorted(
+                _look_through(source, problems.append), key=lambda one: (one.skill.name, one.folder)
+            )
             for one in here:
                 if (other := found.setdefault(one.skill.name, one)) is not one:
-                    text = f"the name {one.skill.name} is taken by {other.skill.where}, which is used"
+                    text = (
+                        f"the name {one.skill.name} is taken by {other.skill.where}, which is used"
+                    )
                     problems.append(ToolProblem(one.skill.where, text))
         self._found, self._problems = found, tuple(problems)
         return (self.listed, self._problems) != before
@@ -144,12 +167,15 @@ class SkillFolders:
             raise WorkspaceError(f"{found.skill.where}:{bad.line}: {bad}") from None
         files = islice(_files(source, folder, _DEEPEST), _MOST_FILES)
         inside = len(folder) + 1
-        named = (source.path(path) if source.place == "project" else path[inside:] for path in files)
+        named = (
+            source.path(path) if source.place == "project" else path[inside:] for path in files
+        )
         return SkillText(visible(body), tuple(map(spelled, named)))
 
 
 def open_skills(project: Workspace, folder: Path | None) -> SkillFolders:
-    """Open the skills of the workspace, and those in `folder` if it exists. Blocks; raises nothing."""
+    """Open the skills of the workspace, and those in `folder` if it exists. Blocks; raises
+    nothing."""
     try:
         user = LocalWorkspace(folder) if folder is not None and folder.is_dir() else None
     except (WorkspaceError, OSError):
@@ -159,7 +185,11 @@ def open_skills(project: Workspace, folder: Path | None) -> SkillFolders:
 
 def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -> Iterator[_Found]:
     try:
-        folders = [entry.name for entry in source.files.entries(source.below) if entry.kind in ("directory", "link")]
+        folders = [
+            entry.name
+            for entry in source.files.entries(source.below)
+            if entry.kind in ("directory", "link")
+        ]
     except MissingPath:
         return
     except WorkspaceError as error:
@@ -168,7 +198,12 @@ def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -
     visible_folders = [name for name in folders if not name.startswith(".")]
     if len(visible_folders) > _MOST_SKILLS:
         left = len(visible_folders) - _MOST_SKILLS
-        report(ToolProblem(source.shown(source.below), f"{left} of its folders are left out: at most {_MOST_SKILLS}"))
+        report(
+            ToolProblem(
+                source.shown(source.below),
+                f"{left} of its folders are left out: at most {_MOST_SKILLS}",
+            )
+        )
     for folder in visible_folders[:_MOST_SKILLS]:
         where = source.shown(source.path(folder, FILE))
         try:
@@ -189,7 +224,8 @@ def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -
 
 
 def _text(source: _SkillSource, path: str, inside: str) -> str:
-    """Read a text file of the source; `inside` is the folder it may not lead out of. Raises WorkspaceError."""
+    """Read a text file of the source; `inside` is the folder it may not lead out of. Raises
+    WorkspaceError."""
     full, fence = source.path(path), source.path(inside)
     where = source.files.resolve(full)
     if not where.startswith(fence):
@@ -199,7 +235,9 @@ def _text(source: _SkillSource, path: str, inside: str) -> str:
     with source.files.open(where) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise WorkspaceError(f"{source.shown(full)} is longer than {_LARGEST >> 10} KiB; it is not read")
+        raise WorkspaceError(
+            f"{source.shown(full)} is longer than {_LARGEST >> 10} KiB; it is not read"
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -233,10 +271,13 @@ class _BadFrontMatter(Exception):
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Return the YAML between the two `---` lines, and the Markdown after them. Raises _BadFrontMatter."""
+    """Return the YAML between the two `---` lines, and the Markdown after them. Raises
+    _BadFrontMatter."""
     opening = _MARK.match(text)
     if opening is None:
-        raise _BadFrontMatter(1, "it must begin with a line of ---, then name: and description:, then --- again")
+        raise _BadFrontMatter(
+            1, "it must begin with a line of ---, then name: and description:, then --- again"
+        )
     closing = _MARK.search(text, opening.end(), opening.end() + _LONGEST)
     if closing is None:
         raise _BadFrontMatter(1, "the front matter is not closed by a line of ---")
@@ -251,7 +292,9 @@ def _parse_front_matter(text: str) -> tuple[str, str]:
         root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line if problem.problem_mark else 0
-        raise _BadFrontMatter(line + 2, f"the front matter is not YAML: {problem.problem}") from problem
+        raise _BadFrontMatter(
+            line + 2, f"the front matter is not YAML: {problem.problem}"
+        ) from problem
     except (yaml.YAMLError, RecursionError) as problem:
         raise _BadFrontMatter(
             2, "the front matter is not YAML: it holds a character or a depth that is not allowed"
@@ -267,7 +310,9 @@ def _parse_front_matter(text: str) -> tuple[str, str]:
             raise _BadFrontMatter(2, f"the front matter has no {key}")
     name, line = found["name"]
     if _NAME.fullmatch(name) is None:
-        raise _BadFrontMatter(line, "name: use 1 to 64 letters, digits, _ or -, beginning with a letter or digit")
+        raise _BadFrontMatter(
+            line, "name: use 1 to 64 letters, digits, _ or -, beginning with a letter or digit"
+        )
     return name, found["description"][0]
 
 

@@ -1,7 +1,9 @@
-"""Worktrees of agents: a copy of the workspace each, with git's view of the repository, and none is left behind.
+"""Worktrees of agents: a copy of the workspace each, with git's view of the repository, and none is
+left behind.
 
-The copy is made from a snapshot, so it has everything that was not committed, and nothing that git ignores or that is
-too large for a snapshot. In a repository it is a linked worktree with no branch checked out; git itself is not run.
+The copy is made from a snapshot, so it has everything that was not committed, and nothing that git
+ignores or that is too large for a snapshot. In a repository it is a linked worktree with no branch
+checked out; git itself is not run.
 """
 
 import asyncio
@@ -44,7 +46,8 @@ class AgentWorktree:
         self._ahead: dict[str, CopiedFile] = {}
         """Files that were read together with one that was asked for."""
         self.git = git
-        """The digest of the git directory that its commands may read (`OutsideGit.digest`); empty without git."""
+        """The digest of the git directory that its commands may read (`OutsideGit.digest`); empty
+        without git."""
 
     @property
     def root(self) -> Path:
@@ -57,14 +60,18 @@ class AgentWorktree:
     async def changed(self) -> tuple[str, ...]:
         self._now = await self._store.take()
         self._ahead.clear()
-        self._changed = tuple(change.path for change in await self._store.changes(self._begun.id, self._now.id))
+        self._changed = tuple(
+            change.path for change in await self._store.changes(self._begun.id, self._now.id)
+        )
         return self._changed
 
     async def file(self, path: str) -> CopiedFile:
         if path not in self._ahead:
             paths = self._changed[self._changed.index(path) :]
             nodes = await self._store.nodes((self._begun.id, self._now.id), paths, _AHEAD)
-            self._ahead = {one: CopiedFile(one, *both) for one, both in zip(paths, nodes, strict=False)}
+            self._ahead = {
+                one: CopiedFile(one, *both) for one, both in zip(paths, nodes, strict=False)
+            }
         return self._ahead.pop(path)
 
     async def remove(self) -> None:
@@ -72,12 +79,16 @@ class AgentWorktree:
 
 
 async def make_worktree(
-    place: Path, root: Path, name: str, workspace: GitCheckpoints, agreed: Callable[[OutsideGit], bool]
+    place: Path,
+    root: Path,
+    name: str,
+    workspace: GitCheckpoints,
+    agreed: Callable[[OutsideGit], bool],
 ) -> AgentWorktree:
     """Copy the workspace at `root` as it is now, into a folder in `place`; `name` is unique there.
 
-    `agreed`: whether the user lets this session use a git directory outside the workspace. Raises CheckpointError, and
-    leaves nothing then.
+    `agreed`: whether the user lets this session use a git directory outside the workspace. Raises
+    CheckpointError, and leaves nothing then.
     """
     folder = _Folder(place / name)
     try:
@@ -89,7 +100,9 @@ async def make_worktree(
         return AgentWorktree(folder, store, await store.take(), git)
     except OSError as error:
         await _completed(folder.remove)
-        raise CheckpointError(f"no worktree can be made in {folder.path} ({error.strerror})") from error
+        raise CheckpointError(
+            f"no worktree can be made in {folder.path} ({error.strerror})"
+        ) from error
     except BaseException:
         await _completed(folder.remove)
         raise
@@ -162,7 +175,8 @@ class _Folder:
 
 
 def _remove(folder: Path, lock: Path) -> None:
-    """Remove a worktree, git's part of it first; what is left of it keeps its lock file, for the next sweep."""
+    """Remove a worktree, git's part of it first; what is left of it keeps its lock file, for the
+    next sweep."""
     with suppress(OSError, ValueError):
         git = Path(os.fsdecode(read_regular(folder / _LINK, most=_LONGEST_PATH)))
         if git.name == f"{_PREFIX}{folder.name}":
@@ -187,8 +201,8 @@ def _made_writable(remove: Callable[..., Any], path: str, error: object) -> None
 def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> str:
     """Make the copy a linked worktree; return the digest of its git directory.
 
-    Empty, and the copy has no git, if the workspace is only a folder of a repository, or git does not work there.
-    Raises OSError.
+    Empty, and the copy has no git, if the workspace is only a folder of a repository, or git does
+    not work there. Raises OSError.
     """
     repository = repository_of(root)
     if repository is None or repository.problem or repository.top != root:
@@ -198,7 +212,9 @@ def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> 
         return ""
     from codeagent.workspace.git import checked_out  # slow to load
 
-    own, shared = (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
+    own, shared = (
+        (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
+    )
     git = shared / "worktrees" / f"{_PREFIX}{folder.path.name}"
     while True:
         with suppress(FileExistsError):

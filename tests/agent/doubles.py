@@ -1,4 +1,5 @@
-"""Doubles for the agent's tests: a model of fixed turns, tools that do as told, a journal in memory."""
+"""Doubles for the agent's tests: a model of fixed turns, tools that do as told, a journal in
+memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +26,14 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
-from codeagent.core.messages import AssistantMessage, ProviderContent, StopReason, ToolCall, Usage, transcript_problems
+from codeagent.core.messages import (
+    AssistantMessage,
+    ProviderContent,
+    StopReason,
+    ToolCall,
+    Usage,
+    transcript_problems,
+)
 from codeagent.core.model import (
     CallClosed,
     ModelAnswer,
@@ -89,7 +97,11 @@ class TurnsModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if problems := transcript_problems(request.messages):
             raise TranscriptError("; ".join(problems))
-        turn = self.turns[len(self.requests)] if len(self.requests) < len(self.turns) else Turn("that is all")
+        turn = (
+            self.turns[len(self.requests)]
+            if len(self.requests) < len(self.turns)
+            else Turn("that is all")
+        )
         self.requests.append(request)
         if turn.retry_first:
             async for event in self._pieces(turn):
@@ -104,9 +116,15 @@ class TurnsModel:
         if turn.error is not None:
             raise turn.error
         message = AssistantMessage(
-            text=turn.text, calls=tuple(calls), stop=turn.stop, model=self.name, provider_content=turn.content
+            text=turn.text,
+            calls=tuple(calls),
+            stop=turn.stop,
+            model=self.name,
+            provider_content=turn.content,
         )
-        yield ModelAnswer(message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01))
+        yield ModelAnswer(
+            message, turn.usage or Usage(input_tokens=10, output_tokens=2, cost_usd=0.01)
+        )
 
     async def _pieces(self, turn: Turn) -> AsyncIterator[ModelEvent]:
         for word in turn.text.split(" ") if turn.text else ():
@@ -142,7 +160,8 @@ class Do(ToolArgs):
 
 
 class Doing(Tool[Do]):
-    """Does what its argument says: ok, fail, crash, sleep, swallow, update, big, or a name of `_REFUSALS`."""
+    """Does what its argument says: ok, fail, crash, sleep, swallow, update, big, or a name of
+    `_REFUSALS`."""
 
     name = "do"
     label = "Do"
@@ -186,7 +205,9 @@ class Doing(Tool[Do]):
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
                     raise Cancelled(
-                        "stopped", details={"killed": 2}, content=ToolResult.from_text("half the output").content
+                        "stopped",
+                        details={"killed": 2},
+                        content=ToolResult.from_text("half the output").content,
                     ) from None
             case "update":
                 await ctx.on_update("piece 1")
@@ -329,7 +350,9 @@ class Scene:
         assert refused is not None, f"{act} was not refused"
         return refused.reason
 
-    async def run(self, prompt: str = "go", on_event: Callable[[KnownEvent], None] | None = None) -> list[KnownEvent]:
+    async def run(
+        self, prompt: str = "go", on_event: Callable[[KnownEvent], None] | None = None
+    ) -> list[KnownEvent]:
         """Run to the end; every question is answered yes unless `on_event` answered it first."""
         events = []
         async for event in self.agent.run(prompt):
@@ -367,18 +390,32 @@ def scene(
     delivery: Delivery | None = None,
     early_reads: bool = True,
 ) -> Scene:
-    tools: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Reading(), Alone(), Keyed())}
+    tools: dict[str, Doing] = {
+        tool.name: tool for tool in (Doing(), Asking(), Reading(), Alone(), Keyed())
+    }
     questions = UserQuestions()
     model, journal, kept = model or TurnsModel(*turns), MemoryJournal(broken), MemoryOutputs()
     limits = limits or Limits()
-    registry = ToolCatalog((*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more))
+    registry = ToolCatalog(
+        (*tools.values(), AskUser(questions), *(job_tools(jobs) if jobs else ()), *more)
+    )
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
     around = ToolEnvironment(
-        registry, place, sandbox, kind, outputs or kept, policy or Policy(), limits, hooks or Hooks(), attended,
-        context=context or ContextLimits(), partial_results=partial_results, todo=todo or Todo(),
+        registry,
+        place,
+        sandbox,
+        kind,
+        outputs or kept,
+        policy or Policy(),
+        limits,
+        hooks or Hooks(),
+        attended,
+        context=context or ContextLimits(),
+        partial_results=partial_results,
+        todo=todo or Todo(),
         delivery=delivery or Delivery(),
-    )  # fmt: skip
+    )
     conversation = Conversation(
         model,
         "system",
@@ -390,9 +427,17 @@ def scene(
         early_reads=early_reads,
     )
     agent = Agent(
-        conversation, around, journal, restored, questions, checkpoints, jobs,
-        open_model=open_model, children=children, triggers=triggers,
-    )  # fmt: skip
+        conversation,
+        around,
+        journal,
+        restored,
+        questions,
+        checkpoints,
+        jobs,
+        open_model=open_model,
+        children=children,
+        triggers=triggers,
+    )
     return Scene(agent, model, journal, kept, tools)
 
 

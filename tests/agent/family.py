@@ -1,4 +1,5 @@
-"""A parent and its children: agents of fixed turns in one process, each with its own model, tools and journal."""
+"""A parent and its children: agents of fixed turns in one process, each with its own model, tools
+and journal."""
 
 import asyncio
 import json
@@ -113,22 +114,38 @@ class Nursery:
     born: list[Born] = field(default_factory=list)
     most_at_once: int = 0
 
-    async def __call__(self, definition: AgentDefinition, parent: Parent, seat: Seat | None) -> OpenedChild:
+    async def __call__(
+        self, definition: AgentDefinition, parent: Parent, seat: Seat | None
+    ) -> OpenedChild:
         number = len(self.born) + 1
         journal = ChildJournal(f"{parent.session_id}.{number}")
         place: Any = Place()
-        doing: dict[str, Doing] = {tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())}
+        doing: dict[str, Doing] = {
+            tool.name: tool for tool in (Doing(), Asking(), Alone(), Keyed())
+        }
         own = [tool for tool in doing.values() if tool.name in (definition.tools or doing)]
         registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
         around = ToolEnvironment(
-            registry, place, self.sandbox, kind, MemoryOutputs(), Policy(), limits, self.hooks, attended=self.attended,
+            registry,
+            place,
+            self.sandbox,
+            kind,
+            MemoryOutputs(),
+            Policy(),
+            limits,
+            self.hooks,
+            attended=self.attended,
             context=self.context,
-        )  # fmt: skip
+        )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(
-            parent, f"{definition.name}.{number}", definition.mode, definition.network, apart=definition.worktree
+            parent,
+            f"{definition.name}.{number}",
+            definition.mode,
+            definition.network,
+            apart=definition.worktree,
         )
         agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None

@@ -23,7 +23,8 @@ _UNRELATED = (TurnStarted, TurnFinished, TextDelta)
 
 
 class Recorder:
-    """`lines` holds `> hook …` for a call of a hook, and the event's type, with the call's id, for an event."""
+    """`lines` holds `> hook …` for a call of a hook, and the event's type, with the call's id, for
+    an event."""
 
     def __init__(
         self,

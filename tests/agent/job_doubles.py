@@ -13,7 +13,16 @@ from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import ApprovalKey, Policy
 from codeagent.core.ports import OutputStore, Sandbox
-from codeagent.core.tool import SHARED, Access, Cancelled, Failed, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    SHARED,
+    Access,
+    Cancelled,
+    Failed,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, scene
 
@@ -163,13 +172,17 @@ class Backstage:
     def names(self) -> list[str]:
         """Of all events but deltas and what is of no interest here."""
         return [
-            event.type for event in self.events if event.durable and event.type not in ("batch.planned", "tool.call")
+            event.type
+            for event in self.events
+            if event.durable and event.type not in ("batch.planned", "tool.call")
         ]
 
     def notes(self) -> list[str]:
         """What the model was told beside the prompts."""
         added = [event.message for event in self.events if isinstance(event, MessageAdded)]
-        return [text_of(m.content) for m in added if isinstance(m, UserMessage) and m.source == "note"]
+        return [
+            text_of(m.content) for m in added if isinstance(m, UserMessage) and m.source == "note"
+        ]
 
     def ends(self) -> list[JobFinished]:
         return [event for event in self.events if isinstance(event, JobFinished)]

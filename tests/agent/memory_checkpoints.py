@@ -1,4 +1,5 @@
-"""A store of snapshots in memory, over files in memory: the Checkpoints of `core.checkpoints`, to the letter."""
+"""A store of snapshots in memory, over files in memory: the Checkpoints of `core.checkpoints`, to
+the letter."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -97,7 +98,9 @@ class MemoryCheckpoints:
 
 def _differences(old: Files, new: Files) -> tuple[FileChange, ...]:
     return tuple(
-        FileChange(path, "added" if path not in old else "deleted" if path not in new else "modified")
+        FileChange(
+            path, "added" if path not in old else "deleted" if path not in new else "modified"
+        )
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     )

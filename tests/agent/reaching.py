@@ -23,7 +23,8 @@ REASON = "network access: it could send what it reads"
 
 
 class Fetch(Tool[Do]):
-    """Asks for the hosts in `what` side by side, one batch after another where `;` stands between."""
+    """Asks for the hosts in `what` side by side, one batch after another where `;` stands
+    between."""
 
     name: ClassVar[str] = "fetch"
     label: ClassVar[str] = "Fetch"
@@ -48,14 +49,16 @@ class Fetch(Tool[Do]):
 
 
 class Network(Fetch):
-    """As bash with network access: it asks because of that, or as the mode says; it is known to need the hosts in
-    `key`."""
+    """As bash with network access: it asks because of that, or as the mode says; it is known to
+    need the hosts in `key`."""
 
     permission: ClassVar[Literal["auto", "prompt", "deny"]] = "prompt"
 
     def approval_key(self, args: Do) -> ApprovalKey:
         offline = ApprovalKey("text", (args.what,))
-        return replace(offline, sensitive=REASON, network=True, needs=tuple(args.key.split()), offline=offline)
+        return replace(
+            offline, sensitive=REASON, network=True, needs=tuple(args.key.split()), offline=offline
+        )
 
     async def preview(self, args: Do, ctx: ToolContext) -> Preview:
         return Preview(args.what, (TerminalBlock(command=args.what),))
@@ -76,7 +79,9 @@ class ProxiedSandbox(FakeSandbox):
         grant = self._ground.proxy.grant(tuple(map(HostRule.parse, command.hosts)), command.reach)
         try:
             for batch in command.text.split(";"):
-                self.answers += await asyncio.gather(*(self._fetch(grant, host) for host in batch.split()))
+                self.answers += await asyncio.gather(
+                    *(self._fetch(grant, host) for host in batch.split())
+                )
         finally:
             self._ground.proxy.end(grant)
         return CommandResult(exit_code=0, notices=(grant.notice(),))

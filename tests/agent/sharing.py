@@ -1,6 +1,7 @@
 """One codeagent of several in a workspace: its files, snapshots and way back are the real ones.
 
-Run as a program, it is a process of its own that takes one line of JSON for each method and answers with one.
+Run as a program, it is a process of its own that takes one line of JSON for each method and answers
+with one.
 """
 
 import asyncio
@@ -93,7 +94,11 @@ class Sharer:
         return "; ".join(self._left()[told:])
 
     def _left(self) -> list[str]:
-        return [notice.text for notice in of(self.journal.events, Notice) if notice.code == "checkpoint.left"]
+        return [
+            notice.text
+            for notice in of(self.journal.events, Notice)
+            if notice.code == "checkpoint.left"
+        ]
 
 
 async def serve(base: Path) -> None:

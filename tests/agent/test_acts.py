@@ -63,7 +63,8 @@ from tests.fakes import FakeSandbox
 
 UNTRUSTED = Recipe("look", "", (RecipeStep("1", "go"),), ".codeagent/commands/look.md", "project")
 NOT_TRUSTED = (
-    "whose recipes you have not trusted as they are now; nothing was run: read them, then codeagent recipes trust"
+    "whose recipes you have not trusted as they are now; nothing was run: read them, then "
+    "codeagent recipes trust"
 )
 NO_SERVER = "no MCP server is configured; codeagent mcp add adds one"
 REFUSED: tuple[tuple[Act, str], ...] = (
@@ -83,7 +84,10 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (AllowRule("bash"), "bash would allow every call of the tool; write bash(pattern)"),
     (SetModel("demo"), "this conversation keeps its model"),
     (SetEffort("high"), "this conversation keeps its model"),
-    (RunShell("ls", shared=False), "there is no sandbox, so commands cannot run; /status says what is missing"),
+    (
+        RunShell("ls", shared=False),
+        "there is no sandbox, so commands cannot run; /status says what is missing",
+    ),
     (StopJob("job-1"), "job-1 is not a job of this session; /jobs lists them"),
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
     (StopTrigger("trigger-1"), "trigger-1 is no longer set; nothing was stopped"),
@@ -91,7 +95,12 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *(
         (act, NO_SERVER)
-        for act in (TrustServers(True), GiveVariables("a", ("KEY",), ()), RestartServer("a"), AgreeToServer("a", ()))
+        for act in (
+            TrustServers(True),
+            GiveVariables("a", ("KEY",), ()),
+            RestartServer("a"),
+            AgreeToServer("a", ()),
+        )
     ),
     (AnswerSummary("all"), "no summary waits for an answer; nothing was changed"),
     (Unpin(1), "pin 1 does not exist; nothing was changed"),
@@ -200,7 +209,9 @@ class Opener:
         self.opened: list[TurnsModel] = []
         self.server = ""
 
-    async def __call__(self, name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def __call__(
+        self, name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         await self.may.wait()
         if name == "broken":
             raise ConfigError("there is no such model")

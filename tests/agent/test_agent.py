@@ -1,4 +1,5 @@
-"""The handle a screen holds: start and read, pause and go on, change the mode, say what a stop did."""
+"""The handle a screen holds: start and read, pause and go on, change the mode, say what a stop
+did."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +8,28 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.acts import Answer, Pause, Prompt, Queued, Resume, RunShell, SetMode, Steer, Stop
+from codeagent.core.acts import (
+    Answer,
+    Pause,
+    Prompt,
+    Queued,
+    Resume,
+    RunShell,
+    SetMode,
+    Steer,
+    Stop,
+)
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.display import QuestionBlock
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolResultAdded, ToolStarted, TurnFinished
+from codeagent.core.events import (
+    KnownEvent,
+    RunFinished,
+    RunStarted,
+    ToolResultAdded,
+    ToolStarted,
+    TurnFinished,
+)
 from codeagent.core.messages import UserMessage, text_of, transcript_problems
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Policy
@@ -62,7 +80,9 @@ async def test_events_reads_runs_that_were_started_and_what_happens_between_them
     assert len(of(durable, RunFinished)) == 2
 
 
-async def test_the_first_reader_gets_what_was_emitted_before_it_came_and_the_next_does_not() -> None:
+async def test_the_first_reader_gets_what_was_emitted_before_it_came_and_the_next_does_not() -> (
+    None
+):
     s = scene()
     s.agent.notify("sandbox.unavailable", "no sandbox")
     first, second = s.agent.events(), s.agent.events()
@@ -114,7 +134,9 @@ async def test_a_follow_up_alone_can_begin_a_run_and_nothing_cannot() -> None:
     assert "nothing is queued" in s.refusal(Prompt(None))
 
 
-async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed_meanwhile() -> None:
+async def test_a_pause_waits_before_the_next_request_and_delivers_what_was_typed_meanwhile() -> (
+    None
+):
     s = scene(Turn("", (do("ok"),)), Turn("done"))
     on(s, ToolStarted, lambda: s.act(Pause()))
     s.act(Prompt("go"))
@@ -181,7 +203,9 @@ async def test_a_pause_that_was_not_reached_does_not_hold_up_the_next_run() -> N
 
 
 async def test_a_mode_holds_for_calls_that_are_not_judged_yet() -> None:
-    s = scene(Turn("", (do("ok", "asking"), do("ok", "asking"))), Turn("done"), strategy="sequential")
+    s = scene(
+        Turn("", (do("ok", "asking"), do("ok", "asking"))), Turn("done"), strategy="sequential"
+    )
     on(s, ToolResultAdded, lambda: s.act(SetMode("auto")))
     events = await s.run()
     assert len(of(events, ApprovalRequested)) == 1
@@ -199,7 +223,9 @@ async def test_the_mode_can_be_changed_while_idle_and_the_next_run_says_so() -> 
 
 
 async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
-    s = scene(Turn("", (do("edit"),)), Turn("", (do("partial"), do("ok", "alone"), do("ok", "alone"))))
+    s = scene(
+        Turn("", (do("edit"),)), Turn("", (do("partial"), do("ok", "alone"), do("ok", "alone")))
+    )
 
     def stop(event: KnownEvent) -> None:
         if isinstance(event, ToolStarted) and event.arguments["what"] == "partial":
@@ -209,7 +235,13 @@ async def test_a_stop_says_what_was_cut_off_killed_kept_and_not_run() -> None:
     await s.run()
     [notice] = notices(s, "run.stopped")
     assert notice == replace(
-        notice, stream_closed=False, killed=2, edits_kept=("a.py",), not_run=2, left_running=0, jobs_running=0
+        notice,
+        stream_closed=False,
+        killed=2,
+        edits_kept=("a.py",),
+        not_run=2,
+        left_running=0,
+        jobs_running=0,
     )
     assert notice.text == "stopped: 2 processes killed, 1 edited file kept, 2 calls not run"
 
@@ -230,7 +262,9 @@ async def test_a_stop_in_the_middle_of_an_answer_closes_its_stream() -> None:
     ],
     ids=["what was picked", "the reason of a no"],
 )
-async def test_what_the_user_answered_is_in_the_log_in_their_words(call: tuple[str, str], decision: Decision) -> None:
+async def test_what_the_user_answered_is_in_the_log_in_their_words(
+    call: tuple[str, str], decision: Decision
+) -> None:
     s = scene(Turn("", (call,)), Turn("done"))
 
     def answer(event: KnownEvent) -> None:
@@ -239,16 +273,25 @@ async def test_what_the_user_answered_is_in_the_log_in_their_words(call: tuple[s
 
     await s.run(on_event=answer)
     (resolved,) = of(s.journal.events, ApprovalResolved)
-    assert (resolved.answer, resolved.source, resolved.reason) == (decision.answer, "user", decision.reason)
+    assert (resolved.answer, resolved.source, resolved.reason) == (
+        decision.answer,
+        "user",
+        decision.reason,
+    )
 
 
 async def test_a_question_is_answered_with_words() -> None:
-    s = scene(Turn("", (("ask_user", '{"question": "Which one?", "options": ["a", "b"]}'),)), Turn("done"))
+    s = scene(
+        Turn("", (("ask_user", '{"question": "Which one?", "options": ["a", "b"]}'),)), Turn("done")
+    )
 
     def answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
             assert (event.name, event.target) == ("ask_user", "Which one?")
-            assert isinstance(event.blocks[0], QuestionBlock) and event.blocks[0].options == ("a", "b")
+            assert isinstance(event.blocks[0], QuestionBlock) and event.blocks[0].options == (
+                "a",
+                "b",
+            )
             s.act(Answer(event.approval_id, Decision("once", "neither")))
 
     events = await s.run(on_event=answer)
@@ -264,7 +307,9 @@ async def test_a_question_is_answered_with_words() -> None:
         (Decision("once"), "the user did not answer"),
     ],
 )
-async def test_a_question_nobody_answers_is_denied_and_the_run_goes_on(decision: Decision, said: str) -> None:
+async def test_a_question_nobody_answers_is_denied_and_the_run_goes_on(
+    decision: Decision, said: str
+) -> None:
     s = scene(Turn("", (("ask_user", '{"question": "Which one?"}'),)), Turn("I will choose myself"))
 
     def answer(event: KnownEvent) -> None:
@@ -288,7 +333,10 @@ async def test_the_same_question_is_asked_again_whatever_was_answered() -> None:
             s.act(Answer(event.approval_id, Decision("session", f"answer {len(asked)}")))
 
     events = await s.run(on_event=answer)
-    assert [text_of(result.content) for result in of(events, ToolResultAdded)] == ["answer 1", "answer 2"]
+    assert [text_of(result.content) for result in of(events, ToolResultAdded)] == [
+        "answer 1",
+        "answer 2",
+    ]
 
 
 async def test_notes_of_an_earlier_process_reach_the_model_before_the_prompt() -> None:

@@ -34,7 +34,9 @@ def test_batches_hold_every_call_once_in_order(size: int, count: int) -> None:
     assert all(len(batch) == size for batch in batches[:-1])
 
 
-@pytest.mark.parametrize(("strategy", "sizes"), [("sequential", [1, 1, 1]), ("parallel", [3]), ("batched:2", [2, 1])])
+@pytest.mark.parametrize(
+    ("strategy", "sizes"), [("sequential", [1, 1, 1]), ("parallel", [3]), ("batched:2", [2, 1])]
+)
 async def test_each_batch_is_planned_before_it_runs(strategy: str, sizes: list[int]) -> None:
     events = await scene(Turn("", (do("ok"),) * 3), Turn("done"), strategy=strategy).run()
     assert [len(event.calls) for event in of(events, BatchPlanned)] == sizes

@@ -1,4 +1,5 @@
-"""The budget that the user sets, what the next request takes of it, and the same call over and over."""
+"""The budget that the user sets, what the next request takes of it, and the same call over and
+over."""
 
 import asyncio
 from typing import Any
@@ -27,7 +28,8 @@ from tests.table import for_each
 
 
 def working(turns: int, **fields: object) -> Scene:
-    """An agent whose model asks for something else each time; a request takes 12 tokens and a cent."""
+    """An agent whose model asks for something else each time; a request takes 12 tokens and a
+    cent."""
     calls = [Turn("", (do(f"step {number}"),)) for number in range(turns)]
     return scene(*calls, Turn("done"), attended=True, **fields)  # type: ignore[arg-type]  # passed on by name
 
@@ -50,7 +52,9 @@ def test_a_budget_is_written_as_people_write_it(text: str, budget: Budget, shown
     assert str(budget) == shown
 
 
-@for_each("text", ["", "2", "$", "-1 tokens", "0 min", "ten batches", "5 calls", "$1e9x", "2 weeks"])
+@for_each(
+    "text", ["", "2", "$", "-1 tokens", "0 min", "ten batches", "5 calls", "$1e9x", "2 weeks"]
+)
 def test_what_is_no_budget_is_an_error_that_shows_what_one_looks_like(text: str) -> None:
     with pytest.raises(ConfigError, match="use \\$2, 200k tokens, 30 min or 10 batches"):
         Budget.parse(text)
@@ -75,12 +79,16 @@ async def test_reaching_the_budget_is_in_the_log() -> None:
     s.act(SetBudget(Budget.parse("30 tokens")))
     s.act(Prompt("go"))
     await until(lambda: paused(s))
-    assert [(event.limit, event.maximum) for event in of(s.events, LimitReached)] == [("budget_tokens", 30.0)]
+    assert [(event.limit, event.maximum) for event in of(s.events, LimitReached)] == [
+        ("budget_tokens", 30.0)
+    ]
     s.act(Stop())
     await to_the_end(s)
 
 
-async def test_where_nobody_is_there_the_run_ends_before_the_request_that_would_pass_its_cost() -> None:
+async def test_where_nobody_is_there_the_run_ends_before_the_request_that_would_pass_its_cost() -> (
+    None
+):
     turns = [Turn("", (do(f"step {number}"),)) for number in range(5)]
     s = scene(*turns, Turn("done"), limits=Limits(max_cost_usd=0.025))
     events = await s.run()
@@ -139,7 +147,10 @@ async def test_dollars_cannot_be_counted_where_no_price_is_known() -> None:
     s.act(SetBudget(Budget.parse("$5")))
     s.act(Prompt("go"))
     await until(lambda: paused(s))
-    assert paused(s)[0].text == "the price of this model is unknown, so a budget in dollars cannot be tracked"
+    assert (
+        paused(s)[0].text
+        == "the price of this model is unknown, so a budget in dollars cannot be tracked"
+    )
     s.act(Resume())
     await to_the_end(s)
     assert s.agent.budget is None
@@ -154,7 +165,9 @@ async def test_a_limit_pauses_where_a_user_is_there_and_ends_the_run_where_nobod
     s.act(Resume())
     await to_the_end(s)
     assert of(s.events, RunFinished)[0].reason == "done"
-    alone = scene(*[Turn("", (do(f"step {number}"),)) for number in range(3)], limits=Limits(max_turns=2))
+    alone = scene(
+        *[Turn("", (do(f"step {number}"),)) for number in range(3)], limits=Limits(max_turns=2)
+    )
     assert of(await alone.run(), RunFinished)[0].reason == "limit"
 
 
@@ -165,11 +178,21 @@ async def test_calls_past_their_limit_are_skipped_and_more_may_be_allowed() -> N
     await until(lambda: paused(s))
     s.act(Resume())
     await to_the_end(s)
-    assert [result.executed for result in of(s.events, ToolResultAdded)] == [True, True, False, True]
+    assert [result.executed for result in of(s.events, ToolResultAdded)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 async def test_the_same_call_in_three_answers_in_a_row_is_asked_about() -> None:
-    s = scene(*[Turn("", (do("same"),))] * 3, Turn("done"), attended=True, policy=Policy("auto", (Rule("auto", "do"),)))
+    s = scene(
+        *[Turn("", (do("same"),))] * 3,
+        Turn("done"),
+        attended=True,
+        policy=Policy("auto", (Rule("auto", "do"),)),
+    )
     reasons: list[str] = []
 
     def answer(event: object) -> None:
@@ -201,11 +224,19 @@ async def test_where_nobody_can_be_asked_the_model_is_told_once_and_then_the_run
     results = of(events, ToolResultAdded)
     assert [result.executed for result in results] == [True, True, False, False]
     assert "the same call 3 times in a row" in heard(s)[2]
-    assert (of(events, LimitReached)[0].limit, of(events, RunFinished)[0].reason) == ("same_call", "limit")
+    assert (of(events, LimitReached)[0].limit, of(events, RunFinished)[0].reason) == (
+        "same_call",
+        "limit",
+    )
 
 
 async def test_something_else_in_between_is_no_row() -> None:
-    turns = [Turn("", (do("same"),)), Turn("", (do("same"),)), Turn("", (do("other"),)), Turn("", (do("same"),))]
+    turns = [
+        Turn("", (do("same"),)),
+        Turn("", (do("same"),)),
+        Turn("", (do("other"),)),
+        Turn("", (do("same"),)),
+    ]
     events = await scene(*turns, Turn("done")).run()
     assert all(result.executed for result in of(events, ToolResultAdded))
 
@@ -216,7 +247,9 @@ async def test_spelling_the_arguments_another_way_is_the_same_call() -> None:
     assert [result.executed for result in of(events, ToolResultAdded)] == [True, True, False]
 
 
-@pytest.mark.parametrize("look", [("job_list", "{}"), ("job_read", '{"id": "job_1"}'), ("job_wait", '{"id": "job_1"}')])
+@pytest.mark.parametrize(
+    "look", [("job_list", "{}"), ("job_read", '{"id": "job_1"}'), ("job_wait", '{"id": "job_1"}')]
+)
 async def test_to_look_at_a_job_again_and_again_is_no_row(look: tuple[str, str]) -> None:
     s = scene(*[Turn("", (look,))] * 5, Turn("done"), jobs=Jobs())
     events = await s.run()
@@ -248,7 +281,9 @@ async def test_time_spent_waiting_for_the_user_is_not_counted() -> None:
     await held
 
     questions = [
-        asyncio.create_task(approvals.ask(call_id, "bash", Preview("ls", ()), "bash asks", token, binding=""))
+        asyncio.create_task(
+            approvals.ask(call_id, "bash", Preview("ls", ()), "bash asks", token, binding="")
+        )
         for call_id in ("call_1", "call_2")
     ]
     await until(lambda: len(of(journal.events, ApprovalRequested)) == 2)

@@ -30,15 +30,25 @@ async def read_all(channel: EventChannel) -> list[KnownEvent]:
 
 
 @settings(max_examples=times(15))
-@given(st.lists(st.tuples(st.sampled_from(["text", "a", "b", "durable"]), st.text(max_size=5)), max_size=60))
-def test_durable_events_all_arrive_in_order_and_merged_deltas_keep_every_letter(items: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["text", "a", "b", "durable"]), st.text(max_size=5)), max_size=60
+    )
+)
+def test_durable_events_all_arrive_in_order_and_merged_deltas_keep_every_letter(
+    items: list[tuple[str, str]],
+) -> None:
     channel = EventChannel()
     for seq, (kind, text) in enumerate(items):
         channel.put(event(kind, seq, text))
     got = asyncio.run(read_all(channel))
-    assert [e.text for e in got if e.type == "notice"] == [text for kind, text in items if kind == "durable"]
+    assert [e.text for e in got if e.type == "notice"] == [
+        text for kind, text in items if kind == "durable"
+    ]
     for kind in ("text", "a", "b"):
-        arrived = "".join(e.text for e in got if getattr(e, "call_id", "text") == kind and e.type != "notice")
+        arrived = "".join(
+            e.text for e in got if getattr(e, "call_id", "text") == kind and e.type != "notice"
+        )
         assert arrived == "".join(text for k, text in items if k == kind)
 
 

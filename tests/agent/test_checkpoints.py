@@ -65,12 +65,18 @@ class Show(Put):
     effect = "anything"
 
     def approval_key(self, args: Do) -> ApprovalKey:
-        return ApprovalKey(kind="command", parts=(args.what,), sensitive="it runs here", leaves_files=True)
+        return ApprovalKey(
+            kind="command", parts=(args.what,), sensitive="it runs here", leaves_files=True
+        )
 
 
-def begin(*turns: Turn, more: tuple[Tool[Any], ...] = (), **fields: Any) -> tuple[Scene, MemoryCheckpoints]:
+def begin(
+    *turns: Turn, more: tuple[Tool[Any], ...] = (), **fields: Any
+) -> tuple[Scene, MemoryCheckpoints]:
     store = MemoryCheckpoints({"a.py": "1"})
-    s = scene(*turns, checkpoints=store, more=(Put(store), Look(store), Show(store), *more), **fields)
+    s = scene(
+        *turns, checkpoints=store, more=(Put(store), Look(store), Show(store), *more), **fields
+    )
     watched(s)
     return s, store
 
@@ -119,7 +125,9 @@ async def test_a_batch_that_only_reads_gets_none() -> None:
 
 async def test_nor_does_one_that_is_asked_about_although_it_only_reads() -> None:
     s, _ = begin(
-        Turn("", (("show", '{"what": "ls"}'),)), Turn("done"), policy=Policy(rules=(Rule.parse("show", "auto"),))
+        Turn("", (("show", '{"what": "ls"}'),)),
+        Turn("done"),
+        policy=Policy(rules=(Rule.parse("show", "auto"),)),
     )
     await say(s, "look")
     assert causes(s) == ["prompt"]
@@ -139,7 +147,9 @@ async def test_undo_brings_the_files_back_tells_the_model_and_redo_returns() -> 
     changed = await go(s, past.undo_target().id, "undo")
     assert (store.files, [file.path for file in changed]) == ({"a.py": "1"}, ["a.py"])
     await say(s, "why?")
-    assert said(s)[-2].startswith("(The user took back changes. These files are no longer as you left them")
+    assert said(s)[-2].startswith(
+        "(The user took back changes. These files are no longer as you left them"
+    )
     with pytest.raises(CheckpointError, match="nothing to bring back"):
         past.redo_target()
     await go(s, past.points()[0].id, "rewind")
@@ -229,7 +239,9 @@ async def test_the_log_leads_to_the_same_conversation_also_after_going_back_and_
     await go(s, past.points()[0].id, "rewind", conversation=True)
     await go(s, past.redo_target().id, "redo", conversation=True)
     assert fold(s.journal.events).messages == s.agent.history
-    assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)] == ["second try"]
+    assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)] == [
+        "second try"
+    ]
 
 
 async def test_after_a_restart_the_way_back_is_the_same() -> None:
@@ -257,7 +269,9 @@ async def test_files_somebody_edited_after_the_agent_are_marked() -> None:
 
 
 async def test_edits_between_two_prompts_are_marked_too() -> None:
-    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("", (put("a.py", "4"),)), Turn("done"))
+    s, store = begin(
+        Turn("", (put("a.py", "2"),)), Turn("done"), Turn("", (put("a.py", "4"),)), Turn("done")
+    )
     await say(s, "fix it")
     store.files["c.py"] = "mine"
     await say(s, "go on")
@@ -378,17 +392,23 @@ async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_
     await s.agent.close()
 
 
-async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> None:
+async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> (
+    None
+):
     s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"))
     for others in ((), (7,), (7, 8), (8,), (7, 8)):
         store.others = others
         await say(s, "hello") if others != () else s.agent.begin_checkpoints()
-    told = [notice.text.partition("(")[2].partition(")")[0] for notice in notices(s, "workspace.shared")]
+    told = [
+        notice.text.partition("(")[2].partition(")")[0] for notice in notices(s, "workspace.shared")
+    ]
     assert told == ["process 7", "process 8", "process 7"]
 
 
 async def test_only_a_batch_that_writes_files_by_itself_says_that_no_commands_run() -> None:
-    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (("do", '{"what": "ok"}'),)), Turn("done"))
+    s, store = begin(
+        Turn("", (put("a.py", "2"),)), Turn("", (("do", '{"what": "ok"}'),)), Turn("done")
+    )
     await say(s, "fix it")
     assert list(zip(causes(s), store.moments, strict=False)) == [
         ("prompt", False),
@@ -403,17 +423,26 @@ async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_r
     s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"), put("c.py", "4"))), Turn("done"))
     await say(s, "fix it")
     store.files["d.py"] = "theirs"
-    store.of_others = Theirs(frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"})
+    store.of_others = Theirs(
+        frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"}
+    )
     past = rewind(s)
     changes = await past.changes(past.undo_target().id)
-    assert [(file.path, file.edited) for file in changes.files] == [("a.py", False), ("c.py", False)]
+    assert [(file.path, file.edited) for file in changes.files] == [
+        ("a.py", False),
+        ("c.py", False),
+    ]
     assert changes.refused == ("b.py: both changed it",)
     await go(s, past.undo_target().id, "undo", seen=changes.present)
     assert store.files == {"a.py": "merged", "b.py": "3", "d.py": "theirs"}
-    assert [notice.text for notice in notices(s, "checkpoint.left")] == ["left as it is: b.py: both changed it"]
+    assert [notice.text for notice in notices(s, "checkpoint.left")] == [
+        "left as it is: b.py: both changed it"
+    ]
 
 
-async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> None:
+async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_for_nothing_else() -> (
+    None
+):
     s, _ = begin(Turn("", (put("a.py", "2"),)), Turn("done"))
     s.act(Prompt("fix it"))
     await to_the_end(s)

@@ -1,4 +1,5 @@
-"""Agents that calls start: what they share with their parent, how they end, and what comes back (FEATURES F24)."""
+"""Agents that calls start: what they share with their parent, how they end, and what comes back
+(FEATURES F24)."""
 
 import asyncio
 from pathlib import Path
@@ -63,7 +64,9 @@ def prompts(f: Family, child: int = 0) -> list[str]:
 
 
 async def test_the_last_text_of_a_child_is_the_result_of_its_call() -> None:
-    f = family(Turn(calls=(ask(task="count"),)), helper=[Turn("well", calls=(do("ok"),)), Turn("it is 42")])
+    f = family(
+        Turn(calls=(ask(task="count"),)), helper=[Turn("well", calls=(do("ok"),)), Turn("it is 42")]
+    )
     await f.run()
     assert (text_of(only(f).content), only(f).error) == ("it is 42", None)
     assert prompts(f) == ["count"]
@@ -73,7 +76,9 @@ async def test_the_last_text_of_a_child_is_the_result_of_its_call() -> None:
 async def test_parent_and_child_are_linked_in_both_logs() -> None:
     f = family(Turn(calls=(ask(),)), helper=[Turn("done")])
     await f.run()
-    own, childs = (of(journal.events, AgentStarted)[0] for journal in (f.parent.journal, f.born[0].journal))
+    own, childs = (
+        of(journal.events, AgentStarted)[0] for journal in (f.parent.journal, f.born[0].journal)
+    )
     for link in (own, childs):
         assert (link.call_id, link.child, link.child_session, link.parent_session) == (
             "call_1",
@@ -85,7 +90,9 @@ async def test_parent_and_child_are_linked_in_both_logs() -> None:
     assert only(f).child_session == "s1.1"
 
 
-async def test_the_events_of_a_child_are_in_its_own_log_and_seen_by_whoever_watches_its_parent() -> None:
+async def test_the_events_of_a_child_are_in_its_own_log_and_seen_by_whoever_watches_its_parent() -> (
+    None
+):
     f = family(Turn(calls=(ask(),)), helper=[Turn("two words", calls=(do("ok"),)), Turn("done")])
     seen: list[KnownEvent] = []
     f.parent.agent.observe(seen.append)
@@ -101,7 +108,10 @@ async def test_the_events_of_a_child_are_in_its_own_log_and_seen_by_whoever_watc
 
 async def test_pieces_of_two_children_are_never_merged_into_one() -> None:
     f = family(
-        Turn(calls=(ask(), ask("other"))), agents=(HELPER, OTHER), helper=[Turn("a a a a")], other=[Turn("b b b b")]
+        Turn(calls=(ask(), ask("other"))),
+        agents=(HELPER, OTHER),
+        helper=[Turn("a a a a")],
+        other=[Turn("b b b b")],
     )
     await f.run()
     texts = {
@@ -147,7 +157,12 @@ _NOTHING = "failed: the answer was empty, several times over; the session is kep
             "failed",
             "reached its limit max_turns = 2 before it was done",
         ),
-        ([Turn(calls=(do("sleep"),))], {"max_seconds": 0.02}, "timeout", "was not done within 0.02 s"),
+        (
+            [Turn(calls=(do("sleep"),))],
+            {"max_seconds": 0.02},
+            "timeout",
+            "was not done within 0.02 s",
+        ),
     ],
 )
 async def test_a_child_that_did_not_answer_is_an_error_and_never_an_empty_success(
@@ -162,9 +177,13 @@ async def test_a_child_that_did_not_answer_is_an_error_and_never_an_empty_succes
 
 async def test_what_a_child_said_before_it_failed_reaches_its_parent() -> None:
     helper = AgentDefinition("helper", "helps", limits={"max_turns": 1})
-    f = family(Turn(calls=(ask(),)), agents=(helper,), helper=[Turn("half of it", calls=(do("ok"),))])
+    f = family(
+        Turn(calls=(ask(),)), agents=(helper,), helper=[Turn("half of it", calls=(do("ok"),))]
+    )
     await f.run()
-    assert text_of(only(f).content).endswith("before it was done\nThe last thing it said:\nhalf of it")
+    assert text_of(only(f).content).endswith(
+        "before it was done\nThe last thing it said:\nhalf of it"
+    )
 
 
 async def test_a_child_that_cannot_be_opened_is_an_error() -> None:
@@ -180,19 +199,31 @@ async def test_a_child_that_cannot_be_opened_is_an_error() -> None:
 
 async def test_a_rule_of_the_parent_denies_in_the_child_and_the_denial_is_the_childs() -> None:
     policy = Policy(rules=(Rule.parse("do", "deny"),))
-    f = family(Turn(calls=(ask(),)), policy=policy, helper=[Turn(calls=(do("ok"),)), Turn("I was not allowed")])
+    f = family(
+        Turn(calls=(ask(),)),
+        policy=policy,
+        helper=[Turn(calls=(do("ok"),)), Turn("I was not allowed")],
+    )
     events = await f.run()
     (denied,) = (event for event in of(events, ToolResultAdded) if event.name == "do")
-    assert (denied.agent, denied.error and denied.error.kind, denied.rule) == ("helper.1", "denied", "do")
+    assert (denied.agent, denied.error and denied.error.kind, denied.rule) == (
+        "helper.1",
+        "denied",
+        "do",
+    )
     assert f.born[0].tools["do"].log == []
     assert only(f).error is None
     assert text_of(only(f).content) == (
         "I was not allowed\n[a call of this agent was denied, so its answer may be incomplete]"
     )
-    assert [event.reason for event in of(events, RunFinished) if event.agent == "main"] == ["denied"]
+    assert [event.reason for event in of(events, RunFinished) if event.agent == "main"] == [
+        "denied"
+    ]
 
 
-async def test_a_child_that_was_denied_a_call_still_answers_in_the_format_that_was_asked_for() -> None:
+async def test_a_child_that_was_denied_a_call_still_answers_in_the_format_that_was_asked_for() -> (
+    None
+):
     policy = Policy(rules=(Rule.parse("do", "deny"),))
     answers = [Turn(calls=(do("ok"),)), Turn("I was not allowed"), Turn('{"n": 1}')]
     f = family(Turn(calls=(ask(output_format={"type": "object"}),)), policy=policy, helper=answers)
@@ -205,12 +236,26 @@ async def test_the_modes_of_a_child_only_tighten() -> None:
     agents = tuple(AgentDefinition(mode, "", mode=mode) for mode in ("plan", "ask", "auto"))  # type: ignore[arg-type]  # the names of modes
     script = [Turn(calls=(do("ok", "asking"),)), Turn("end")]
     calls = tuple(ask(agent.name) for agent in agents)
-    f = family(Turn(calls=calls), agents=agents, policy=Policy("auto"), plan=script, ask=script, auto=script)
+    f = family(
+        Turn(calls=calls),
+        agents=agents,
+        policy=Policy("auto"),
+        plan=script,
+        ask=script,
+        auto=script,
+    )
     await f.run()
     asked = {event.agent for event in of(f.parent.events, ApprovalRequested)}
     ran = {event.agent for event in of(f.parent.events, ToolStarted) if event.name == "asking"}
     assert (asked, ran) == ({"ask.2"}, {"ask.2", "auto.3"})
-    g = family(Turn(calls=calls), agents=agents, policy=Policy("plan"), plan=script, ask=script, auto=script)
+    g = family(
+        Turn(calls=calls),
+        agents=agents,
+        policy=Policy("plan"),
+        plan=script,
+        ask=script,
+        auto=script,
+    )
     await g.run()
     assert [event for event in of(g.parent.events, ToolStarted) if event.name == "asking"] == []
 
@@ -231,7 +276,9 @@ async def test_what_the_user_allowed_for_the_session_holds_for_parent_and_childr
     f.parent.agent.observe(
         lambda event: (
             isinstance(event, ApprovalRequested)
-            and asyncio.get_running_loop().call_soon(f.parent.agent.do, Answer(event.approval_id, Decision("session")))
+            and asyncio.get_running_loop().call_soon(
+                f.parent.agent.do, Answer(event.approval_id, Decision("session"))
+            )
         )
     )
     events = [event async for event in f.parent.agent.run("go")]
@@ -241,11 +288,15 @@ async def test_what_the_user_allowed_for_the_session_holds_for_parent_and_childr
 async def test_what_the_user_allowed_in_a_worktree_does_not_hold_for_the_workspace() -> None:
     script = [Turn(calls=(do("ok", "asking"),)), Turn("end")]
     apart = AgentDefinition("helper", "", worktree=True)
-    f = family(Turn(calls=(ask(),)), Turn(calls=(do("ok", "asking"),)), agents=(apart,), helper=script)
+    f = family(
+        Turn(calls=(ask(),)), Turn(calls=(do("ok", "asking"),)), agents=(apart,), helper=script
+    )
     f.parent.agent.observe(
         lambda event: (
             isinstance(event, ApprovalRequested)
-            and asyncio.get_running_loop().call_soon(f.parent.agent.do, Answer(event.approval_id, Decision("session")))
+            and asyncio.get_running_loop().call_soon(
+                f.parent.agent.do, Answer(event.approval_id, Decision("session"))
+            )
         )
     )
     events = [event async for event in f.parent.agent.run("go")]
@@ -259,10 +310,15 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
         effect = "files"
 
     agent, workspace = scene().agent, LocalWorkspace(tmp_path)
-    apart = NarrowedPermissions(agent._environment, agent._emitter, agent._permissions, None, apart=True)
+    apart = NarrowedPermissions(
+        agent._environment, agent._emitter, agent._permissions, None, apart=True
+    )
     write = Write(workspace, ReadTracker(workspace))
     asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
-    assert [apart.judge(tool, args, confined=False).permission for tool, args in asked] == ["auto", "prompt"]
+    assert [apart.judge(tool, args, confined=False).permission for tool, args in asked] == [
+        "auto",
+        "prompt",
+    ]
 
 
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:
@@ -276,7 +332,9 @@ async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:
         return True
 
     hooks = Hooks((Hook("h", before_tool=judge, prompt_submit=prompt),))
-    f = family(Turn(calls=(ask(task="secret"),)), hooks=hooks, helper=[Turn(calls=(do("ok"),)), Turn("no")])
+    f = family(
+        Turn(calls=(ask(task="secret"),)), hooks=hooks, helper=[Turn(calls=(do("ok"),)), Turn("no")]
+    )
     events = await f.run()
     (denied,) = (event for event in of(events, ToolResultAdded) if event.name == "do")
     assert (denied.agent, denied.approval) == ("helper.1", "hook")
@@ -304,7 +362,9 @@ async def test_a_limit_of_the_parents_run_ends_its_child() -> None:
     assert of(events, RunFinished)[-1].reason == "limit"
 
 
-async def test_a_budget_of_the_user_is_used_by_children_too_and_allowed_once_for_all_that_wait() -> None:
+async def test_a_budget_of_the_user_is_used_by_children_too_and_allowed_once_for_all_that_wait() -> (
+    None
+):
     used = Usage(input_tokens=600, output_tokens=0)
     script = [Turn("a", calls=(do("ok"),), usage=used), Turn("b", usage=used)]
     f = family(Turn(calls=(ask(), ask())), attended=True, helper=script)
@@ -313,7 +373,9 @@ async def test_a_budget_of_the_user_is_used_by_children_too_and_allowed_once_for
     running = asyncio.ensure_future(f.run())
     await until(lambda: len([e for e in of(f.parent.events, RunPaused) if e.agent != "main"]) == 2)
     f.parent.act(Resume())
-    await until(lambda: f.parent.agent.budget is not None and f.parent.agent._spending.allowed == 2000)
+    await until(
+        lambda: f.parent.agent.budget is not None and f.parent.agent._spending.allowed == 2000
+    )
     while not running.done():
         f.parent.agent.do(Resume())
         await asyncio.sleep(0)
@@ -339,8 +401,13 @@ async def test_stopping_the_parent_stops_every_child_and_gives_each_call_its_res
     await until(lambda: [born.tools["do"].log for born in f.born] == [["start sleep"]] * 2)
     f.parent.act(Stop())
     await running
-    assert [result.error and result.error.kind for result in f.results()[:2]] == ["cancelled", "cancelled"]
-    assert [of(born.journal.events, RunFinished)[-1].reason for born in f.born] == ["interrupted"] * 2
+    assert [result.error and result.error.kind for result in f.results()[:2]] == [
+        "cancelled",
+        "cancelled",
+    ]
+    assert [of(born.journal.events, RunFinished)[-1].reason for born in f.born] == [
+        "interrupted"
+    ] * 2
     assert all(born.journal.closed for born in f.born)
     assert [born.tools["do"].log for born in f.born] == [["start sleep", "end sleep"]] * 2
 
@@ -358,28 +425,40 @@ async def test_cancelling_its_call_stops_only_that_child() -> None:
     await until(lambda: len([e for e in of(f.parent.events, ToolStarted) if e.name == "do"]) == 2)
     f.parent.act(CancelCall("call_1"))
     await running
-    first, second = (next(r for r in f.results() if r.call_id == call) for call in ("call_1", "call_2"))
+    first, second = (
+        next(r for r in f.results() if r.call_id == call) for call in ("call_1", "call_2")
+    )
     assert first.error is not None and first.error.kind == "cancelled"
     assert "still here" in text_of(first.content)
     assert (text_of(second.content), first.child_session) == ("fine", "s1.1")
 
 
 async def test_a_single_call_of_a_child_is_cancelled_and_the_child_goes_on() -> None:
-    f = family(Turn(calls=(ask(),)), helper=[Turn(calls=(do("sleep"), do("nap"))), Turn("without it")])
+    f = family(
+        Turn(calls=(ask(),)), helper=[Turn(calls=(do("sleep"), do("nap"))), Turn("without it")]
+    )
     f.parent.agent.observe(f.parent.events.append)
     running = asyncio.ensure_future(f.parent.run())
     await until(lambda: [e for e in of(f.parent.events, ToolStarted) if e.agent == "helper.1"])
     assert f.parent.agent.do(CancelCall("call_1", "nobody.1")) is not None
     f.parent.act(CancelCall("call_1", "helper.1"))
     await running
-    kinds = {event.call_id: event.error and event.error.kind for event in of(f.born[0].journal.events, ToolResultAdded)}
+    kinds = {
+        event.call_id: event.error and event.error.kind
+        for event in of(f.born[0].journal.events, ToolResultAdded)
+    }
     assert kinds == {"call_1": "cancelled", "call_2": None}
     assert text_of(f.results()[0].content) == "without it"
 
 
-async def test_stepping_holds_a_child_before_each_of_its_batches_and_one_that_starts_later_too() -> None:
+async def test_stepping_holds_a_child_before_each_of_its_batches_and_one_that_starts_later_too() -> (
+    None
+):
     f = family(
-        Turn(calls=(ask(),)), Turn("end"), attended=True, helper=[Turn(calls=(do("ok"),)), Turn(calls=(do("ok"),))]
+        Turn(calls=(ask(),)),
+        Turn("end"),
+        attended=True,
+        helper=[Turn(calls=(do("ok"),)), Turn(calls=(do("ok"),))],
     )
     f.parent.agent.observe(f.parent.events.append)
     f.parent.act(Step(True))
@@ -412,7 +491,9 @@ async def test_closing_the_parent_leaves_no_child() -> None:
 
 async def test_ten_children_stay_within_the_limits_of_their_parent() -> None:
     f = family(
-        Turn(calls=(ask(),) * 10), limits=Limits(max_concurrency=4), helper=[Turn(calls=(do("nap"),) * 3), Turn("end")]
+        Turn(calls=(ask(),) * 10),
+        limits=Limits(max_concurrency=4),
+        helper=[Turn(calls=(do("nap"),) * 3), Turn("end")],
     )
     running = most = 0
 
@@ -431,7 +512,11 @@ async def test_ten_children_stay_within_the_limits_of_their_parent() -> None:
 async def test_children_that_may_write_run_one_after_the_other_and_may_say_otherwise() -> None:
     for parallel in (False, True):
         helper = AgentDefinition("helper", "", parallel=parallel)
-        f = family(Turn(calls=(ask(), ask())), agents=(helper,), helper=[Turn(calls=(do("nap"),)), Turn("end")])
+        f = family(
+            Turn(calls=(ask(), ask())),
+            agents=(helper,),
+            helper=[Turn(calls=(do("nap"),)), Turn("end")],
+        )
         await f.run()
         assert f.nursery.most_at_once == 1 + parallel
 
@@ -451,7 +536,12 @@ async def test_a_format_in_words_becomes_part_of_the_task() -> None:
     assert prompts(f) == ["count\n\nThe format of your answer: one number"]
 
 
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, '{"type": "object", "required": ["n"]}'])
@@ -469,7 +559,9 @@ async def test_an_answer_that_does_not_fit_is_repaired_once() -> None:
     assert only(f).details["turns"] == 2
 
 
-async def test_the_repair_is_not_stopped_by_the_end_of_the_run_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_repair_is_not_stopped_by_the_end_of_the_run_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def slow(journal: ChildJournal) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
@@ -493,10 +585,17 @@ async def test_the_repair_uses_what_is_left_of_the_limits_of_the_agent() -> None
 
 
 async def test_an_answer_that_does_not_fit_twice_is_an_error_with_what_was_said() -> None:
-    f = family(Turn(calls=(ask(output_format=SCHEMA),)), helper=[Turn("three"), Turn('{"n": "three", "m": 1}')])
+    f = family(
+        Turn(calls=(ask(output_format=SCHEMA),)),
+        helper=[Turn("three"), Turn('{"n": "three", "m": 1}')],
+    )
     await f.run()
     kind, message = why(f)
-    assert kind == "failed" and "m is not a key of the schema" in message and "n should be a valid integer" in message
+    assert (
+        kind == "failed"
+        and "m is not a key of the schema" in message
+        and "n should be a valid integer" in message
+    )
     assert '{"n": "three", "m": 1}' in text_of(only(f).content)
 
 
@@ -508,7 +607,11 @@ async def test_a_schema_that_cannot_be_checked_starts_nothing() -> None:
 
 
 async def test_an_agent_can_be_denied_by_a_rule_that_names_it() -> None:
-    f = family(Turn(calls=(ask(),)), policy=Policy(rules=(Rule.parse("agent(help*)", "deny"),)), helper=[Turn("hi")])
+    f = family(
+        Turn(calls=(ask(),)),
+        policy=Policy(rules=(Rule.parse("agent(help*)", "deny"),)),
+        helper=[Turn("hi")],
+    )
     await f.run()
     assert why(f)[0] == "denied" and f.born == []
 
@@ -518,7 +621,11 @@ script = st.lists(
         Turn,
         text=st.sampled_from(["", "a word"]),
         calls=st.lists(
-            st.builds(do, st.sampled_from(["ok", "fail", "crash", "nap"]), st.sampled_from(["do", "asking"])),
+            st.builds(
+                do,
+                st.sampled_from(["ok", "fail", "crash", "nap"]),
+                st.sampled_from(["do", "asking"]),
+            ),
             max_size=3,
         ).map(tuple),
     ),
@@ -531,7 +638,10 @@ script = st.lists(
 @given(
     scripts=st.tuples(script, script),
     calls=st.lists(st.sampled_from(["helper", "other", "apart", "nobody"]), min_size=1, max_size=4),
-    steps=st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["call", "child", "stop", "pause"])), max_size=3),
+    steps=st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from(["call", "child", "stop", "pause"])),
+        max_size=3,
+    ),
 )
 def test_every_call_of_parent_and_children_has_one_result_whatever_is_stopped_when(
     scripts: tuple[list[Turn], list[Turn]], calls: list[str], steps: list[tuple[int, str]]
@@ -545,7 +655,9 @@ async def _stopped_at_random(
     helper, other = scripts
     apart = AgentDefinition("apart", "", worktree=True)
     told = Turn(calls=tuple(map(ask, calls)))
-    f = family(told, agents=(HELPER, OTHER, apart), attended=True, helper=helper, other=other, apart=other)
+    f = family(
+        told, agents=(HELPER, OTHER, apart), attended=True, helper=helper, other=other, apart=other
+    )
     agent, seen = f.parent.agent, 0
 
     def meddle(event: KnownEvent) -> None:
@@ -558,7 +670,11 @@ async def _stopped_at_random(
             loop.call_soon(agent.do, Resume())
         for at, what in steps:
             if seen == at:
-                act = {"call": CancelCall("call_1"), "child": CancelCall("call_2"), "pause": Pause()}.get(what, Stop())
+                act = {
+                    "call": CancelCall("call_1"),
+                    "child": CancelCall("call_2"),
+                    "pause": Pause(),
+                }.get(what, Stop())
                 loop.call_soon(agent.do, act)
 
     agent.observe(meddle)
@@ -577,4 +693,6 @@ async def _stopped_at_random(
     for result in f.results():
         assert result.error is not None or text_of(result.content).strip()
     running = [line for born in f.born for tool in born.tools.values() for line in tool.log]
-    assert sum(line.startswith("start") for line in running) == sum(line.startswith("end") for line in running)
+    assert sum(line.startswith("start") for line in running) == sum(
+        line.startswith("end") for line in running
+    )

@@ -1,4 +1,5 @@
-"""The user turns toolsets off and on: from the next request on, in the log, and in the continued session."""
+"""The user turns toolsets off and on: from the next request on, in the log, and in the continued
+session."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -19,15 +20,20 @@ from tests.tools.toolset_setting import Source, catalog_of
 
 
 class Chosen:
-    """An agent whose request offers the tools of the sets `hub` and `lab`, as far as they are on."""
+    """An agent whose request offers the tools of the sets `hub` and `lab`, as far as they are
+    on."""
 
     def __init__(self, *turns: Turn, on: tuple[str, ...] = ("hub",)) -> None:
-        self.toolsets = Toolsets([Source("hub", "one", "two"), Source("lab", "three")], map(Choice, on))
+        self.toolsets = Toolsets(
+            [Source("hub", "one", "two"), Source("lab", "three")], map(Choice, on)
+        )
         self.toolsets.begin()
         bare = scene(*turns, policy=Policy(mode="auto")).agent
         self.builder = PromptBuilder(catalog_of(self.toolsets), lambda tools, small: "system")
         self.model, self.journal = TurnsModel(*turns), MemoryJournal()
-        conversation = replace(bare._runs.conversation, model=self.model, prompt_builder=self.builder)
+        conversation = replace(
+            bare._runs.conversation, model=self.model, prompt_builder=self.builder
+        )
         around = replace(bare._environment, tools=self.builder.catalog)
         self.agent = Agent(conversation, around, self.journal)
 
@@ -35,7 +41,9 @@ class Chosen:
         """Return the tools of sets in the request that a prompt makes."""
         async for _ in self.agent.run("go"):
             pass
-        return [tool.name for tool in self.model.requests[-1].tools if tool.name not in ("read", "bash")]
+        return [
+            tool.name for tool in self.model.requests[-1].tools if tool.name not in ("read", "bash")
+        ]
 
 
 @pytest.fixture
@@ -52,7 +60,9 @@ async def opened() -> AsyncIterator[Callable[..., Chosen]]:
         await one.toolsets.close()
 
 
-async def test_a_set_that_the_user_turns_off_is_gone_from_the_next_request(opened: Callable[..., Chosen]) -> None:
+async def test_a_set_that_the_user_turns_off_is_gone_from_the_next_request(
+    opened: Callable[..., Chosen],
+) -> None:
     c = opened()
     assert await c.ask() == ["one", "two"]
     assert await c.agent.finish(SetToolset("hub", on=False)) is None
@@ -62,7 +72,9 @@ async def test_a_set_that_the_user_turns_off_is_gone_from_the_next_request(opene
     assert await c.ask() == []
 
 
-async def test_some_tools_of_a_set_are_turned_off_and_on_again(opened: Callable[..., Chosen]) -> None:
+async def test_some_tools_of_a_set_are_turned_off_and_on_again(
+    opened: Callable[..., Chosen],
+) -> None:
     c = opened()
     await c.ask()
     assert await c.agent.finish(SetToolset("hub", False, ("one",))) is None
@@ -76,15 +88,24 @@ async def test_during_a_run_it_holds_from_the_next_boundary(opened: Callable[...
     async for event in c.agent.run("go"):
         if isinstance(event, ToolCallAdded):
             c.agent.do(SetToolset("hub", on=False))
-    offered = [[tool.name for tool in request.tools if tool.name in ("one", "two")] for request in c.model.requests]
+    offered = [
+        [tool.name for tool in request.tools if tool.name in ("one", "two")]
+        for request in c.model.requests
+    ]
     assert offered == [["one", "two"], []]
 
 
-async def test_what_is_not_there_or_not_on_is_refused_and_nothing_is_logged(opened: Callable[..., Chosen]) -> None:
+async def test_what_is_not_there_or_not_on_is_refused_and_nothing_is_logged(
+    opened: Callable[..., Chosen],
+) -> None:
     c = opened()
     await c.ask()
-    assert await c.agent.finish(SetToolset("hbu", on=False)) == Refused("there is no toolset 'hbu'; did you mean hub?")
-    assert await c.agent.finish(SetToolset("lab", on=False)) == Refused("nothing of lab is on; nothing was changed")
+    assert await c.agent.finish(SetToolset("hbu", on=False)) == Refused(
+        "there is no toolset 'hbu'; did you mean hub?"
+    )
+    assert await c.agent.finish(SetToolset("lab", on=False)) == Refused(
+        "nothing of lab is on; nothing was changed"
+    )
     refused = await c.agent.finish(SetToolset("hub", True, ("four",)))
     assert refused is not None and refused.reason.startswith("hub has no tool 'four'")
     assert of(c.journal.events, ToolsetChosen) == []
@@ -96,7 +117,11 @@ async def test_the_continued_session_has_off_what_was_turned_off_and_on_what_was
 ) -> None:
     c = opened()
     await c.ask()
-    for act in (SetToolset("hub", on=False), SetToolset("lab", on=True), SetToolset("hub", True, ("two",))):
+    for act in (
+        SetToolset("hub", on=False),
+        SetToolset("lab", on=True),
+        SetToolset("hub", True, ("two",)),
+    ):
         assert await c.agent.finish(act) is None
     later = opened()
     for item in fold(c.journal.events).details:

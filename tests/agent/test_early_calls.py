@@ -12,9 +12,23 @@ from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Act, Interrupt, Pause, Prompt, Resume, SkipCall, Step, Stop
 from codeagent.core.errors import ModelError
-from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, RunFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import (
+    BatchFinished,
+    BatchPlanned,
+    KnownEvent,
+    RunFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
-from codeagent.core.model import CallClosed, FellBack, ModelAnswer, ModelEvent, ModelRequest, Retrying
+from codeagent.core.model import (
+    CallClosed,
+    FellBack,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+)
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.core.tool import Tool
 from codeagent.session.fold import ToolDetails
@@ -35,7 +49,8 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HeldModel(TurnsModel):
-    """Its first answer is made of calls, holds, events and errors; its others are those of TurnsModel."""
+    """Its first answer is made of calls, holds, events and errors; its others are those of
+    TurnsModel."""
 
     def __init__(self, *things: Any, stop: Any = "tool_calls", certain: bool = True) -> None:
         super().__init__(Turn())
@@ -69,11 +84,14 @@ class HeldModel(TurnsModel):
                 case name, arguments:
                     calls.append(ToolCall(id=f"call_{number}", name=name, arguments=arguments))
                     yield CallClosed(calls[-1], self._certain)
-        yield ModelAnswer(AssistantMessage(calls=tuple(calls), stop=self._stop, model=self.name), Usage())
+        yield ModelAnswer(
+            AssistantMessage(calls=tuple(calls), stop=self._stop, model=self.name), Usage()
+        )
 
 
 async def held(s: Scene, holds: int = 1) -> list[str]:
-    """Wait until the answer is held, and for what may begin then; return the ids of the calls that have."""
+    """Wait until the answer is held, and for what may begin then; return the ids of the calls that
+    have."""
     assert isinstance(s.model, HeldModel)
     model = s.model
     await until(lambda: model.holds == holds)
@@ -155,7 +173,9 @@ MORE: tuple[Tool[Any], ...] = (Timed(), Twice(), Asker(), Job(), Elsewhere())
         *(((do("ok", tool.name),), 0, {"more": MORE}) for tool in MORE),
     ],
 )
-async def test_what_begins_early(calls: Sequence[tuple[str, str]], begun: int, options: dict[str, Any]) -> None:
+async def test_what_begins_early(
+    calls: Sequence[tuple[str, str]], begun: int, options: dict[str, Any]
+) -> None:
     s = begin(*calls, HOLD, **options)
     assert await held(s) == [f"call_{number}" for number in range(1, begun + 1)]
     s.act(Stop())
@@ -182,8 +202,16 @@ async def test_nothing_begins_once_the_user_wants_to_step_in(act: Act) -> None:
 async def test_the_third_answer_in_a_row_with_the_same_call_waits_to_be_judged() -> None:
     s = scene(*(Turn("", (READ,), rest=9) for _ in range(3)))
     await s.run()
-    kinds = [event.type for event in s.journal.events if event.type in ("tool.started", "batch.planned")]
-    assert kinds == ["tool.started", "batch.planned", "tool.started", "batch.planned", "batch.planned"]
+    kinds = [
+        event.type for event in s.journal.events if event.type in ("tool.started", "batch.planned")
+    ]
+    assert kinds == [
+        "tool.started",
+        "batch.planned",
+        "tool.started",
+        "batch.planned",
+        "batch.planned",
+    ]
     check(s)
 
 
@@ -263,7 +291,9 @@ class Forgetting:
         (ModelError("the connection broke", kind="cut"),),
     ],
 )
-async def test_what_ran_for_an_answer_that_broke_off_is_logged_stopped_and_forgotten(then: tuple[Any, ...]) -> None:
+async def test_what_ran_for_an_answer_that_broke_off_is_logged_stopped_and_forgotten(
+    then: tuple[Any, ...],
+) -> None:
     s = begin(do("ok", "reading", "a"), LONG, HOLD, *then)
     await held(s)
     forgetting = Forgetting([]).of(s)
@@ -274,9 +304,9 @@ async def test_what_ran_for_an_answer_that_broke_off_is_logged_stopped_and_forgo
     assert void["call_1"].error is None and void["call_1"].executed
     assert void["call_2"].error.kind == "cancelled" and void["call_2"].executed
     assert void["call_2"].error.message == "Cancelled: the answer broke off before it was complete"
-    assert {call.id for m in s.agent.history if isinstance(m, AssistantMessage) for call in m.calls} == (
-        {"call_5"} if len(then) > 1 else set()
-    )
+    assert {
+        call.id for m in s.agent.history if isinstance(m, AssistantMessage) for call in m.calls
+    } == ({"call_5"} if len(then) > 1 else set())
 
 
 async def test_a_stop_ends_what_had_begun_and_says_so() -> None:
@@ -289,7 +319,9 @@ async def test_a_stop_ends_what_had_begun_and_says_so() -> None:
     assert stopped.text == "stopped: the answer was cut off, 2 processes killed"
 
 
-async def test_an_answer_that_ends_right_away_runs_its_calls_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_ends_right_away_runs_its_calls_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(batches, "GRACE", 60.0)
     s = scene(Turn("", (READ, READ), rest=9))
     events: list[KnownEvent] = await s.run()

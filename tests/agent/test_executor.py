@@ -11,7 +11,14 @@ from codeagent.core.acts import Answer, CancelCall, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.event_json import event_json, parse_event_json
-from codeagent.core.events import BatchPlanned, RunFinished, ToolFinished, ToolResultAdded, ToolStarted, ToolUpdated
+from codeagent.core.events import (
+    BatchPlanned,
+    RunFinished,
+    ToolFinished,
+    ToolResultAdded,
+    ToolStarted,
+    ToolUpdated,
+)
 from codeagent.core.messages import TextPart, text_of
 from codeagent.core.policy import Decision, Permission, Policy, Rule
 from codeagent.core.redact import Redactor
@@ -37,9 +44,13 @@ async def test_an_unknown_tool_names_the_closest() -> None:
 
 
 async def test_a_call_without_a_usable_name_is_told_so() -> None:
-    assert text_of((await one(Turn("", (("", "{}"),)))).content).startswith("Tool not found: the call has no name")
+    assert text_of((await one(Turn("", (("", "{}"),)))).content).startswith(
+        "Tool not found: the call has no name"
+    )
     said = text_of((await one(Turn("", (("do it", "{}"),)))).content)
-    assert said.startswith("Tool not found: 'do it' is not 1 to 64 letters, digits, _ or -; did you mean do")
+    assert said.startswith(
+        "Tool not found: 'do it' is not 1 to 64 letters, digits, _ or -; did you mean do"
+    )
 
 
 async def test_malformed_arguments_are_a_result_and_not_an_empty_object() -> None:
@@ -62,7 +73,11 @@ async def test_the_event_and_the_model_are_told_how_arguments_were_read() -> Non
 
 async def test_a_failing_tool_is_an_executed_error() -> None:
     result = await one(Turn("", (do("fail"),)))
-    assert (result.error.kind, result.executed, text_of(result.content)) == ("failed", True, "it failed")
+    assert (result.error.kind, result.executed, text_of(result.content)) == (
+        "failed",
+        True,
+        "it failed",
+    )
 
 
 async def test_a_crashing_tool_names_its_exception_and_the_run_goes_on() -> None:
@@ -122,7 +137,9 @@ class Odd(Doing):
         ("progress", "on_progress takes text, not int"),
     ],
 )
-async def test_what_a_tool_must_not_return_is_an_error_of_its_call_and_never_logged(what: str, told: str) -> None:
+async def test_what_a_tool_must_not_return_is_an_error_of_its_call_and_never_logged(
+    what: str, told: str
+) -> None:
     s = scene(Turn("", (do(what, "odd"),)), Turn("went on"), more=(Odd(),))
     await s.run()
     [result] = of(s.journal.events, ToolResultAdded)
@@ -155,8 +172,12 @@ class Emptying(Tool[Items]):
         return ToolResult.from_text("done with the list")
 
 
-async def test_what_a_tool_does_to_its_arguments_never_reaches_what_is_asked_about_the_call_later() -> None:
-    events = await scene(Turn("", (("emptying", '{"items": [1]}'),)), Turn("done"), more=(Emptying(),)).run()
+async def test_what_a_tool_does_to_its_arguments_never_reaches_what_is_asked_about_the_call_later() -> (
+    None
+):
+    events = await scene(
+        Turn("", (("emptying", '{"items": [1]}'),)), Turn("done"), more=(Emptying(),)
+    ).run()
     assert text_of(of(events, ToolResultAdded)[0].content) == "done with the list"
     assert (of(events, RunFinished)[0].reason, of(events, RunFinished)[0].error) == ("done", None)
 
@@ -236,11 +257,18 @@ async def test_no_because_reaches_the_model() -> None:
             s.act(Answer(event.approval_id, Decision("deny", "use the other file")))
 
     (result,) = of(await s.run(on_event=refuse), ToolResultAdded)
-    assert (result.error.kind, text_of(result.content)) == ("denied", "the user said no: use the other file")
+    assert (result.error.kind, text_of(result.content)) == (
+        "denied",
+        "the user said no: use the other file",
+    )
 
 
 async def test_allowed_for_the_session_means_this_exact_call() -> None:
-    s = scene(Turn("", (do("ok", "asking"), do("ok", "asking"), do("nap", "asking"))), Turn("d"), strategy="sequential")
+    s = scene(
+        Turn("", (do("ok", "asking"), do("ok", "asking"), do("nap", "asking"))),
+        Turn("d"),
+        strategy="sequential",
+    )
 
     def allow(event: object) -> None:
         if isinstance(event, ApprovalRequested):
@@ -271,7 +299,10 @@ async def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     s = scene(Turn("", (do("ok", "asking"),)), Turn("done"))
     events = await s.run()
     (asked,) = of(events, ApprovalRequested)
-    assert s.refusal(Answer(asked.approval_id, Decision("deny"))) == "the question is no longer pending"
+    assert (
+        s.refusal(Answer(asked.approval_id, Decision("deny")))
+        == "the question is no longer pending"
+    )
 
 
 async def test_abort_while_a_question_waits_resolves_it_as_cancelled() -> None:
@@ -313,7 +344,9 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind() -> None:
 class Starting(FakeSandbox):
     """Knows what commands may come across once it is ready."""
 
-    def __init__(self, exposed: str, error: SandboxUnavailable | None = None, seconds: float = 0) -> None:
+    def __init__(
+        self, exposed: str, error: SandboxUnavailable | None = None, seconds: float = 0
+    ) -> None:
         super().__init__()
         self.finds, self.error, self.seconds = exposed, error, seconds
         self.steps = (self.ready,)
@@ -327,7 +360,8 @@ class Starting(FakeSandbox):
 
 
 @pytest.mark.parametrize(
-    ("exposed", "approval"), [("", "auto"), (".env.local may contain secrets and is not hidden", "user")]
+    ("exposed", "approval"),
+    [("", "auto"), (".env.local may contain secrets and is not hidden", "user")],
 )
 async def test_a_sweeping_command_is_judged_by_what_is_known_once_the_sandbox_is_ready(
     exposed: str, approval: str
@@ -350,9 +384,13 @@ async def test_the_start_of_the_sandbox_does_not_count_towards_a_call_s_time(com
     assert finished.duration_ms < 500
 
 
-async def test_a_command_that_needs_no_question_does_not_run_without_a_sandbox_that_is_ready() -> None:
+async def test_a_command_that_needs_no_question_does_not_run_without_a_sandbox_that_is_ready() -> (
+    None
+):
     sandbox, outputs = Starting("", SandboxUnavailable("no engine", "start it")), MemoryOutputs()
     bash = Bash(outputs, ReadTracker(cast(Any, Place())), exposed=lambda: sandbox.exposed)
-    events = await scene(Turn("", (("bash", '{"command": "ls"}'),)), Turn("done"), sandbox=sandbox, more=(bash,)).run()
+    events = await scene(
+        Turn("", (("bash", '{"command": "ls"}'),)), Turn("done"), sandbox=sandbox, more=(bash,)
+    ).run()
     [result] = of(events, ToolResultAdded)
     assert (result.error.message, sandbox.commands) == ("no engine. start it", [])

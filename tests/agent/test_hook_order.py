@@ -1,4 +1,5 @@
-"""The exact order of hooks and events, as lists to read (FEATURES F11): `>` marks the call of a hook."""
+"""The exact order of hooks and events, as lists to read (FEATURES F11): `>` marks the call of a
+hook."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -28,11 +29,17 @@ TWO_CALLS = [
     "message.added of the model",
     "batch.planned",
 ]
-DONE = ["batch.finished", "message.added of the model", "run.finished done", "> run_finished done: done"]
+DONE = [
+    "batch.finished",
+    "message.added of the model",
+    "run.finished done",
+    "> run_finished done: done",
+]
 
 
 class Looking(Doing):
-    """Changes nothing, so its calls run at the same time although a hook may change their arguments."""
+    """Changes nothing, so its calls run at the same time although a hook may change their
+    arguments."""
 
     name: ClassVar[str] = "look"
     effect = "nothing"
@@ -109,7 +116,9 @@ async def test_veto(veto: bool | Deny) -> None:
 
 
 async def test_modify() -> None:
-    assert await order_of(Recorder(tool=lambda call: Modify({"what": "fail"})), do("ok", "asking")) == [
+    assert await order_of(
+        Recorder(tool=lambda call: Modify({"what": "fail"})), do("ok", "asking")
+    ) == [
         *ONE_CALL,
         "> before_tool call_1",
         "approval.requested call_1",
@@ -123,12 +132,9 @@ async def test_modify() -> None:
 
 
 async def test_modify_to_what_does_not_fit() -> None:
-    assert await order_of(Recorder(tool=lambda call: Modify({"nonsense": 1})), do("ok", "asking")) == [
-        *ONE_CALL,
-        "> before_tool call_1",
-        "tool.result call_1 invalid_args",
-        *DONE,
-    ]
+    assert await order_of(
+        Recorder(tool=lambda call: Modify({"nonsense": 1})), do("ok", "asking")
+    ) == [*ONE_CALL, "> before_tool call_1", "tool.result call_1 invalid_args", *DONE]
 
 
 async def test_suppressed_update() -> None:
@@ -180,7 +186,9 @@ async def test_cancel_of_the_run() -> None:
         if isinstance(event, ToolStarted):
             s.act(Stop())
 
-    assert await order_of(Recorder(), do("sleep"), do("ok"), strategy="sequential", on_event=abort) == [
+    assert await order_of(
+        Recorder(), do("sleep"), do("ok"), strategy="sequential", on_event=abort
+    ) == [
         *TWO_CALLS,
         "> before_tool call_1",
         "tool.started call_1",
@@ -200,7 +208,12 @@ async def test_parallel_batch() -> None:
     assert lines[: len(TWO_CALLS)] == TWO_CALLS
     assert lines[-len(DONE) :] == DONE
     between = lines[len(TWO_CALLS) : -len(DONE)]
-    assert between[:4] == ["> before_tool call_1", "> before_tool call_2", "tool.started call_1", "tool.started call_2"]
+    assert between[:4] == [
+        "> before_tool call_1",
+        "> before_tool call_2",
+        "tool.started call_1",
+        "tool.started call_2",
+    ]
     for call_id in ("call_1", "call_2"):
         assert [line for line in between if call_id in line] == [
             f"> before_tool {call_id}",
@@ -234,7 +247,9 @@ async def test_sub_step_interrupt() -> None:
             s.act(Interrupt("stop"))
 
     recorder = Recorder(judges_prompts=True)
-    assert await order_of(recorder, do("ok"), do("ok"), strategy="sequential", on_event=interrupt) == [
+    assert await order_of(
+        recorder, do("ok"), do("ok"), strategy="sequential", on_event=interrupt
+    ) == [
         "> prompt_submit prompt: go",
         *TWO_CALLS,
         "> before_tool call_1",
@@ -257,7 +272,9 @@ async def test_sub_step_interrupt() -> None:
 
 
 async def test_a_prompt_with_something_added() -> None:
-    assert await order_of(Recorder(judges_prompts=True, prompt=lambda prompt: AddContext("it is Friday"))) == [
+    assert await order_of(
+        Recorder(judges_prompts=True, prompt=lambda prompt: AddContext("it is Friday"))
+    ) == [
         "> prompt_submit prompt: go",
         "run.started",
         "message.added prompt: go",

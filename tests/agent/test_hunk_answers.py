@@ -29,9 +29,13 @@ def folder(tmp_path: Path) -> Iterator[LocalWorkspace]:
 
 
 async def answered(
-    folder: LocalWorkspace, monkeypatch: pytest.MonkeyPatch, *answers: HunkAnswer, meanwhile: str = ""
+    folder: LocalWorkspace,
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: HunkAnswer,
+    meanwhile: str = "",
 ) -> tuple[Scene, ToolResultAdded]:
-    """The result of writing NEW to a.txt, answered so; before the answer the file can become something else."""
+    """The result of writing NEW to a.txt, answered so; before the answer the file can become
+    something else."""
     monkeypatch.setattr("tests.agent.doubles.Place", lambda: folder)
     seen = ReadTracker(folder)
     seen.read("a.txt", OLD.encode(), [(1, 5)], 5)

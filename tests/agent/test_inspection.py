@@ -1,4 +1,5 @@
-"""T13, T14, T15: what commands leave that programs of the user's would run is asked about, and undone without a yes."""
+"""T13, T14, T15: what commands leave that programs of the user's would run is asked about, and
+undone without a yes."""
 
 import asyncio
 import json
@@ -77,7 +78,11 @@ class Stage:
         self.scene: Scene | None = None
 
     def begin(
-        self, *calls: tuple[str, str], mode: str = "auto", rules: tuple[Rule, ...] = (), attended: bool = True
+        self,
+        *calls: tuple[str, str],
+        mode: str = "auto",
+        rules: tuple[Rule, ...] = (),
+        attended: bool = True,
     ) -> Scene:
         seen, outputs = ReadTracker(self.workspace), FakeOutputs()
         turns = [Turn("", (call,)) for call in calls]
@@ -115,7 +120,11 @@ class Stage:
     @property
     def warned(self) -> list[str]:
         assert self.scene is not None
-        return [notice.text for notice in of(self.scene.journal.events, Notice) if notice.code == "workspace.left"]
+        return [
+            notice.text
+            for notice in of(self.scene.journal.events, Notice)
+            if notice.code == "workspace.left"
+        ]
 
     def files(self) -> dict[str, str]:
         found = {}
@@ -148,7 +157,9 @@ def write(path: str, content: str) -> tuple[str, str]:
 PLANT = "echo 'touch P' > .envrc; mkdir .vscode; echo '{}' > .vscode/tasks.json; echo x > a.py"
 
 
-async def test_what_a_command_changed_and_the_user_does_not_agree_to_is_taken_back(stage: Stage) -> None:
+async def test_what_a_command_changed_and_the_user_does_not_agree_to_is_taken_back(
+    stage: Stage,
+) -> None:
     (stage.root / ".envrc").write_text("export A=1\n")
     [told] = await stage.run(bash(PLANT))
     assert stage.files() == {".envrc": "export A=1\n", "a.py": "x\n"}
@@ -162,7 +173,9 @@ async def test_what_a_command_changed_and_the_user_does_not_agree_to_is_taken_ba
     assert stage.warned == [taken_back]
 
 
-async def test_what_the_user_agrees_to_stays_and_the_next_command_starts_from_there(stage: Stage) -> None:
+async def test_what_the_user_agrees_to_stays_and_the_next_command_starts_from_there(
+    stage: Stage,
+) -> None:
     told = await stage.run(bash("echo 1 > .envrc"), bash("echo 2 > a.py"), answer="once")
     assert stage.files() == {".envrc": "1\n", "a.py": "2\n"}
     assert len(stage.asked) == 1
@@ -177,9 +190,17 @@ async def test_a_file_kept_for_the_session_is_not_asked_about_again(stage: Stage
 
 @pytest.mark.parametrize(
     ("rule", "kept"),
-    [("write(.envrc)", True), ("write(.envr?)", False), ("write(**)", False), ("write", False), ("bash(*)", False)],
+    [
+        ("write(.envrc)", True),
+        ("write(.envr?)", False),
+        ("write(**)", False),
+        ("write", False),
+        ("bash(*)", False),
+    ],
 )
-async def test_only_a_rule_that_names_the_file_answers_for_the_user(stage: Stage, rule: str, kept: bool) -> None:
+async def test_only_a_rule_that_names_the_file_answers_for_the_user(
+    stage: Stage, rule: str, kept: bool
+) -> None:
     await stage.run(bash("echo 1 > .envrc"), rules=(Rule.parse(rule, "auto"),))
     assert bool(stage.files()) is kept
     assert bool(stage.asked) is not kept
@@ -187,12 +208,16 @@ async def test_only_a_rule_that_names_the_file_answers_for_the_user(stage: Stage
 
 
 async def test_a_denying_rule_takes_it_back_without_a_question(stage: Stage) -> None:
-    await stage.run(bash("echo 1 > .envrc"), rules=(Rule.parse("write(.envrc)", "deny"),), answer="once")
+    await stage.run(
+        bash("echo 1 > .envrc"), rules=(Rule.parse("write(.envrc)", "deny"),), answer="once"
+    )
     assert stage.files() == {}
     assert not stage.asked
 
 
-async def test_the_rule_the_user_answers_with_holds_for_this_change_and_the_next(stage: Stage) -> None:
+async def test_the_rule_the_user_answers_with_holds_for_this_change_and_the_next(
+    stage: Stage,
+) -> None:
     answer = Decision("rule", rule="write(.envrc)")
     await stage.run(bash("echo 1 > .envrc"), bash("echo 2 > .envrc"), answer=answer)
     assert stage.files() == {".envrc": "2\n"}
@@ -204,19 +229,24 @@ async def test_a_change_that_was_there_before_or_was_written_with_consent_is_not
     stage: Stage,
 ) -> None:
     (stage.root / "Makefile").write_text("all:\n")
-    await stage.run(write(".envrc", "mine"), bash("echo x > a.py"), rules=(Rule.parse("write(.envrc)", "auto"),))
+    await stage.run(
+        write(".envrc", "mine"), bash("echo x > a.py"), rules=(Rule.parse("write(.envrc)", "auto"),)
+    )
     assert stage.files() == {"Makefile": "all:\n", ".envrc": "mine", "a.py": "x\n"}
     assert not stage.asked
 
 
-@pytest.mark.parametrize("attack", [
-    "ln -s evil .vscode; mkdir evil; echo '{}' > evil/tasks.json",
-    "echo '.envrc' > .gitignore; echo 'touch P' > .envrc",
-    "mv b.txt Makefile",
-    "head -c 25000000 /dev/zero > .envrc",
-    "mkfifo .envrc",
-    "rm package.json; ln -s /tmp/evil.json package.json",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "ln -s evil .vscode; mkdir evil; echo '{}' > evil/tasks.json",
+        "echo '.envrc' > .gitignore; echo 'touch P' > .envrc",
+        "mv b.txt Makefile",
+        "head -c 25000000 /dev/zero > .envrc",
+        "mkfifo .envrc",
+        "rm package.json; ln -s /tmp/evil.json package.json",
+    ],
+)
 async def test_no_way_of_making_the_file_goes_unseen(stage: Stage, attack: str) -> None:
     (stage.root / "b.txt").write_text("all:\n\ttouch P\n")
     (stage.root / "package.json").write_text("{}")
@@ -227,14 +257,18 @@ async def test_no_way_of_making_the_file_goes_unseen(stage: Stage, attack: str) 
     assert (stage.root / "package.json").read_text() == "{}"
 
 
-async def test_what_such_a_file_leads_to_is_asked_about_under_its_own_name_too(stage: Stage) -> None:
+async def test_what_such_a_file_leads_to_is_asked_about_under_its_own_name_too(
+    stage: Stage,
+) -> None:
     (stage.root / "shell").mkdir()
     (stage.root / "editor").mkdir()
     (stage.root / "shell/env").write_text("export A=1\n")
     (stage.root / "pkg").mkdir()
     (stage.root / "pkg/.envrc").symlink_to("../shell/env")
     (stage.root / ".vscode").symlink_to("editor")
-    await stage.run(bash("echo 'touch P' > shell/env; echo '{}' > editor/tasks.json; echo x > a.py"))
+    await stage.run(
+        bash("echo 'touch P' > shell/env; echo '{}' > editor/tasks.json; echo x > a.py")
+    )
     [asked] = stage.asked
     assert asked.target == "editor/tasks.json, shell/env"
     assert "is what .vscode leads to" in asked.reason
@@ -258,8 +292,10 @@ async def test_in_a_sub_folder_a_repository_is_moved_away_and_its_files_stay(sta
     [told] = await stage.run(bash("git init -q sub; echo x > sub/a.py; git init -q --bare data"))
     assert "sub is a git repository" in stage.asked[0].reason
     assert {path for path in stage.files() if "hooks" not in path and "info" not in path} == {
-        "data/config", "data/description", "sub/a.py"
-    }  # fmt: skip
+        "data/config",
+        "data/description",
+        "sub/a.py",
+    }
     assert not (stage.root / "sub/.git").exists()
     assert "fatal: not a git repository" in git_status(stage.root / "data")
     assert "moved away, as it may run code outside the sandbox: data/HEAD to " in told
@@ -278,10 +314,14 @@ async def test_deleting_a_file_that_runs_by_itself_is_shown_and_not_asked_about_
 ) -> None:
     units(stage)
     allowed = (Rule.parse("bash(rm *)", "auto"),)
-    [told] = await stage.run(bash("rm -rf tests/units"), mode=mode, attended=attended, rules=allowed)
+    [told] = await stage.run(
+        bash("rm -rf tests/units"), mode=mode, attended=attended, rules=allowed
+    )
     assert stage.files() == {"tests/other/conftest.py": "x = 1\n"}
     assert (told, stage.asked) == ("(no output)", [])
-    assert stage.warned == ["deleted by a command, and would have run by itself: tests/units/conftest.py"]
+    assert stage.warned == [
+        "deleted by a command, and would have run by itself: tests/units/conftest.py"
+    ]
 
 
 async def test_where_edits_are_asked_about_so_are_such_deletions_by_name_and_a_no_brings_them_back(
@@ -291,9 +331,13 @@ async def test_where_edits_are_asked_about_so_are_such_deletions_by_name_and_a_n
     allowed = (Rule.parse("bash(rm *)", "auto"),)
     [told] = await stage.run(bash("rm -rf tests/units tests/other"), mode="ask", rules=allowed)
     [asked] = stage.asked
-    assert asked.reason.endswith("tests/other/conftest.py was deleted; tests/units/conftest.py was deleted")
+    assert asked.reason.endswith(
+        "tests/other/conftest.py was deleted; tests/units/conftest.py was deleted"
+    )
     assert asked.blocks == (
-        FilesBlock(paths=("tests/other/conftest.py (deleted)", "tests/units/conftest.py (deleted)")),
+        FilesBlock(
+            paths=("tests/other/conftest.py (deleted)", "tests/units/conftest.py (deleted)")
+        ),
     )
     assert len(stage.files()) == 2
     assert "[restored: tests/other/conftest.py, tests/units/conftest.py: the user said no]" in told
@@ -305,8 +349,12 @@ async def test_a_rule_that_denies_writing_the_file_denies_deleting_it(stage: Sta
     assert set(stage.files()) == {"tests/units/conftest.py"}
 
 
-@pytest.mark.parametrize("path", ["AGENTS.md", ".claude/settings.json", ".npmrc", "web/.yarnrc.yml"])
-async def test_deleting_what_may_hold_a_program_back_is_asked_about_like_writing_it(stage: Stage, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["AGENTS.md", ".claude/settings.json", ".npmrc", "web/.yarnrc.yml"]
+)
+async def test_deleting_what_may_hold_a_program_back_is_asked_about_like_writing_it(
+    stage: Stage, path: str
+) -> None:
     (stage.root / path).parent.mkdir(exist_ok=True)
     (stage.root / path).write_text("held\n")
     await stage.run(bash(f"rm {path}"))
@@ -323,7 +371,9 @@ async def test_moving_such_a_file_is_asked_about_as_one_change(stage: Stage) -> 
     assert set(stage.files()) == {"tests/other/conftest.py", "tests/units/conftest.py"}
 
 
-async def test_deleting_a_part_of_a_repository_is_asked_about_and_all_of_it_is_not(stage: Stage) -> None:
+async def test_deleting_a_part_of_a_repository_is_asked_about_and_all_of_it_is_not(
+    stage: Stage,
+) -> None:
     for name in ("one", "two"):
         git(stage.root, "init", "-q", "--bare", name)
     await stage.run(bash("rm one/config; rm -r two"))
@@ -337,10 +387,14 @@ async def test_a_repository_the_user_agrees_to_stays(stage: Stage) -> None:
     assert len(stage.asked) == 1
 
 
-async def test_a_changed_configuration_of_a_repository_that_was_there_is_reported(stage: Stage) -> None:
+async def test_a_changed_configuration_of_a_repository_that_was_there_is_reported(
+    stage: Stage,
+) -> None:
     git(stage.root, "init", "-q", "sub")
     git(stage.root, "init", "-q", "--bare", "bare")
-    [told] = await stage.run(bash("git -C sub config core.fsmonitor 'touch P'; echo x > bare/hooks/post-checkout"))
+    [told] = await stage.run(
+        bash("git -C sub config core.fsmonitor 'touch P'; echo x > bare/hooks/post-checkout")
+    )
     assert "what git runs in sub was changed" in told
     assert stage.asked[0].target == "bare/hooks/post-checkout"
     assert not (stage.root / "bare/hooks/post-checkout").exists()
@@ -348,7 +402,9 @@ async def test_a_changed_configuration_of_a_repository_that_was_there_is_reporte
 
 async def test_what_a_package_manager_installs_is_reported_and_stays(stage: Stage) -> None:
     first, second = await stage.run(
-        bash("mkdir -p node_modules/a; echo 1 > node_modules/a/index.js; echo 2 > node_modules/a/b.js"),
+        bash(
+            "mkdir -p node_modules/a; echo 1 > node_modules/a/index.js; echo 2 > node_modules/a/b.js"
+        ),
         bash("echo 3 > node_modules/a/b.js"),
     )
     assert first.endswith("[node_modules: 2 files changed, which may run on your machine]")
@@ -361,20 +417,26 @@ LATER = (
     "mkfifo gate done; "
     "(setsid bash -c 'read _ < gate; echo P > .envrc; echo > done; read _ < gate' &>/dev/null &) ; true"
 )
-"""A process that is left behind, writes when it is told to, says so, and ends when it is told to."""
+"""A process that is left behind, writes when it is told to, says so, and ends when it is told
+to."""
 
 
 async def tell(stage: Stage) -> None:
     await asyncio.to_thread((stage.root / "gate").write_text, "go\n")
 
 
-async def test_without_a_user_what_a_process_does_after_its_command_is_undone_at_the_end(stage: Stage) -> None:
+async def test_without_a_user_what_a_process_does_after_its_command_is_undone_at_the_end(
+    stage: Stage,
+) -> None:
     await stage.run(bash(LATER), attended=False)
     await tell(stage)
     await asyncio.to_thread((stage.root / "done").read_text)
     await closed(stage)
     assert stage.files() == {}
-    assert "taken back, as it may run outside the sandbox: .envrc: nobody was there to ask" in stage.warned
+    assert (
+        "taken back, as it may run outside the sandbox: .envrc: nobody was there to ask"
+        in stage.warned
+    )
     await tell(stage)
 
 
@@ -383,7 +445,10 @@ async def test_with_a_user_it_is_reported_for_it_may_be_their_own_work(stage: St
     (stage.root / "Makefile").write_text("mine:\n")
     await closed(stage)
     assert stage.files() == {"Makefile": "mine:\n"}
-    assert "changed while processes of the agent were running; look before you use it: Makefile" in stage.warned
+    assert (
+        "changed while processes of the agent were running; look before you use it: Makefile"
+        in stage.warned
+    )
     await tell(stage)
     await asyncio.to_thread((stage.root / "done").read_text)
     await tell(stage)
@@ -399,7 +464,9 @@ async def test_what_a_rule_allows_is_not_reported_as_something_to_look_at(stage:
     await tell(stage)
 
 
-async def test_a_server_that_is_always_there_does_not_hide_what_commands_leave(stage: Stage) -> None:
+async def test_a_server_that_is_always_there_does_not_hide_what_commands_leave(
+    stage: Stage,
+) -> None:
     stage.sandbox.server = True
     await stage.run(bash("echo P > .envrc"))
     assert [asked.target for asked in stage.asked] == [".envrc"]
@@ -407,7 +474,9 @@ async def test_a_server_that_is_always_there_does_not_hide_what_commands_leave(s
     await closed(stage)
 
 
-async def test_what_the_user_changes_while_a_server_sleeps_is_not_taken_for_its_work(stage: Stage) -> None:
+async def test_what_the_user_changes_while_a_server_sleeps_is_not_taken_for_its_work(
+    stage: Stage,
+) -> None:
     stage.sandbox.server, stage.sandbox.moment = True, 1
     await stage.run(bash("touch a"), attended=False)
     (stage.root / "Makefile").write_text("mine:\n")
@@ -419,7 +488,9 @@ async def test_what_the_user_changes_while_a_server_sleeps_is_not_taken_for_its_
 
 
 @pytest.mark.parametrize("moment", [2, None], ids=["it ran", "that is not known"])
-async def test_what_a_server_may_have_done_is_undone_if_nobody_is_there(stage: Stage, moment: int | None) -> None:
+async def test_what_a_server_may_have_done_is_undone_if_nobody_is_there(
+    stage: Stage, moment: int | None
+) -> None:
     stage.sandbox.server, stage.sandbox.moment = True, 1
     await stage.run(bash("touch a"), attended=False)
     (stage.root / "Makefile").write_text("evil:\n")
@@ -428,8 +499,12 @@ async def test_what_a_server_may_have_done_is_undone_if_nobody_is_there(stage: S
     assert stage.files() == {"a": ""}
 
 
-async def test_what_another_codeagent_wrote_itself_meanwhile_is_not_taken_back(stage: Stage) -> None:
-    waits = bash("touch begun; until [ -e .envrc ]; do :; done; mkdir .vscode; echo {} > .vscode/tasks.json")
+async def test_what_another_codeagent_wrote_itself_meanwhile_is_not_taken_back(
+    stage: Stage,
+) -> None:
+    waits = bash(
+        "touch begun; until [ -e .envrc ]; do :; done; mkdir .vscode; echo {} > .vscode/tasks.json"
+    )
     other = GitCheckpoints(stage.state, stage.root, environment={})
     workspace = LocalWorkspace(stage.root)
     workspace.recorder = other.landing
@@ -457,7 +532,9 @@ async def test_what_a_job_did_is_asked_about_with_the_next_command(stage: Stage)
     assert [asked.target for asked in stage.asked] == [".envrc"]
 
 
-async def test_what_the_sandbox_moves_away_later_is_told_to_the_user_and_the_model(stage: Stage) -> None:
+async def test_what_the_sandbox_moves_away_later_is_told_to_the_user_and_the_model(
+    stage: Stage,
+) -> None:
     s = stage.begin(bash("true; touch a"), bash("true; touch b"))
 
     def plant(event: KnownEvent) -> None:
@@ -470,10 +547,14 @@ async def test_what_the_sandbox_moves_away_later_is_told_to_the_user_and_the_mod
     assert "a command created .git, which was moved" in str(told)
 
 
-async def test_what_cannot_be_taken_back_is_said_and_the_rest_is(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_taken_back_is_said_and_the_rest_is(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     restore = stage.checkpoints.restore
 
-    async def refuse(target: str, *, present: str, paths: Collection[str]) -> tuple[FileChange, ...]:
+    async def refuse(
+        target: str, *, present: str, paths: Collection[str]
+    ) -> tuple[FileChange, ...]:
         if ".envrc" in paths:
             raise CheckpointError("the disk is full")
         return await restore(target, present=present, paths=paths)
@@ -481,7 +562,10 @@ async def test_what_cannot_be_taken_back_is_said_and_the_rest_is(stage: Stage, m
     monkeypatch.setattr(stage.checkpoints, "restore", refuse)
     [told] = await stage.run(bash(PLANT))
     assert set(stage.files()) == {".envrc", "a.py"}
-    assert "taken back, as it may run outside the sandbox: .vscode/tasks.json: the user said no" in told
+    assert (
+        "taken back, as it may run outside the sandbox: .vscode/tasks.json: the user said no"
+        in told
+    )
     assert ".envrc could not be taken back (the disk is full): look at it first" in told
 
 
@@ -511,7 +595,9 @@ async def test_every_call_has_one_result_even_if_an_inspection_breaks(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s = stage.begin(bash("echo x > a.py"))
-    s.model.turns[0] = Turn("", (bash("echo x > a.py"), write("b.txt", "b"), ("do", '{"what": "nap"}')))
+    s.model.turns[0] = Turn(
+        "", (bash("echo x > a.py"), write("b.txt", "b"), ("do", '{"what": "nap"}'))
+    )
 
     async def broken(call_id: str, token: object) -> tuple[str, ...]:
         raise RuntimeError("boom")
@@ -524,4 +610,6 @@ async def test_every_call_has_one_result_even_if_an_inspection_breaks(
 
 
 def git_status(folder: Path) -> str:
-    return subprocess.run(["git", "status"], cwd=folder, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        ["git", "status"], cwd=folder, capture_output=True, text=True, check=False
+    ).stderr

@@ -1,4 +1,5 @@
-"""Every call gets exactly one result and the transcript stays valid, whatever happens (FEATURES F5)."""
+"""Every call gets exactly one result and the transcript stays valid, whatever happens (FEATURES
+F5)."""
 
 import asyncio
 from collections import Counter
@@ -51,7 +52,9 @@ from tests.fakes import FakeSandbox
 call = st.one_of(
     st.builds(
         do,
-        st.sampled_from(["ok", "fail", "crash", "nap", "update", "deny", "misfit", "outside", "gone", "changed"]),
+        st.sampled_from(
+            ["ok", "fail", "crash", "nap", "update", "deny", "misfit", "outside", "gone", "changed"]
+        ),
         st.sampled_from(["do", "asking", "reading", "reading", "reading", "alone", "keyed"]),
         st.sampled_from("ab"),
     ),
@@ -75,7 +78,18 @@ def no_grace() -> Iterator[None]:
         yield
 
 
-ACTS = ("steer", "interrupt", "follow_up", "abort", "cancel_call", "pause", "go_on", "mode", "shell", "cancel_shell")
+ACTS = (
+    "steer",
+    "interrupt",
+    "follow_up",
+    "abort",
+    "cancel_call",
+    "pause",
+    "go_on",
+    "mode",
+    "shell",
+    "cancel_shell",
+)
 act = st.tuples(st.integers(1, 40), st.sampled_from(ACTS))
 
 
@@ -101,12 +115,20 @@ def random_hooks(choices: list[str]) -> Hooks:
     st.sampled_from(["sequential", "parallel", "batched:2"]),
     st.lists(act, max_size=4),
     st.lists(st.sampled_from(["once", "session", "deny"]), max_size=6),
-    st.one_of(st.just([]), st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6)),
+    st.one_of(
+        st.just([]),
+        st.lists(st.sampled_from(["pass", "pass", "veto", "crash", "modify"]), max_size=6),
+    ),
     st.integers(1, 6),
 )
 @settings(max_examples=times(25), deadline=None)
 def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
-    turns: list[Turn], strategy: str, acts: list[tuple[int, str]], answers: list[str], vetoes: list[str], max_calls: int
+    turns: list[Turn],
+    strategy: str,
+    acts: list[tuple[int, str]],
+    answers: list[str],
+    vetoes: list[str],
+    max_calls: int,
 ) -> None:
     s = scene(
         *turns,
@@ -129,7 +151,11 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
             s.agent.do(Answer(event.approval_id, Decision(answer)))
 
     async def to_the_end() -> None:
-        on(s, "run.paused", lambda: asyncio.get_running_loop().call_soon(lambda: s.agent.do(Resume())))
+        on(
+            s,
+            "run.paused",
+            lambda: asyncio.get_running_loop().call_soon(lambda: s.agent.do(Resume())),
+        )
         await s.run(on_event=on_event)
         if commands:
             await asyncio.wait(commands)
@@ -179,7 +205,9 @@ def perform(s: Scene, what: str, commands: set[asyncio.Task[Refused | None]]) ->
         case "cancel_call":
             s.agent.do(CancelCall("call_1"))
         case "steer" | "interrupt" | "follow_up":
-            s.agent.do({"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[what]("a word"))
+            s.agent.do(
+                {"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[what]("a word")
+            )
 
 
 def check(s: Scene) -> None:
@@ -188,7 +216,9 @@ def check(s: Scene) -> None:
     announced = [e.call_id for e in of(events, ToolCallAdded)] + commands
     answered = [e.call_id for e in of(events, ToolResultAdded)]
     assert Counter(answered) == Counter(announced), "exactly one result for every call"
-    answers = [e.message for e in of(events, MessageAdded) if isinstance(e.message, AssistantMessage)]
+    answers = [
+        e.message for e in of(events, MessageAdded) if isinstance(e.message, AssistantMessage)
+    ]
     assert {call.id for answer in answers for call in answer.calls} <= set(announced)
     assert transcript_problems(s.agent.history) == []
     started = [e.call_id for e in of(events, ToolStarted)]
@@ -197,13 +227,20 @@ def check(s: Scene) -> None:
     assert_early_calls_are_the_first(events)
     assert len(of(events, RunFinished)) == 1
     after = events[events.index(of(events, RunFinished)[0]) + 1 :]
-    typed = [e for e in after if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"]
-    assert {e.type for e in typed} <= {"steer.queued"}, "only what the user did too late comes after the end"
+    typed = [
+        e
+        for e in after
+        if getattr(e, "name", "") != "shell" and getattr(e, "code", "") != "mode.changed"
+    ]
+    assert {e.type for e in typed} <= {"steer.queued"}, (
+        "only what the user did too late comes after the end"
+    )
     assert [e.seq for e in events] == sorted({e.seq for e in events})
 
 
 def assert_early_calls_are_the_first(events: list[KnownEvent]) -> None:
-    """What began before its answer was complete only reads, and so does every call that was asked for before it."""
+    """What began before its answer was complete only reads, and so does every call that was asked
+    for before it."""
     asked: list[ToolCallAdded] = []
     begun: set[str] = set()
     for event in events:
@@ -215,7 +252,9 @@ def assert_early_calls_are_the_first(events: list[KnownEvent]) -> None:
             case ToolStarted() if asked and event.name != "shell":
                 begun.add(event.call_id)
                 first = asked[: [call.call_id for call in asked].index(event.call_id) + 1]
-                assert {call.name for call in first} == {"reading"} and begun >= {call.call_id for call in first}
+                assert {call.name for call in first} == {"reading"} and begun >= {
+                    call.call_id for call in first
+                }
             case MessageAdded(message=AssistantMessage()):
                 asked = []
             case _:
@@ -238,8 +277,17 @@ async def aborted_after(turns: tuple[Turn, ...], stop_at: int) -> Scene:
 
 TURNS = (
     Turn("let me look", (do("ok"), do("partial"), do("ok", "asking"), do("update", "alone"))),
-    Turn("and once more", (do("crash"), do("ok", "keyed", "a"), do("ok", "keyed", "a")), retry_first=True),
-    Turn("now look", (do("ok", "reading"), do("partial", "reading"), do("ok")), retry_first=True, rest=3),
+    Turn(
+        "and once more",
+        (do("crash"), do("ok", "keyed", "a"), do("ok", "keyed", "a")),
+        retry_first=True,
+    ),
+    Turn(
+        "now look",
+        (do("ok", "reading"), do("partial", "reading"), do("ok")),
+        retry_first=True,
+        rest=3,
+    ),
     Turn("done"),
 )
 
@@ -247,7 +295,10 @@ TURNS = (
 @pytest.mark.soak(tried=149)
 @pytest.mark.parametrize("wait", ["ok", "partial"])
 def test_an_abort_at_every_step_of_the_event_loop_leaves_everything_answered(wait: str) -> None:
-    turns = tuple(replace(t, calls=tuple((c[0], c[1].replace("partial", wait)) for c in t.calls)) for t in TURNS)
+    turns = tuple(
+        replace(t, calls=tuple((c[0], c[1].replace("partial", wait)) for c in t.calls))
+        for t in TURNS
+    )
 
     async def sweep() -> None:
         for step in part(range(1, 150), 50):

@@ -1,4 +1,5 @@
-"""However jobs begin and end: every call has one result, every end is told once, also after a crash."""
+"""However jobs begin and end: every call has one result, every end is told once, also after a
+crash."""
 
 import asyncio
 import contextlib
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from codeagent.core.acts import Answer, Background, FollowUp, Prompt, Steer, Stop
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.events import JobFinished, JobStarted, KnownEvent, MessageAdded, ToolCallAdded, ToolResultAdded
+from codeagent.core.events import (
+    JobFinished,
+    JobStarted,
+    KnownEvent,
+    MessageAdded,
+    ToolCallAdded,
+    ToolResultAdded,
+)
 from codeagent.core.messages import transcript_problems
 from codeagent.core.notes import job_note, told_by
 from codeagent.core.policy import Decision
@@ -24,20 +32,31 @@ from tests.effort import times
 
 KEYS = "abcdef"
 call = st.one_of(
-    st.builds(lambda key, background: long(key, background=background), st.sampled_from(KEYS), st.booleans()),
+    st.builds(
+        lambda key, background: long(key, background=background),
+        st.sampled_from(KEYS),
+        st.booleans(),
+    ),
     st.builds(lambda number: ("job_stop", json.dumps({"id": f"job-{number}"})), st.integers(1, 4)),
     st.builds(
-        lambda number, timeout: ("job_wait", json.dumps({"id": f"job-{number}", "timeout": timeout})),
+        lambda number, timeout: (
+            "job_wait",
+            json.dumps({"id": f"job-{number}", "timeout": timeout}),
+        ),
         st.integers(1, 4),
         st.sampled_from([0, 0.001, 500]),
     ),
     st.just(("do", '{"what": "nap"}')),
 )
-turn = st.builds(Turn, text=st.sampled_from(["", "a word or two"]), calls=st.lists(call, max_size=3).map(tuple))
+turn = st.builds(
+    Turn, text=st.sampled_from(["", "a word or two"]), calls=st.lists(call, max_size=3).map(tuple)
+)
 act = st.one_of(
     st.tuples(st.just("end"), st.sampled_from(KEYS)),
     st.tuples(st.just("fail"), st.sampled_from(KEYS)),
-    st.tuples(st.sampled_from(["promote", "steer", "abort", "prompt", "rest", "follow_up"]), st.just("")),
+    st.tuples(
+        st.sampled_from(["promote", "steer", "abort", "prompt", "rest", "follow_up"]), st.just("")
+    ),
     st.tuples(st.just("stop"), st.sampled_from(["job-1", "job-2", "job-3"])),
 )
 
@@ -64,13 +83,20 @@ async def do_act(b: Backstage, what: str, which: str) -> None:
 
 
 async def play(
-    turns: list[Turn], acts: list[tuple[str, str]], *, attended: bool, to_the_end: bool, partial_results: float | None
+    turns: list[Turn],
+    acts: list[tuple[str, str]],
+    *,
+    attended: bool,
+    to_the_end: bool,
+    partial_results: float | None,
 ) -> Backstage:
     b = Backstage(*turns, attended=attended, partial_results=partial_results)
 
     def say_yes(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            asyncio.get_running_loop().call_soon(b.agent.do, Answer(event.approval_id, Decision("once")))
+            asyncio.get_running_loop().call_soon(
+                b.agent.do, Answer(event.approval_id, Decision("once"))
+            )
 
     b.agent.observe(say_yes)
     b.agent.do(Prompt("go"))
@@ -89,7 +115,8 @@ async def play(
 
 
 def told(events: Sequence[KnownEvent]) -> Counter[str]:
-    """How often the model was told of each end: by a note, or by the result that was there before one was."""
+    """How often the model was told of each end: by a note, or by the result that was there before
+    one was."""
     counts: Counter[str] = Counter()
     ends: dict[str, JobFinished] = {}
     for event in events:
@@ -97,7 +124,9 @@ def told(events: Sequence[KnownEvent]) -> Counter[str]:
             case JobFinished():
                 ends[event.job_id] = event
             case MessageAdded():
-                counts.update(job_id for job_id, end in ends.items() if event.message == job_note(end))
+                counts.update(
+                    job_id for job_id, end in ends.items() if event.message == job_note(end)
+                )
             case ToolResultAdded() if (job_id := told_by(event)) is not None and not counts[job_id]:
                 counts[job_id] += 1
             case _:
@@ -112,7 +141,9 @@ def assert_sound(events: Sequence[KnownEvent]) -> None:
     assert len(set(started)) == len(started)
     assert sorted(end.job_id for end in ends) == sorted(started)
     calls = {event.call_id for event in events if isinstance(event, ToolCallAdded)}
-    assert Counter(event.call_id for event in events if isinstance(event, ToolResultAdded)) == dict.fromkeys(calls, 1)
+    assert Counter(
+        event.call_id for event in events if isinstance(event, ToolResultAdded)
+    ) == dict.fromkeys(calls, 1)
     history = fold(events)
     assert transcript_problems(history.messages) == []
     waiting = [end.job_id for end in ends if job_note(end) in history.notes]
@@ -141,8 +172,11 @@ def test_every_end_is_told_once_and_every_call_answered_once_also_after_a_crash_
     partial_results: float | None,
     crash: float,
 ) -> None:
-    """`crash`: how much of the events is on disk then; how many there are depends on what was ready first."""
-    played = play(turns, acts, attended=attended, to_the_end=to_the_end, partial_results=partial_results)
+    """`crash`: how much of the events is on disk then; how many there are depends on what was ready
+    first."""
+    played = play(
+        turns, acts, attended=attended, to_the_end=to_the_end, partial_results=partial_results
+    )
     b = asyncio.run(played)
     events = b.scene.journal.events
     assert_sound(events)
@@ -155,7 +189,9 @@ async def test_a_session_that_was_killed_says_lost_and_tells_it_once_when_it_goe
     b.jobs._runs["job-1"].output.flush()
     killed = list(b.scene.journal.events)
     history = fold(resumed(killed))
-    restored = History(line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs)
+    restored = History(
+        line=history.line, call_ids=history.call_ids, notes=history.notes, jobs=history.jobs
+    )
     again = Backstage(Turn("I see"), Turn("", (long("b", background=True),)), restored=restored)
     again.scene.outputs.texts.update(b.scene.outputs.texts)
     job = again.jobs.get("job-1")
@@ -167,7 +203,9 @@ async def test_a_session_that_was_killed_says_lost_and_tells_it_once_when_it_goe
     await again.run("go on")
     await again.run("once more")
     [note] = again.notes()
-    assert note.startswith("(job-1,\n> long a: lost, the process that ran it is gone; how it ended is unknown")
+    assert note.startswith(
+        "(job-1,\n> long a: lost, the process that ran it is gone; how it ended is unknown"
+    )
     assert [job.id for job in again.jobs.jobs()] == ["job-1", "job-2"]
     await again.agent.close()
     await b.agent.close()

@@ -29,7 +29,9 @@ async def test_undo_does_not_wait_for_fifty_jobs() -> None:
 
 async def test_a_job_that_ends_during_a_restore_begins_its_run_afterwards() -> None:
     store = MemoryCheckpoints({"a.py": "1"})
-    b = Backstage(Turn("", (long(background=True),)), sandbox=FakeSandbox(), checkpoints=store, attended=True)
+    b = Backstage(
+        Turn("", (long(background=True),)), sandbox=FakeSandbox(), checkpoints=store, attended=True
+    )
     await b.run()
     await b.settled()
     rewind = b.agent.rewind
@@ -44,16 +46,25 @@ async def test_a_job_that_ends_during_a_restore_begins_its_run_afterwards() -> N
     store.gate.set()
     await going
     await b.until("run.finished", 2)
-    assert b.names().index("checkpoint.restored") < len(b.names()) - 1 - b.names()[::-1].index("run.started")
+    assert b.names().index("checkpoint.restored") < len(b.names()) - 1 - b.names()[::-1].index(
+        "run.started"
+    )
     await b.agent.close()
 
 
 async def test_a_tool_is_called_as_often_in_one_run_as_it_allows() -> None:
-    b = Backstage(Turn("", (do("ok"), do("ok", key="b"))), Turn("", (do("ok", key="c"), do("ok", "keyed"))), Turn("so"))
+    b = Backstage(
+        Turn("", (do("ok"), do("ok", key="b"))),
+        Turn("", (do("ok", key="c"), do("ok", "keyed"))),
+        Turn("so"),
+    )
     b.scene.tools["do"].max_calls = 2
     await b.run()
     results = {text_of(event.content): event.executed for event in of(b.events, ToolResultAdded)}
-    assert results == {"did ok": True, "Not executed: do may be called 2 times in one run, and it was.": False}
+    assert results == {
+        "did ok": True,
+        "Not executed: do may be called 2 times in one run, and it was.": False,
+    }
     assert [m.role for m in b.agent.history][-4:] == ["assistant", "tool", "tool", "assistant"]
     await b.run("again")
     b.scene.model.turns += [Turn("", (do("ok", key="d"),))]

@@ -1,4 +1,5 @@
-"""Jobs over a real container: what they print is read while they run, and servers stay reachable for later calls."""
+"""Jobs over a real container: what they print is read while they run, and servers stay reachable
+for later calls."""
 
 import json
 from collections.abc import Iterator

@@ -46,8 +46,12 @@ async def test_where_a_user_is_there_as_many_tokens_again_may_be_allowed() -> No
     assert (of(s.events, RunFinished)[0].reason, len(s.model.requests)) == ("done", 4)
 
 
-async def test_when_the_time_is_up_a_running_call_is_stopped_and_every_call_has_its_result() -> None:
-    s = scene(Turn("", (do("sleep"), do("sleep"), do("ok", "alone"))), limits=Limits(max_seconds=0.05))
+async def test_when_the_time_is_up_a_running_call_is_stopped_and_every_call_has_its_result() -> (
+    None
+):
+    s = scene(
+        Turn("", (do("sleep"), do("sleep"), do("ok", "alone"))), limits=Limits(max_seconds=0.05)
+    )
     events = await s.run()
     results = of(events, ToolResultAdded)
     assert [result.error.kind for result in results] == ["cancelled"] * 3
@@ -63,12 +67,17 @@ async def test_a_run_that_ends_in_time_is_not_stopped_later() -> None:
     assert of(await s.run(), RunFinished)[0].reason == "done"
 
 
-async def test_where_a_user_is_there_time_stops_no_call_but_is_asked_about_before_the_next_request() -> None:
+async def test_where_a_user_is_there_time_stops_no_call_but_is_asked_about_before_the_next_request() -> (
+    None
+):
     s = scene(Turn("", (do("nap"),)), Turn("done"), limits=Limits(max_seconds=0.001), attended=True)
     watched(s)
     s.act(Prompt("go"))
     await until(lambda: paused(s))
-    assert (paused(s)[0].why, paused(s)[0].text) == ("limit", "the limit max_seconds = 0.001 is reached")
+    assert (paused(s)[0].why, paused(s)[0].text) == (
+        "limit",
+        "the limit max_seconds = 0.001 is reached",
+    )
     s.act(Stop())
     await to_the_end(s)
     assert all(not result.is_error for result in of(s.events, ToolResultAdded))
@@ -96,11 +105,19 @@ async def test_calls_past_the_limit_at_once_wait_and_do_not_fail() -> None:
     events = await s.run()
     assert [result.is_error for result in of(events, ToolResultAdded)] == [False] * 5
     log = s.tools["do"].log
-    assert all(log[at].startswith("start") and log[at + 1].startswith("end") for at in range(0, 10, 2))
+    assert all(
+        log[at].startswith("start") and log[at + 1].startswith("end") for at in range(0, 10, 2)
+    )
 
 
 def test_a_limit_of_none_never_applies() -> None:
-    none = {"max_turns": None, "max_calls": None, "max_cost_usd": None, "max_tokens": None, "max_seconds": None}
+    none = {
+        "max_turns": None,
+        "max_calls": None,
+        "max_cost_usd": None,
+        "max_tokens": None,
+        "max_seconds": None,
+    }
     meter = RunMeter(Limits(**none), Clock())  # type: ignore[arg-type]  # each of them may be None
     meter.turns = 10**9
     meter.add_request(Usage(input_tokens=10**12, cost_usd=10.0**9))

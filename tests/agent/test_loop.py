@@ -21,7 +21,14 @@ from codeagent.core.events import (
     TurnFinished,
 )
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, text_of, transcript_problems
+from codeagent.core.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    text_of,
+    transcript_problems,
+)
 from codeagent.core.model import ModelEvent, ModelRequest, Retrying, TextPiece
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision, Mode, Policy, Rule
@@ -90,7 +97,10 @@ async def test_results_follow_their_answer_in_source_order_whichever_ended_first
     s = scene(Turn("", (do("nap"), do("ok"))), Turn("done"))
     events = await s.run()
     assert [result.call_id for result in of(events, ToolResultAdded)] == ["call_2", "call_1"]
-    assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == ["call_1", "call_2"]
+    assert [m.call_id for m in s.agent.history if isinstance(m, ToolMessage)] == [
+        "call_1",
+        "call_2",
+    ]
 
 
 async def test_usage_adds_up_over_the_turns() -> None:
@@ -103,11 +113,15 @@ async def test_an_answer_cut_by_the_output_limit_executes_no_call() -> None:
     s = scene(Turn("", (do("ok"), do("ok")), stop="length"), Turn("smaller"))
     events = await s.run()
     assert of(events, ToolStarted) == []
-    assert [(r.executed, r.error.kind) for r in of(events, ToolResultAdded)] == [(False, "skipped")] * 2
+    assert [(r.executed, r.error.kind) for r in of(events, ToolResultAdded)] == [
+        (False, "skipped")
+    ] * 2
     assert of(events, RunFinished)[0].reason == "done"
 
 
-async def test_calls_that_are_cut_off_again_and_again_end_the_run_with_every_call_answered() -> None:
+async def test_calls_that_are_cut_off_again_and_again_end_the_run_with_every_call_answered() -> (
+    None
+):
     s = scene(*[Turn("", (do("ok"),), stop="length")] * 9)
     finished = of(await s.run(), RunFinished)[0]
     assert (finished.reason, len(s.model.requests)) == ("failed", 4)
@@ -129,7 +143,9 @@ USELESS = [
 async def test_the_model_is_told_of_an_answer_that_is_no_use(turn: Turn, what: str) -> None:
     s = scene(turn, Turn("fine"))
     events = await s.run()
-    assert [note.text for note in of(events, Notice)] == [f"the answer {what}: the model was asked to go on"]
+    assert [note.text for note in of(events, Notice)] == [
+        f"the answer {what}: the model was asked to go on"
+    ]
     assert (of(events, RunFinished)[0].reason, len(s.model.requests)) == ("done", 2)
     assert text_of(s.model.requests[1].messages[-1].content).startswith("(Your answer was ")
 
@@ -155,7 +171,9 @@ async def test_a_useful_answer_in_between_begins_the_count_again() -> None:
 
 
 async def test_a_failing_model_ends_the_run_and_keeps_the_text() -> None:
-    s = scene(Turn("I was about to", (do("ok"),), error=ModelError("the provider is gone", kind="server")))
+    s = scene(
+        Turn("I was about to", (do("ok"),), error=ModelError("the provider is gone", kind="server"))
+    )
     events = await s.run()
     assert of(events, RunFinished)[0].reason == "failed"
     assert of(events, RunFinished)[0].error == "the provider is gone"
@@ -170,7 +188,10 @@ async def test_a_retry_forgets_the_text_and_the_calls_of_the_first_attempt() -> 
     s = scene(Turn("go", (do("ok"),), retry_first=True), Turn("done"))
     events = await s.run()
     assert [note.code for note in of(events, TypedNotice)] == ["model.retry"]
-    assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [("call_1", False), ("call_1_2", True)]
+    assert [(r.call_id, r.executed) for r in of(events, ToolResultAdded)] == [
+        ("call_1", False),
+        ("call_1_2", True),
+    ]
     assert of(events, MessageAdded)[1].message.text == "go"
 
 
@@ -212,7 +233,9 @@ async def test_calls_past_the_limit_are_skipped_and_answered() -> None:
 
 
 async def test_exactly_the_limit_of_calls_is_within_it() -> None:
-    events = await scene(Turn("", (do("ok"), do("ok"))), Turn("done"), limits=Limits(max_calls=2)).run()
+    events = await scene(
+        Turn("", (do("ok"), do("ok"))), Turn("done"), limits=Limits(max_calls=2)
+    ).run()
     assert of(events, RunFinished)[0].reason == "done"
 
 
@@ -224,7 +247,9 @@ async def test_the_cost_limit_stops_before_the_next_request() -> None:
 
 
 async def test_nothing_runs_when_the_log_cannot_be_written() -> None:
-    s = scene(Turn("", (do("ok"),)), broken=SessionWriteError("disk full; events are kept in memory"))
+    s = scene(
+        Turn("", (do("ok"),)), broken=SessionWriteError("disk full; events are kept in memory")
+    )
     events = await s.run()
     assert of(events, RunFinished)[0].reason == "failed"
     assert "disk full" in of(events, RunFinished)[0].error
@@ -280,7 +305,10 @@ async def reason_after(*answers: Calls, mode: Mode = "ask") -> str:
     """Why a run of these calls, and then a word, ends; whatever is `no` is denied."""
     rules = tuple(Rule.parse(f"{tool}(no)", "deny") for tool in ("do", "looking"))
     s = scene(
-        *(Turn("", calls) for calls in answers), Turn("that is it"), policy=Policy(mode, rules), more=(Looking(),)
+        *(Turn("", calls) for calls in answers),
+        Turn("that is it"),
+        policy=Policy(mode, rules),
+        more=(Looking(),),
     )
 
     def nobody(event: KnownEvent) -> None:
@@ -303,7 +331,9 @@ async def reason_after(*answers: Calls, mode: Mode = "ask") -> str:
         pytest.param([(NO_DO,), (ASK,)], id="a question makes up for nothing"),
     ],
 )
-async def test_a_run_ends_as_denied_where_no_later_answer_made_up_for_the_denied_call(answers: list[Calls]) -> None:
+async def test_a_run_ends_as_denied_where_no_later_answer_made_up_for_the_denied_call(
+    answers: list[Calls],
+) -> None:
     assert await reason_after(*answers) == "denied"
 
 
@@ -322,6 +352,8 @@ async def test_a_run_whose_denied_work_was_done_otherwise_is_done(answers: list[
     assert await reason_after(*answers) == "done"
 
 
-async def test_in_plan_mode_a_denied_change_is_no_reason_to_end_as_denied_and_a_denied_read_is() -> None:
+async def test_in_plan_mode_a_denied_change_is_no_reason_to_end_as_denied_and_a_denied_read_is() -> (
+    None
+):
     assert await reason_after((DO,), mode="plan") == "done"
     assert await reason_after((NO_LOOK,), mode="plan") == "denied"

@@ -61,9 +61,13 @@ class Streamed:
         return None
 
 
-def streamed_answer(emitter: Emitter, executor: Any, *, stops: bool = False, most: int = 500) -> StreamedAnswer:
+def streamed_answer(
+    emitter: Emitter, executor: Any, *, stops: bool = False, most: int = 500
+) -> StreamedAnswer:
     early = EarlyCalls(executor, lambda call, number: False, lambda results: None, CancelToken())
-    return StreamedAnswer(emitter, executor, set(), executor, early, most_repeated=most, attended=not stops)
+    return StreamedAnswer(
+        emitter, executor, set(), executor, early, most_repeated=most, attended=not stops
+    )
 
 
 async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
@@ -82,7 +86,9 @@ async def emitted(things: Sequence[Any]) -> list[tuple[str, str]]:
     return [(event.type, getattr(event, "text", "")) for event in events]
 
 
-async def test_the_first_piece_is_an_event_and_what_comes_in_the_same_turn_of_the_loop_another() -> None:
+async def test_the_first_piece_is_an_event_and_what_comes_in_the_same_turn_of_the_loop_another() -> (
+    None
+):
     pieces = [TextPiece("a"), TextPiece("b"), TextPiece("c"), TURN, TextPiece("d"), TextPiece("e")]
     assert await emitted([*pieces, CallClosed(CALL), ANSWER]) == [
         ("text.delta", "a"),
@@ -93,26 +99,51 @@ async def test_the_first_piece_is_an_event_and_what_comes_in_the_same_turn_of_th
     ]
 
 
-async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that_cannot_be_saved_is_said() -> None:
+async def test_what_the_provider_did_is_an_event_where_it_came_and_an_image_that_cannot_be_saved_is_said() -> (
+    None
+):
     events: list[KnownEvent] = []
     emitter = Emitter(MemoryJournal())
     emitter.observe(events.append)
     executor: Any = SimpleNamespace(outputs=MemoryOutputs())
-    drawn = ProviderUse(tool="image_generation", images=(ImagePart(media_type="image/png", data=PNG),))
-    things = [TextPiece("a"), TextPiece("b"), drawn, TextPiece("c"), ToolsLeftOut("m", ("web_search",)), ANSWER]
+    drawn = ProviderUse(
+        tool="image_generation", images=(ImagePart(media_type="image/png", data=PNG),)
+    )
+    things = [
+        TextPiece("a"),
+        TextPiece("b"),
+        drawn,
+        TextPiece("c"),
+        ToolsLeftOut("m", ("web_search",)),
+        ANSWER,
+    ]
     await streamed_answer(emitter, executor).receive(Streamed(things), ModelRequest("", (), ()))
     assert [event.type for event in events] == [
-        "text.delta", "text.delta", "provider.used", "text.delta", "notice", "tool.call"
-    ]  # fmt: skip
+        "text.delta",
+        "text.delta",
+        "provider.used",
+        "text.delta",
+        "notice",
+        "tool.call",
+    ]
     use, notice = events[2], events[4]
     assert isinstance(use, ProviderToolUsed) and isinstance(notice, Notice)
-    assert (use.images, use.error) == ((), "an image could not be saved: nothing but text is kept here")
+    assert (use.images, use.error) == (
+        (),
+        "an image could not be saved: nothing but text is kept here",
+    )
     assert use.told() == f"image_generation\n  failed: {use.error}"
-    assert notice.text == "m has no web_search of its provider's own that can be used here: not sent"
+    assert (
+        notice.text == "m has no web_search of its provider's own that can be used here: not sent"
+    )
 
 
 async def test_the_arguments_of_two_calls_are_never_joined_in_one_event() -> None:
-    pieces = [CallGrowing("c1", "write", "{"), CallGrowing("c1", "write", "}"), CallGrowing("c2", "write", "{")]
+    pieces = [
+        CallGrowing("c1", "write", "{"),
+        CallGrowing("c1", "write", "}"),
+        CallGrowing("c2", "write", "{"),
+    ]
     assert await emitted([*pieces, ModelAnswer(AssistantMessage(), Usage())]) == [
         ("tool.arguments", "{"),
         ("tool.arguments", "}"),
@@ -122,7 +153,10 @@ async def test_the_arguments_of_two_calls_are_never_joined_in_one_event() -> Non
 
 async def test_what_came_before_a_stream_breaks_is_an_event() -> None:
     broken = ModelError("it broke", kind="cut")
-    assert await emitted([TextPiece("a"), TextPiece("b"), broken]) == [("text.delta", "a"), ("text.delta", "b")]
+    assert await emitted([TextPiece("a"), TextPiece("b"), broken]) == [
+        ("text.delta", "a"),
+        ("text.delta", "b"),
+    ]
 
 
 @given(
@@ -136,13 +170,22 @@ async def test_what_came_before_a_stream_breaks_is_an_event() -> None:
     )
 )
 def test_merged_pieces_are_the_same_text_in_the_same_order(things: list[Any]) -> None:
-    kinds = {TextPiece: "text.delta", ReasoningPiece: "reasoning.delta", CallGrowing: "tool.arguments"}
+    kinds = {
+        TextPiece: "text.delta",
+        ReasoningPiece: "reasoning.delta",
+        CallGrowing: "tool.arguments",
+    }
     expected = [(kinds[type(thing)], thing.text) for thing in things if thing != TURN]
 
     def joined(events: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        return [(kind, "".join(text for _, text in group)) for kind, group in groupby(events, lambda event: event[0])]
+        return [
+            (kind, "".join(text for _, text in group))
+            for kind, group in groupby(events, lambda event: event[0])
+        ]
 
-    assert joined(asyncio.run(emitted([*things, ModelAnswer(AssistantMessage(), Usage())]))) == joined(expected)
+    assert joined(
+        asyncio.run(emitted([*things, ModelAnswer(AssistantMessage(), Usage())]))
+    ) == joined(expected)
 
 
 class Closing(Streamed):
@@ -163,7 +206,9 @@ def began(price: float | None = 0.001) -> AnswerBegun:
 
     def count(said: AssistantMessage) -> Usage:
         told = len(said.text)
-        return Usage(output_tokens=told, cost_usd=None if price is None else told * price, estimated=True)
+        return Usage(
+            output_tokens=told, cost_usd=None if price is None else told * price, estimated=True
+        )
 
     return AnswerBegun(count)
 
@@ -171,16 +216,25 @@ def began(price: float | None = 0.001) -> AnswerBegun:
 async def test_an_answer_that_repeats_itself_is_pointed_out_once_while_it_streams() -> None:
     events = await emitted([began(), *[TextPiece("1/")] * 2000, TURN, TextPiece("end"), ANSWER])
     told = [text for kind, text in events if kind == "notice"]
-    assert told == ["the answer repeats “1/”, so far for about 512 tokens; stop it if it is of no use"]
+    assert told == [
+        "the answer repeats “1/”, so far for about 512 tokens; stop it if it is of no use"
+    ]
     before = events[: next(at for at, (kind, _) in enumerate(events) if kind == "notice")]
     assert 1000 <= len("".join(text for kind, text in before if kind == "text.delta")) <= 2048
     assert "".join(text for kind, text in events if kind == "text.delta") == "1/" * 2000 + "end"
 
 
-@pytest.mark.parametrize("piece", [TextPiece("1/"), ReasoningPiece("1/"), CallGrowing("c1", "write", "1/")])
-async def test_it_is_stopped_if_nobody_is_there_and_what_came_is_kept_and_counted(piece: Any) -> None:
+@pytest.mark.parametrize(
+    "piece", [TextPiece("1/"), ReasoningPiece("1/"), CallGrowing("c1", "write", "1/")]
+)
+async def test_it_is_stopped_if_nobody_is_there_and_what_came_is_kept_and_counted(
+    piece: Any,
+) -> None:
     emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
-    answer, model = streamed_answer(emitter, executor, stops=True), Closing([began(), *[piece] * 5000, ANSWER])
+    answer, model = (
+        streamed_answer(emitter, executor, stops=True),
+        Closing([began(), *[piece] * 5000, ANSWER]),
+    )
     with pytest.raises(ModelError, match="the answer repeats “1/”, so far for about") as caught:
         await answer.receive(model, ModelRequest("", (), ()))
     assert caught.value.kind == "cut" and model.closed
@@ -191,17 +245,25 @@ async def test_it_is_stopped_if_nobody_is_there_and_what_came_is_kept_and_counte
     assert answer.usage.cost_usd == answer.usage.output_tokens * 0.001
 
 
-@pytest.mark.parametrize("void", [Retrying("it broke", 2, 0.0), FellBack("it broke", "other"), Adapted("asked again")])
-async def test_what_an_attempt_said_that_failed_does_not_count_for_the_next(void: ModelEvent) -> None:
+@pytest.mark.parametrize(
+    "void", [Retrying("it broke", 2, 0.0), FellBack("it broke", "other"), Adapted("asked again")]
+)
+async def test_what_an_attempt_said_that_failed_does_not_count_for_the_next(
+    void: ModelEvent,
+) -> None:
     emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
     answer = streamed_answer(emitter, executor, stops=True)
     half, broken = [TextPiece("1/")] * 400, ModelError("it broke", kind="cut")
     with pytest.raises(ModelError, match="it broke"):
-        await answer.receive(Streamed([began(), *half, void, began(), *half, broken]), ModelRequest("", (), ()))
+        await answer.receive(
+            Streamed([began(), *half, void, began(), *half, broken]), ModelRequest("", (), ())
+        )
     assert answer.usage.output_tokens == 800
 
 
-async def test_a_request_that_was_not_answered_counts_nothing_and_a_whole_answer_is_what_the_provider_says() -> None:
+async def test_a_request_that_was_not_answered_counts_nothing_and_a_whole_answer_is_what_the_provider_says() -> (
+    None
+):
     emitter, executor = Emitter(MemoryJournal()), SimpleNamespace()
     for things in (
         [ModelError("no", kind="server")],
@@ -214,6 +276,7 @@ async def test_a_request_that_was_not_answered_counts_nothing_and_a_whole_answer
     said = Usage(input_tokens=3, output_tokens=4, cost_usd=0.5)
     answer = streamed_answer(emitter, executor)
     await answer.receive(
-        Streamed([began(), TextPiece("a"), ModelAnswer(AssistantMessage(text="a"), said)]), ModelRequest("", (), ())
+        Streamed([began(), TextPiece("a"), ModelAnswer(AssistantMessage(text="a"), said)]),
+        ModelRequest("", (), ()),
     )
     assert answer.usage == said

@@ -1,4 +1,5 @@
-"""A command with network access is one question: with the hosts that it is known to need, or once it connects."""
+"""A command with network access is one question: with the hosts that it is known to need, or once
+it connects."""
 
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from tests.agent.test_reach import answering, cards, results
 from tests.table import for_each
 
 PYPI = "pypi.org files.pythonhosted.org"
-EACH = "While it runs, this question shows each host that no rule decides, and waits for your answer."
+EACH = (
+    "While it runs, this question shows each host that no rule decides, and waits for your answer."
+)
 AGAIN = ("a.org", "a.org", "", "a.org")
-"""The second is asked about since the model has read from the network; one between keeps it from being a repetition."""
+"""The second is asked about since the model has read from the network; one between keeps it from
+being a repetition."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +78,9 @@ async def test_the_question_about_a_command_names_the_hosts_it_needs_and_a_yes_a
 async def test_a_host_that_the_question_did_not_name_is_asked_about(tmp_path: Path) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = networking(sandbox, "a.org;b.org;x.a.org", needs="a.org")
-        events = await s.run(on_event=answering(s, Decision("once"), Decision("deny"), Decision("deny")))
+        events = await s.run(
+            on_event=answering(s, Decision("once"), Decision("deny"), Decision("deny"))
+        )
         assert cards(events) == ["a.org;b.org;x.a.org", "b.org", "x.a.org"]
         assert sandbox.origin.connections == 1
 
@@ -89,7 +95,11 @@ async def test_a_no_to_the_command_reaches_nothing(tmp_path: Path) -> None:
 @for_each(
     ("rules", "level", "said"),
     [
-        ("-network(a.org)", "ask", "It may reach b.org. You are asked about every other host that no rule decides."),
+        (
+            "-network(a.org)",
+            "ask",
+            "It may reach b.org. You are asked about every other host that no rule decides.",
+        ),
         ("-network(a.org)\n-network(b.org)", "ask", EACH),
         ("+network(a.org)\n+network(b.org)", "ask", EACH),
         ("", "open", ""),
@@ -115,18 +125,26 @@ async def test_a_rule_that_denies_a_named_host_holds_for_one_of_its_ports(tmp_pa
         assert sandbox.origin.connections == 0
 
 
-async def test_an_answer_for_the_session_allows_the_same_call_with_the_same_hosts_again(tmp_path: Path) -> None:
+async def test_an_answer_for_the_session_allows_the_same_call_with_the_same_hosts_again(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = networking(sandbox, *AGAIN, needs="a.org")
-        events = await s.run(on_event=answering(s, Decision("session"), Decision("session"), Decision("deny")))
+        events = await s.run(
+            on_event=answering(s, Decision("session"), Decision("session"), Decision("deny"))
+        )
         assert cards(events) == ["a.org", "a.org", ""]
         assert sandbox.origin.connections == 3
 
 
-async def test_an_answer_for_the_session_allows_no_host_that_its_question_did_not_name(tmp_path: Path) -> None:
+async def test_an_answer_for_the_session_allows_no_host_that_its_question_did_not_name(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = networking(sandbox, *AGAIN, needs="a.org", level="open")
-        answer = answering(s, Decision("session"), Decision("session"), Decision("deny"), Decision("deny"))
+        answer = answering(
+            s, Decision("session"), Decision("session"), Decision("deny"), Decision("deny")
+        )
 
         def turn(event: KnownEvent) -> None:
             if sandbox.origin.connections == 2 and isinstance(event, ToolResultAdded):
@@ -156,7 +174,9 @@ async def test_a_command_whose_hosts_are_unknown_runs_in_mode_auto_and_its_first
         assert sandbox.ran[0].alone
 
 
-async def test_until_a_yes_such_a_command_reaches_no_host_that_a_rule_allows_either(tmp_path: Path) -> None:
+async def test_until_a_yes_such_a_command_reaches_no_host_that_a_rule_allows_either(
+    tmp_path: Path,
+) -> None:
     rules = "+network(a.org, b.org)"
     async with reaching_sandbox(tmp_path) as sandbox:
         s = networking(sandbox, "a.org;b.org", mode="auto", rules=rules)
@@ -176,7 +196,9 @@ async def test_a_rule_that_denies_a_host_is_no_question_in_such_a_command(tmp_pa
         assert (cards(events), sandbox.origin.connections) == ([], 0)
 
 
-async def test_a_long_command_is_whole_on_the_card_that_is_the_only_question_about_it(tmp_path: Path) -> None:
+async def test_a_long_command_is_whole_on_the_card_that_is_the_only_question_about_it(
+    tmp_path: Path,
+) -> None:
     command = " ".join(["a.org"] * 60)
     async with reaching_sandbox(tmp_path) as sandbox:
         s = networking(sandbox, command, mode="auto")

@@ -46,7 +46,11 @@ async def test_the_name_is_spelled_alike_in_question_log_and_result(
     assert f"Created {name}:" in text_of(result.content)
     wanted = b"new\xff.txt" if edited is None else b"other\xfe.txt"
     assert (tmp_path / os.fsdecode(wanted)).exists()
-    assert (json.loads(asked[0].arguments)["path"], asked[0].target, asked[0].proposal) == (TOLD, TOLD, "")
+    assert (json.loads(asked[0].arguments)["path"], asked[0].target, asked[0].proposal) == (
+        TOLD,
+        TOLD,
+        "",
+    )
     for event in events:
         line = event_json(event, Redactor({}))
         assert parse_event_json(line) == event and "?" not in line

@@ -1,4 +1,5 @@
-"""Plan mode: nothing that changes files runs, commands get the workspace read-only, and the model is told."""
+"""Plan mode: nothing that changes files runs, commands get the workspace read-only, and the model
+is told."""
 
 from typing import Any, ClassVar, Literal
 
@@ -36,14 +37,20 @@ class Command(Tool[Do]):
 
 
 def notes(s: Scene) -> list[str]:
-    return [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage) and m.source == "note"]
+    return [
+        text_of(m.content)
+        for m in s.agent.history
+        if isinstance(m, UserMessage) and m.source == "note"
+    ]
 
 
 async def test_a_tool_that_changes_files_is_denied_and_the_plan_says_so_before() -> None:
     s = scene(Turn("", (do("x"),)), Turn("the plan"), policy=Policy("plan", (Rule("auto", "do"),)))
     events = await s.run()
     assert [call.permission for call in of(events, BatchPlanned)[0].calls] == ["deny"]
-    assert [event.error.message for event in of(events, ToolResultAdded)] == ["plan mode changes nothing"]
+    assert [event.error.message for event in of(events, ToolResultAdded)] == [
+        "plan mode changes nothing"
+    ]
     assert not of(events, ToolStarted)
 
 
@@ -58,7 +65,9 @@ async def test_a_command_is_asked_about_and_gets_the_workspace_read_only() -> No
 
 async def test_without_a_sandbox_that_can_do_it_no_command_runs() -> None:
     command = Command()
-    s = scene(Turn("", (("command", "{}"),)), Turn("the plan"), policy=Policy("plan"), more=(command,))
+    s = scene(
+        Turn("", (("command", "{}"),)), Turn("the plan"), policy=Policy("plan"), more=(command,)
+    )
     await s.run()
     assert command.read_only == []
 
@@ -70,7 +79,9 @@ async def test_outside_plan_mode_commands_may_write() -> None:
     assert command.read_only == [False]
 
 
-async def test_a_tool_that_says_it_changes_nothing_gets_the_workspace_read_only_in_every_mode() -> None:
+async def test_a_tool_that_says_it_changes_nothing_gets_the_workspace_read_only_in_every_mode() -> (
+    None
+):
     command = Command()
     command.effect = "nothing"
     s = scene(Turn("", (("command", "{}"),)), Turn("done"), sandbox=FakeSandbox(), more=(command,))
@@ -87,11 +98,15 @@ async def test_the_model_is_told_once_when_it_plans_and_once_when_that_is_over()
         s.act(Prompt(prompt))
         await to_the_end(s, number)
     assert [note.partition(":")[0] for note in notes(s)] == ["(Plan mode", "(Plan mode is over"]
-    assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)][-2].startswith("(Plan mode is")
+    assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)][
+        -2
+    ].startswith("(Plan mode is")
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
-async def test_other_modes_are_no_news_for_the_model(mode: Literal["ask", "accept-edits", "auto"]) -> None:
+async def test_other_modes_are_no_news_for_the_model(
+    mode: Literal["ask", "accept-edits", "auto"],
+) -> None:
     s = scene(Turn("ok"))
     s.act(SetMode(mode))
     await s.run()
@@ -101,7 +116,9 @@ async def test_other_modes_are_no_news_for_the_model(mode: Literal["ask", "accep
 async def test_a_change_in_mid_run_is_told_with_the_next_request() -> None:
     s = scene(Turn("", (do("x"),)), Turn("the plan"))
     watched(s)
-    s.agent.observe(lambda event: s.act(SetMode("plan")) if isinstance(event, ToolStarted) else None)
+    s.agent.observe(
+        lambda event: s.act(SetMode("plan")) if isinstance(event, ToolStarted) else None
+    )
     s.act(Prompt("go"))
     await to_the_end(s)
     assert len(notes(s)) == 1

@@ -1,4 +1,5 @@
-"""The system prompt: always the same text for the same things, and a further tool changes only what follows it."""
+"""The system prompt: always the same text for the same things, and a further tool changes only what
+follows it."""
 
 import json
 from typing import Any
@@ -21,7 +22,9 @@ class Made(Tool[OpenArgs]):
     Args = OpenArgs
     source = "python"
 
-    def __init__(self, name: str, *, source: str = "python", documentation: str = "", hint: str = "") -> None:
+    def __init__(
+        self, name: str, *, source: str = "python", documentation: str = "", hint: str = ""
+    ) -> None:
         self.name = name
         self.description = f"Does {name}.\nAt length."
         self.source = source
@@ -41,7 +44,9 @@ def skill(name: str, description: str = "about it") -> Skill:
 
 
 def test_the_order_is_base_tools_hints_skills_instructions_environment() -> None:
-    text = system_prompt([built_in("Be careful."), Made("deploy")], "Use tabs.", HERE, [skill("release")])
+    text = system_prompt(
+        [built_in("Be careful."), Made("deploy")], "Use tabs.", HERE, [skill("release")]
+    )
     headings = [line.partition(" (")[0] for line in text.splitlines() if line.startswith("# ")]
     assert text.startswith("You are codeagent")
     assert headings == [
@@ -65,7 +70,9 @@ def test_a_tool_of_the_package_has_no_line_and_one_of_people_a_short_one() -> No
 
 
 def test_a_hint_that_several_tools_share_is_there_once() -> None:
-    text = system_prompt([built_in("Hint."), Made("a", hint="Hint."), Made("b", hint="Other.")], "", HERE)
+    text = system_prompt(
+        [built_in("Hint."), Made("a", hint="Hint."), Made("b", hint="Other.")], "", HERE
+    )
     assert text.count("- Hint.") == 1 and text.index("- Hint.") < text.index("- Other.")
 
 
@@ -75,7 +82,9 @@ def test_one_more_tool_leaves_every_byte_in_front_of_its_line_as_it_was(
 ) -> None:
     *before, added = [Made(name) for name in given_names]
     old = system_prompt([built_in("Hint."), *before], instructions, HERE, [skill("s")]).encode()
-    new = system_prompt([built_in("Hint."), *before, added], instructions, HERE, [skill("s")]).encode()
+    new = system_prompt(
+        [built_in("Hint."), *before, added], instructions, HERE, [skill("s")]
+    ).encode()
     place = new.rindex(f"- {added.name}: ".encode(), 0, new.index(b"# Hints"))
     if before:
         assert new[:place] == old[:place]
@@ -83,10 +92,14 @@ def test_one_more_tool_leaves_every_byte_in_front_of_its_line_as_it_was(
 
 
 @given(names.filter(bool))
-def test_one_more_tool_leaves_the_definitions_in_front_of_it_as_they_were(given_names: list[str]) -> None:
+def test_one_more_tool_leaves_the_definitions_in_front_of_it_as_they_were(
+    given_names: list[str],
+) -> None:
     tools = [Made(name) for name in given_names]
     shorter, longer = (ToolRegistry(some).definitions() for some in (tools[:-1], tools))
-    assert json.dumps([vars(one) for one in longer]).startswith(json.dumps([vars(one) for one in shorter])[:-1])
+    assert json.dumps([vars(one) for one in longer]).startswith(
+        json.dumps([vars(one) for one in shorter])[:-1]
+    )
 
 
 @for_each("count", [0, 1, 2, 9])
@@ -98,9 +111,13 @@ def test_one_more_skill_leaves_every_byte_in_front_of_its_line_as_it_was(count: 
 
 
 @given(names, names, st.text(max_size=30))
-def test_the_same_things_always_give_the_same_bytes(tools: list[str], skills: list[str], instructions: str) -> None:
+def test_the_same_things_always_give_the_same_bytes(
+    tools: list[str], skills: list[str], instructions: str
+) -> None:
     first, second = (
-        system_prompt([Made(name) for name in tools], instructions, HERE, [skill(name) for name in skills])
+        system_prompt(
+            [Made(name) for name in tools], instructions, HERE, [skill(name) for name in skills]
+        )
         for _ in range(2)
     )
     assert first == second
@@ -108,7 +125,9 @@ def test_the_same_things_always_give_the_same_bytes(tools: list[str], skills: li
 
 def test_many_and_long_skills_are_bounded_and_the_rest_is_named() -> None:
     few = system_prompt([], "", HERE)
-    many = system_prompt([], "", HERE, [skill(f"skill-{number}", "x" * 5000) for number in range(100)])
+    many = system_prompt(
+        [], "", HERE, [skill(f"skill-{number}", "x" * 5000) for number in range(100)]
+    )
     assert len(many) - len(few) < 5500
     assert "and 85 more: skill-15, skill-16" in many
 
@@ -130,7 +149,9 @@ FORGED = (
 
 
 @for_each("text", FORGED)
-def test_the_instructions_of_a_repository_are_between_marks_that_do_not_occur_in_them(text: str) -> None:
+def test_the_instructions_of_a_repository_are_between_marks_that_do_not_occur_in_them(
+    text: str,
+) -> None:
     prompt = system_prompt([built_in()], text, HERE)
     before, _, rest = prompt.partition("# Instructions of this workspace (AGENTS.md)\n")
     mark = rest.partition("\n")[0]
@@ -145,7 +166,10 @@ def test_the_instructions_of_a_repository_are_between_marks_that_do_not_occur_in
 def test_a_folder_and_a_hint_stay_on_their_line() -> None:
     there = PromptEnvironment("/w\n# Pinned by the user\n- x", "Linux", None)
     text = system_prompt([built_in("Be careful.\n# Pinned by the user")], "", there)
-    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# Hints", "# Environment"]
+    assert [line for line in text.splitlines() if line.startswith("# ")] == [
+        "# Hints",
+        "# Environment",
+    ]
     assert "Workspace: /w\\x0a# Pinned by the user\\x0a- x" in text
 
 
@@ -154,4 +178,6 @@ def test_a_small_window_gets_a_short_prompt_with_the_beginning_of_the_instructio
     long = "Use tabs. " * 1_000
     small = system_prompt([], long, where, small=True)
     assert len(small) < 2_000 < len(system_prompt([], long, where))
-    assert "Use tabs." in small and "read AGENTS.md for the rest" in small and "Workspace: /w" in small
+    assert (
+        "Use tabs." in small and "read AGENTS.md for the rest" in small and "Workspace: /w" in small
+    )

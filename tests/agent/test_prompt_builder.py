@@ -1,4 +1,5 @@
-"""Trusting a project's tools takes effect at once while nothing runs, and otherwise at the next boundary."""
+"""Trusting a project's tools takes effect at once while nothing runs, and otherwise at the next
+boundary."""
 
 import asyncio
 from pathlib import Path
@@ -54,7 +55,9 @@ async def test_what_was_trusted_is_there_at_once_while_nothing_runs(tmp_path: Pa
     assert kept.notices() == ["tools.untrusted", "tools.changed"]
 
 
-async def test_files_that_changed_since_they_were_listed_are_listed_again_and_not_trusted(tmp_path: Path) -> None:
+async def test_files_that_changed_since_they_were_listed_are_listed_again_and_not_trusted(
+    tmp_path: Path,
+) -> None:
     setting = Setting(tmp_path)
     kept = Kept(setting)
     await kept.builder.at_boundary(kept.emitter)
@@ -73,8 +76,14 @@ async def test_a_rule_that_names_no_tool_is_told_once_all_tools_are_known(tmp_pa
 
     await kept.trust()
 
-    told = [event for event in kept.journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
-    assert [notice.text for notice in told] == ["the rule oen(x) does not name a tool; did you mean one(x)?"]
+    told = [
+        event
+        for event in kept.journal.events
+        if isinstance(event, Notice) and event.code == "rule.unknown"
+    ]
+    assert [notice.text for notice in told] == [
+        "the rule oen(x) does not name a tool; did you mean one(x)?"
+    ]
 
 
 async def test_during_a_run_it_waits_for_the_boundary(tmp_path: Path) -> None:
@@ -116,7 +125,10 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
     source = Source("hub", "deploy", held=True)
     toolsets = Toolsets([source], allow=AllowList((("read", "deploy", "deplyo", "zzz"),)))
     catalog = catalog_of(toolsets)
-    builder, journal = PromptBuilder(catalog, lambda tools, *, small=False: "", rules=()), MemoryJournal()
+    builder, journal = (
+        PromptBuilder(catalog, lambda tools, *, small=False: "", rules=()),
+        MemoryJournal(),
+    )
     emitter = Emitter(journal)
     toolsets.begin()
     await builder.at_boundary(emitter)
@@ -126,7 +138,11 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
     for _ in range(3):
         await builder.at_boundary(emitter)
         source.have("deploy", "more")
-    told = [event.text for event in journal.events if isinstance(event, Notice) and event.code == "rule.unknown"]
+    told = [
+        event.text
+        for event in journal.events
+        if isinstance(event, Notice) and event.code == "rule.unknown"
+    ]
     assert told == [
         "deplyo in the list of allowed tools is not a tool; did you mean deploy?",
         "zzz in the list of allowed tools is not a tool; there are bash, deploy, read",
@@ -148,10 +164,14 @@ async def test_a_small_window_gets_the_tool_that_a_cut_output_names_once_there_i
     assert builder.next_request().tools == builder.tools
 
 
-async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_before_it(tmp_path: Path) -> None:
+async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_before_it(
+    tmp_path: Path,
+) -> None:
     toolsets = Toolsets([Source("hub", "one", "two")])
     catalog = Setting(tmp_path).catalog(toolsets=toolsets)
-    builder = PromptBuilder(catalog, lambda tools, *, small=False: " ".join(tool.name for tool in tools))
+    builder = PromptBuilder(
+        catalog, lambda tools, *, small=False: " ".join(tool.name for tool in tools)
+    )
     emitter = Emitter(MemoryJournal())
     await builder.at_boundary(emitter)
     prompt, tools = builder.system_prompt, builder.tools
@@ -159,7 +179,11 @@ async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_be
     coming = builder.next_request()
     assert builder.tools == tools
     await builder.at_boundary(emitter)
-    assert (coming.system, coming.tools) == (builder.system_prompt, builder.tools) == (prompt, catalog.definitions())
+    assert (
+        (coming.system, coming.tools)
+        == (builder.system_prompt, builder.tools)
+        == (prompt, catalog.definitions())
+    )
     assert builder.next_request() == coming
     assert builder.system_prompt == prompt and builder.tools[: len(tools)] == tools
     assert [tool.name for tool in builder.tools[len(tools) :]] == ["one", "two"]

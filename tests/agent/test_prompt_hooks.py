@@ -1,4 +1,5 @@
-"""What the user writes is judged before any of it is sent; what is denied goes back to them (FEATURES F11)."""
+"""What the user writes is judged before any of it is sent; what is denied goes back to them
+(FEATURES F11)."""
 
 import asyncio
 
@@ -6,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
+from codeagent.agent.hooks.hook import (
+    AddContext,
+    Allow,
+    Deny,
+    Hook,
+    Hooks,
+    SubmittedPrompt,
+    TextAnswer,
+)
 from codeagent.core.acts import FollowUp, Interrupt, Prompt, Queued, Rewrite, Steer, Stop, TakeBack
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -59,10 +68,15 @@ def sent(s: Scene) -> str:
         (None, "the hook guard failed: it answered NoneType, which is not a decision here"),
     ],
 )
-async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_back(answer: object, reason: str) -> None:
+async def test_a_denied_prompt_is_not_sent_no_run_begins_and_the_prompt_comes_back(
+    answer: object, reason: str
+) -> None:
     s = judged(Turn("hello"), answer=answer)
     (notice,) = await s.run("do it")
-    assert isinstance(notice, RunNotBegun) and (notice.code, notice.level) == ("run.not_begun", "warning")
+    assert isinstance(notice, RunNotBegun) and (notice.code, notice.level) == (
+        "run.not_begun",
+        "warning",
+    )
     assert notice.text == f"the prompt was not sent: a hook denied it: {reason}"
     assert notice.prompt == "do it"
     assert (s.model.requests, s.agent.history, s.agent.running) == ([], (), False)
@@ -79,7 +93,9 @@ async def test_a_hook_that_crashes_or_hangs_denies_the_prompt() -> None:
     (crashed,) = await judged(answer=crash).run()
     (hung,) = await scene(hooks=Hooks((Hook("guard", prompt_submit=hang),), 0.05)).run()
     assert isinstance(crashed, RunNotBegun) and crashed.text.endswith("the hook guard failed: no")
-    assert isinstance(hung, RunNotBegun) and hung.text.endswith("the hook guard did not answer within 0.05 s")
+    assert isinstance(hung, RunNotBegun) and hung.text.endswith(
+        "the hook guard did not answer within 0.05 s"
+    )
 
 
 @pytest.mark.parametrize("answer", [True, Allow()])
@@ -102,7 +118,9 @@ async def test_what_hooks_add_follows_the_prompt_as_notes_in_order() -> None:
     async def second(prompt: SubmittedPrompt) -> TextAnswer:
         return AddContext("the build is red")
 
-    s = scene(Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second))))
+    s = scene(
+        Turn("ok"), hooks=Hooks((Hook("a", prompt_submit=first), Hook("b", prompt_submit=second)))
+    )
     await s.run("go")
     told = [(message.source, text_of(message.content)) for message in s.model.requests[0].messages]  # type: ignore[union-attr]  # all of the user
     assert told == [
@@ -135,7 +153,9 @@ async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_g
     assert NEVER not in sent(s) and "use tabs" in sent(s) and "then commit" in sent(s)
 
 
-async def test_an_interrupt_whose_words_are_denied_still_interrupts_and_its_words_reach_nobody() -> None:
+async def test_an_interrupt_whose_words_are_denied_still_interrupts_and_its_words_reach_nobody() -> (
+    None
+):
     s = judged(Turn("", (do("ok"), do("ok"))), Turn("done"), strategy="sequential")
 
     def interrupt(event: KnownEvent) -> None:
@@ -194,7 +214,9 @@ async def started(s: Scene) -> list[KnownEvent]:
 
 
 async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> None:
-    restored = History(undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}")))
+    restored = History(
+        undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "steer", f"a {NEVER}"))
+    )
     s = judged(Turn("hello"), restored=restored)
     events = await started(s)
     assert of(events, RunStarted) == []
@@ -203,7 +225,9 @@ async def test_a_run_does_not_begin_where_all_that_was_queued_is_denied() -> Non
 
 
 async def test_a_run_begins_with_the_first_that_is_allowed_of_what_was_queued() -> None:
-    restored = History(undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on")))
+    restored = History(
+        undelivered=(Queued("q1", "follow_up", f"the {NEVER}"), Queued("q2", "follow_up", "go on"))
+    )
     events = await started(s := judged(Turn("hello"), restored=restored))
     assert text_of(of(events, MessageAdded)[0].message.content) == "go on"
     assert of(events, RunFinished)[0].reason == "done" and NEVER not in sent(s)
@@ -245,7 +269,9 @@ async def test_closing_while_a_hook_thinks_ends_and_keeps_the_prompt_in_the_log(
     assert "do it" in "".join(event_json(event, Redactor({})) for event in s.journal.events)
 
 
-TYPED = st.tuples(st.sampled_from(["steer", "interrupt", "follow_up"]), st.booleans(), st.integers(1, 4))
+TYPED = st.tuples(
+    st.sampled_from(["steer", "interrupt", "follow_up"]), st.booleans(), st.integers(1, 4)
+)
 
 
 @settings(max_examples=times(20), deadline=None)
@@ -253,8 +279,16 @@ TYPED = st.tuples(st.sampled_from(["steer", "interrupt", "follow_up"]), st.boole
 async def test_whenever_it_is_typed_denied_text_never_reaches_the_model_and_all_other_does_once(
     typed: list[tuple[str, bool, int]], strategy: str
 ) -> None:
-    texts = [(kind, f"{NEVER if denied else 'word'}-{n}-", at) for n, (kind, denied, at) in enumerate(typed)]
-    s = judged(Turn("", (do("ok"), do("ok"))), Turn("", (do("ok"), do("ok"))), Turn("done"), strategy=strategy)
+    texts = [
+        (kind, f"{NEVER if denied else 'word'}-{n}-", at)
+        for n, (kind, denied, at) in enumerate(typed)
+    ]
+    s = judged(
+        Turn("", (do("ok"), do("ok"))),
+        Turn("", (do("ok"), do("ok"))),
+        Turn("done"),
+        strategy=strategy,
+    )
     seen = 0
 
     def write(event: KnownEvent) -> None:
@@ -263,13 +297,17 @@ async def test_whenever_it_is_typed_denied_text_never_reaches_the_model_and_all_
             seen += 1
             for kind, text, at in texts:
                 if at == seen:
-                    s.act({"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[kind](text))
+                    s.act(
+                        {"steer": Steer, "interrupt": Interrupt, "follow_up": FollowUp}[kind](text)
+                    )
 
     events = await s.run(on_event=write)
     given_back = [event.id for event in of(events, SteerDelivered) if event.taken_back]
     denied = {event.id for event in of(events, SteerQueued) if NEVER in event.text}
     assert NEVER not in sent(s)
     assert set(given_back) == denied and len(given_back) == len(denied)
-    said = [text_of(message.content) for message in s.agent.history if isinstance(message, UserMessage)]
+    said = [
+        text_of(message.content) for message in s.agent.history if isinstance(message, UserMessage)
+    ]
     queued = [event.text for event in of(events, SteerQueued) if event.id not in denied]
     assert sorted(text for text in said if "word" in text) == sorted(queued)

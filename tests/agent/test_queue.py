@@ -8,7 +8,13 @@ import pytest
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
 from codeagent.agent.queue import Delivery
 from codeagent.core.acts import Act, FollowUp, Interrupt, Queued, Steer, Stop, TakeBack
-from codeagent.core.events import RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, ToolStarted
+from codeagent.core.events import (
+    RunFinished,
+    SteerDelivered,
+    SteerQueued,
+    ToolResultAdded,
+    ToolStarted,
+)
 from codeagent.core.messages import ProviderContent, StopReason, UserMessage, text_of
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
@@ -28,14 +34,22 @@ def at_first_start(s: Scene, act: Callable[[], object]) -> None:
     s.agent.observe(observe)
 
 
-@pytest.mark.parametrize(("strategy", "executed"), [("sequential", 1), ("parallel", 3), ("batched:2", 2)])
-async def test_an_interrupt_skips_what_lies_behind_the_next_boundary(strategy: str, executed: int) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "executed"), [("sequential", 1), ("parallel", 3), ("batched:2", 2)]
+)
+async def test_an_interrupt_skips_what_lies_behind_the_next_boundary(
+    strategy: str, executed: int
+) -> None:
     s = scene(Turn("", THREE), Turn("stopped"), strategy=strategy)
     at_first_start(s, lambda: s.act(Interrupt("stop")))
     events = await s.run()
     results = of(events, ToolResultAdded)
     assert sum(r.executed for r in results) == executed
-    assert all("stop" in text_of(r.content) and r.error.kind == "skipped" for r in results if not r.executed)
+    assert all(
+        "stop" in text_of(r.content) and r.error.kind == "skipped"
+        for r in results
+        if not r.executed
+    )
     last = s.model.requests[1].messages[-1]
     assert isinstance(last, UserMessage)
     assert (text_of(last.content), last.source) == ("stop", "interrupt")
@@ -50,7 +64,9 @@ async def test_steering_skips_nothing_and_arrives_after_the_results(strategy: st
     assert text_of(s.model.requests[1].messages[-1].content) == "also this"
 
 
-async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobody_nudges_the_model() -> None:
+async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobody_nudges_the_model() -> (
+    None
+):
     s = scene(Turn("I look.", stop="paused"), Turn("Found."), Turn("ok"))
 
     def steer_once(event: object) -> None:
@@ -59,13 +75,19 @@ async def test_steering_waits_while_the_providers_own_tools_are_at_work_and_nobo
 
     s.agent.observe(steer_once)
     events = await s.run()
-    assert [request.messages[-1].role for request in s.model.requests] == ["user", "assistant", "user"]
+    assert [request.messages[-1].role for request in s.model.requests] == [
+        "user",
+        "assistant",
+        "user",
+    ]
     assert text_of(s.model.requests[2].messages[-1].content) == "also this"
     assert of(events, RunFinished)[0].turns == 3
 
 
 @pytest.mark.parametrize("stop", ["end", "paused"])
-async def test_a_model_that_answers_nothing_after_its_providers_tools_paused_is_nudged(stop: StopReason) -> None:
+async def test_a_model_that_answers_nothing_after_its_providers_tools_paused_is_nudged(
+    stop: StopReason,
+) -> None:
     s = scene(Turn("I look.", stop="paused"), Turn("", stop=stop), Turn("ok"))
     await s.run()
     last = s.model.requests[2].messages[-1]
@@ -73,9 +95,15 @@ async def test_a_model_that_answers_nothing_after_its_providers_tools_paused_is_
 
 
 async def test_steering_waits_for_a_search_that_waits_for_the_results_of_calls() -> None:
-    search = ProviderContent(origin="o", items=({"type": "server_tool_use", "id": "s"}, {"type": "tool_use"}))
-    found = ProviderContent(origin="o", items=({"type": "web_search_tool_result", "tool_use_id": "s"},))
-    s = scene(Turn("", THREE[:1], content=search), Turn("Found.", THREE[:1], content=found), Turn("ok"))
+    search = ProviderContent(
+        origin="o", items=({"type": "server_tool_use", "id": "s"}, {"type": "tool_use"})
+    )
+    found = ProviderContent(
+        origin="o", items=({"type": "web_search_tool_result", "tool_use_id": "s"},)
+    )
+    s = scene(
+        Turn("", THREE[:1], content=search), Turn("Found.", THREE[:1], content=found), Turn("ok")
+    )
     at_first_start(s, lambda: s.act(Steer("also this")))
     await s.run()
     assert [request.messages[-1].role for request in s.model.requests] == ["user", "tool", "user"]
@@ -86,7 +114,11 @@ async def test_queued_text_is_logged_before_it_is_delivered() -> None:
     s = scene(Turn("", THREE), Turn("ok"))
     at_first_start(s, lambda: s.act(Steer("also this")))
     order = names(await s.run())
-    assert order.index("steer.queued") < order.index("steer.delivered") < order.index("message.added", 20)
+    assert (
+        order.index("steer.queued")
+        < order.index("steer.delivered")
+        < order.index("message.added", 20)
+    )
 
 
 async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
@@ -145,7 +177,9 @@ async def test_abort_cancels_now_and_gives_the_queues_back() -> None:
 
 
 async def test_what_a_dead_process_had_queued_is_delivered_by_the_next() -> None:
-    s = scene(Turn("ok"), restored=History(undelivered=(Queued("q1", "steer", "typed before the crash"),)))
+    s = scene(
+        Turn("ok"), restored=History(undelivered=(Queued("q1", "steer", "typed before the crash"),))
+    )
     events = await s.run()
     assert of(events, SteerQueued) == []
     assert [e.id for e in of(events, SteerDelivered)] == ["q1"]
@@ -169,7 +203,8 @@ def typing(s: Scene, *typed: Act) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steer", "expected"), [("all", [["one", "two", "three"], []]), ("one", [["one"], ["two"], ["three"]])]
+    ("steer", "expected"),
+    [("all", [["one", "two", "three"], []]), ("one", [["one"], ["two"], ["three"]])],
 )
 async def test_steering_is_delivered_all_at_once_or_one_text_at_each_boundary(
     steer: Literal["all", "one"], expected: list[list[str]]
@@ -188,15 +223,25 @@ async def test_one_text_at_a_time_is_also_one_for_each_answer_without_calls() ->
     assert last_texts(s)[1:] == [["one"], ["two"]]
 
 
-async def test_a_run_that_begins_with_the_queue_sends_one_text_if_one_is_delivered_at_a_time() -> None:
-    waiting = (Queued("q1", "steer", "one"), Queued("q2", "steer", "two"), Queued("q3", "follow_up", "three"))
-    s = scene(Turn("a"), Turn("b"), restored=History(undelivered=waiting), delivery=Delivery(steer="one"))
+async def test_a_run_that_begins_with_the_queue_sends_one_text_if_one_is_delivered_at_a_time() -> (
+    None
+):
+    waiting = (
+        Queued("q1", "steer", "one"),
+        Queued("q2", "steer", "two"),
+        Queued("q3", "follow_up", "three"),
+    )
+    s = scene(
+        Turn("a"), Turn("b"), restored=History(undelivered=waiting), delivery=Delivery(steer="one")
+    )
     assert [event async for event in s.agent.run(None)]
     assert last_texts(s) == [["one"], ["two"], ["three"]]
 
 
 async def test_an_interrupt_takes_what_was_typed_before_it_along_and_leaves_the_rest() -> None:
-    s = scene(Turn("", THREE), Turn("", THREE), strategy="sequential", delivery=Delivery(steer="one"))
+    s = scene(
+        Turn("", THREE), Turn("", THREE), strategy="sequential", delivery=Delivery(steer="one")
+    )
     typing(s, Steer("one"), Steer("two"), Interrupt("stop"), Steer("three"))
     await s.run()
     assert last_texts(s)[1:] == [["one", "two", "stop"], ["three"]]
@@ -220,11 +265,15 @@ async def test_a_run_that_was_stopped_before_its_text_was_sent_delivers_the_next
     assert (len(delivered), last_texts(s)[-1][-1]) == (2, "two")
 
 
-@pytest.mark.parametrize(("follow_up", "expected"), [("one", [["one"], ["two"]]), ("all", [["one", "two"]])])
+@pytest.mark.parametrize(
+    ("follow_up", "expected"), [("one", [["one"], ["two"]]), ("all", [["one", "two"]])]
+)
 async def test_follow_ups_get_a_turn_each_or_one_for_all(
     follow_up: Literal["all", "one"], expected: list[list[str]]
 ) -> None:
-    s = scene(Turn("", THREE[:1]), Turn("a"), Turn("b"), Turn("c"), delivery=Delivery(follow_up=follow_up))
+    s = scene(
+        Turn("", THREE[:1]), Turn("a"), Turn("b"), Turn("c"), delivery=Delivery(follow_up=follow_up)
+    )
     typing(s, FollowUp("one"), FollowUp("two"))
     await s.run()
     assert last_texts(s)[2:] == expected
@@ -235,9 +284,12 @@ async def test_hooks_judge_each_of_the_follow_ups_that_are_delivered_together() 
         return Deny("not this") if prompt.text == "two" else True
 
     s = scene(
-        Turn("", THREE[:1]), Turn("a"), Turn("b"),
-        hooks=Hooks((Hook("judge", prompt_submit=judge),)), delivery=Delivery(follow_up="all"),
-    )  # fmt: skip
+        Turn("", THREE[:1]),
+        Turn("a"),
+        Turn("b"),
+        hooks=Hooks((Hook("judge", prompt_submit=judge),)),
+        delivery=Delivery(follow_up="all"),
+    )
     typing(s, FollowUp("one"), FollowUp("two"), FollowUp("three"))
     await s.run()
     assert last_texts(s)[2:] == [["one", "three"]]

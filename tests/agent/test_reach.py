@@ -1,4 +1,5 @@
-"""A command's requests to hosts: decided by the network level, by rules, and by the user while a connection waits."""
+"""A command's requests to hosts: decided by the network level, by rules, and by the user while a
+connection waits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,14 +34,22 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fetching(
-    sandbox: ProxiedSandbox, *what: str, level: NetworkLevel = "ask", rules: str = "", hosts: str = ""
+    sandbox: ProxiedSandbox,
+    *what: str,
+    level: NetworkLevel = "ask",
+    rules: str = "",
+    hosts: str = "",
 ) -> Scene:
     """`rules`: `+network(x)` allows and `-network(x)` denies; `hosts`: the tool's own list."""
-    parsed = tuple(Rule.parse(text[1:], "auto" if text[0] == "+" else "deny") for text in rules.split())
+    parsed = tuple(
+        Rule.parse(text[1:], "auto" if text[0] == "+" else "deny") for text in rules.split()
+    )
     calls = tuple(do(text, "fetch") for text in what)
     policy = Policy(network=level, rules=(Rule("auto", "fetch", "network: *"), *parsed))
     turns = *(Turn("", (call,)) for call in calls), Turn("done")
-    return scene(*turns, policy=policy, sandbox=sandbox, attended=True, more=(Fetch(*hosts.split()),))
+    return scene(
+        *turns, policy=policy, sandbox=sandbox, attended=True, more=(Fetch(*hosts.split()),)
+    )
 
 
 def answering(s: Scene, *decisions_: Decision) -> Callable[[KnownEvent], None]:
@@ -66,12 +75,24 @@ def cards(events: list[KnownEvent]) -> list[str]:
     ("level", "rules", "hosts", "reached", "result"),
     [
         ("open", "", "", 1, "1 request to pypi.org allowed"),
-        ("open", "-network(pypi.org)", "", 0, "pypi.org refused (denied by the rule network(pypi.org))"),
+        (
+            "open",
+            "-network(pypi.org)",
+            "",
+            0,
+            "pypi.org refused (denied by the rule network(pypi.org))",
+        ),
         ("ask", "+network(pypi.org)", "", 1, "1 request to pypi.org allowed"),
         ("ask", "", "pypi.org", 1, "1 request to pypi.org allowed"),
         ("ask", "", "other.org", 0, "pypi.org refused (not among the hosts of this command)"),
         ("allow-list", "+network(pypi.org)", "", 1, "1 request to pypi.org allowed"),
-        ("allow-list", "+network(xpypi.org)", "", 0, "pypi.org refused (it is not on the allow-list)"),
+        (
+            "allow-list",
+            "+network(xpypi.org)",
+            "",
+            0,
+            "pypi.org refused (it is not on the allow-list)",
+        ),
         ("allow-list", "", "pypi.org", 0, "pypi.org refused (it is not on the allow-list)"),
         ("allow-list", "", "", 0, "pypi.org refused (it is not on the allow-list)"),
     ],
@@ -121,19 +142,28 @@ async def test_the_answer_to_a_card_holds_for_the_waiting_connection_and_as_long
         answer = answering(s, decision, decision)
         events = await s.run(on_event=count)
         assert (counts, cards(events)) == (reached, later)
-        assert [found.outcome for found in decisions(events) if found.tool == "network"] == [row, row]
+        assert [found.outcome for found in decisions(events) if found.tool == "network"] == [
+            row,
+            row,
+        ]
 
 
-async def test_never_is_refused_with_these_words_and_is_a_rule_that_can_be_revoked(tmp_path: Path) -> None:
+async def test_never_is_refused_with_these_words_and_is_a_rule_that_can_be_revoked(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "one.org")
         events = await s.run(on_event=answering(s, Decision("deny", rule="network(one.org)")))
         assert "one.org refused (the user said no, never)" in results(events)[0]
         assert Rule("deny", "network", "one.org", "session") in s.agent.rules
-        assert [decided_by(row) for row in decisions(events) if row.tool == "network"] == ["you, never"]
+        assert [decided_by(row) for row in decisions(events) if row.tool == "network"] == [
+            "you, never"
+        ]
 
 
-async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_all_of_them(tmp_path: Path) -> None:
+async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_all_of_them(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "a.org b.org c.org a.org;b.org")
         events = await s.run(on_event=answering(s, Decision("once")))
@@ -152,10 +182,20 @@ async def test_hosts_that_are_asked_for_together_make_one_card_and_once_allows_a
     [
         ("pypi.org;files.pythonhosted.org", "", "pypi.org, files.pythonhosted.org", 2),
         ("pypi.org;files.pythonhosted.org", "-network(*.pythonhosted.org)", "pypi.org", 1),
-        ("crates.io;index.crates.io;static.crates.io", "", "crates.io, index.crates.io, static.crates.io", 3),
+        (
+            "crates.io;index.crates.io;static.crates.io",
+            "",
+            "crates.io, index.crates.io, static.crates.io",
+            3,
+        ),
         ("sum.golang.org;proxy.golang.org", "", "sum.golang.org, proxy.golang.org", 2),
         ("deb.debian.org;security.debian.org", "", "deb.debian.org, security.debian.org", 2),
-        ("archive.ubuntu.com;security.ubuntu.com", "", "archive.ubuntu.com, security.ubuntu.com", 2),
+        (
+            "archive.ubuntu.com;security.ubuntu.com",
+            "",
+            "archive.ubuntu.com, security.ubuntu.com",
+            2,
+        ),
         ("registry.npmjs.org;registry.npmjs.org", "", "registry.npmjs.org", 2),
     ],
 )
@@ -168,7 +208,9 @@ async def test_the_hosts_of_one_package_registry_are_one_question_but_for_those_
         assert (cards(events), sandbox.origin.connections) == ([card], reached)
 
 
-async def test_a_flood_of_hosts_makes_one_bounded_card_and_the_rest_is_refused(tmp_path: Path) -> None:
+async def test_a_flood_of_hosts_makes_one_bounded_card_and_the_rest_is_refused(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, " ".join(f"h{number}.org" for number in range(40)))
         events = await s.run(on_event=answering(s, Decision("once")))
@@ -185,11 +227,15 @@ async def test_what_is_asked_for_while_a_card_waits_comes_on_the_next_one(tmp_pa
         assert "b.org refused (not there)" in results(events)[0]
 
 
-async def test_a_rule_that_does_not_allow_all_that_is_asked_is_asked_about_again(tmp_path: Path) -> None:
+async def test_a_rule_that_does_not_allow_all_that_is_asked_is_asked_about_again(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "a.org b.org")
         wrong = Decision("rule", rule="network(a.org)")
-        events = await s.run(on_event=answering(s, wrong, Decision("rule", rule="bash(x)"), Decision("deny")))
+        events = await s.run(
+            on_event=answering(s, wrong, Decision("rule", rule="bash(x)"), Decision("deny"))
+        )
         assert [event.reason for event in of(events, ApprovalRequested)][1:] == [
             "network(a.org) does not allow b.org; answer it once, or write another rule",
             "bash(x) does not allow a.org, b.org; answer it once, or write another rule",
@@ -222,11 +268,16 @@ async def test_the_dial_turned_to_none_holds_at_once_and_no_answer_opens_it(tmp_
 
         events = await s.run(on_event=answer)
         assert sandbox.origin.connections == 0
-        assert "1 request to a.org refused (the network is off), 1 request to b.org refused" in results(events)[0]
+        assert (
+            "1 request to a.org refused (the network is off), 1 request to b.org refused"
+            in results(events)[0]
+        )
         assert [event.network for event in of(events, NetworkChanged)] == ["none"]
 
 
-async def test_a_turned_dial_is_an_event_and_opens_what_the_next_call_may_reach(tmp_path: Path) -> None:
+async def test_a_turned_dial_is_an_event_and_opens_what_the_next_call_may_reach(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "a.org", level="none")
         s.act(SetNetwork("open"))
@@ -236,22 +287,32 @@ async def test_a_turned_dial_is_an_event_and_opens_what_the_next_call_may_reach(
         assert changed.text == "network open from now on: every public host"
 
 
-async def test_a_private_address_is_refused_after_the_answer_too_and_the_ledger_has_both(tmp_path: Path) -> None:
+async def test_a_private_address_is_refused_after_the_answer_too_and_the_ledger_has_both(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "127.0.0.1 [::1]")
         events = await s.run()
         assert cards(events) == [], "an address is never asked about"
-        assert {(row.target, row.outcome) for row in decisions(events) if row.tool == "network"} == {
-            ("127.0.0.1", "denied"),
-            ("[::1]", "denied"),
-        }
+        assert {
+            (row.target, row.outcome) for row in decisions(events) if row.tool == "network"
+        } == {("127.0.0.1", "denied"), ("[::1]", "denied")}
 
 
-async def test_a_step_of_a_recipe_tightens_the_level_for_itself_only_and_never_loosens_it(tmp_path: Path) -> None:
+async def test_a_step_of_a_recipe_tightens_the_level_for_itself_only_and_never_loosens_it(
+    tmp_path: Path,
+) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
         s = fetching(sandbox, "a.org", "a.org", "a.org", level="open")
         s.model.turns[1:1] = [Turn("so be it")]
-        recipe = Recipe("r", "", (RecipeStep("a", "x", network="allow-list"),), "r.yaml", "project", trusted=True)
+        recipe = Recipe(
+            "r",
+            "",
+            (RecipeStep("a", "x", network="allow-list"),),
+            "r.yaml",
+            "project",
+            trusted=True,
+        )
         events = [event async for event in s.agent.run(RunRecipe(recipe, {}))]
         assert "not on the allow-list" in results(events)[0]
         await s.run()
@@ -268,21 +329,36 @@ async def test_a_childs_card_names_the_child_and_its_file_can_only_tighten(tmp_p
             helper = replace(HELPER, network=level)
             fetches = (Turn("", (do("a.org", "fetch"),)), Turn("fetched"))
             policy = Policy(rules=(Rule("auto", "fetch", "network: *"),))
-            f = family(Turn("", (ask("helper"),)), Turn("done"), agents=(helper,), policy=policy, helper=fetches)
+            f = family(
+                Turn("", (ask("helper"),)),
+                Turn("done"),
+                agents=(helper,),
+                policy=policy,
+                helper=fetches,
+            )
             f.nursery.sandbox, f.nursery.more = sandbox, (Fetch(),)
             events = await f.run()
             assert sandbox.origin.connections == reached, level
-            asked = [event.agent for event in of(events, ApprovalRequested) if event.name == "network"]
+            asked = [
+                event.agent for event in of(events, ApprovalRequested) if event.name == "network"
+            ]
             assert asked == ([] if level == "allow-list" else ["helper.1"])
 
 
-async def test_a_server_in_the_sandbox_reaches_what_its_configuration_names_and_the_level_lets_through() -> None:
+async def test_a_server_in_the_sandbox_reaches_what_its_configuration_names_and_the_level_lets_through() -> (
+    None
+):
     s = scene(policy=Policy(network="ask", rules=(Rule.parse("network(evil.org)", "deny"),)))
     questions = UserQuestions()
     reach = ServerReach(questions)
-    assert (reach.is_off, await reach.admit("a.org", 443, named=True)) == (True, "the network is off")
+    assert (reach.is_off, await reach.admit("a.org", 443, named=True)) == (
+        True,
+        "the network is off",
+    )
     questions.connect(s.agent._approvals)
-    assert await reach.admit("a.org", 443, named=False) is None, "its list is the user's own, even if it is any host"
+    assert await reach.admit("a.org", 443, named=False) is None, (
+        "its list is the user's own, even if it is any host"
+    )
     assert await reach.admit("evil.org", 443, named=True) == "denied by the rule network(evil.org)"
     reach.note("a.org", None)
     reach.note("evil.org", "denied by the rule network(evil.org)")
@@ -307,6 +383,8 @@ async def test_the_level_at_the_end_is_in_the_log() -> None:
 async def test_without_a_sandbox_the_dial_cannot_be_turned() -> None:
     s = scene()
     unconfined = Permissions(replace(s.agent._environment, sandbox_kind="host"), s.agent._emitter)
-    with pytest.raises(ConfigError, match="without a sandbox every command has this machine's network"):
+    with pytest.raises(
+        ConfigError, match="without a sandbox every command has this machine's network"
+    ):
         unconfined.set_network("none")
     assert unconfined.policy.network == "ask"

@@ -1,4 +1,5 @@
-"""The steps of a recipe: runs in order, each with what holds for it alone, up to the first that does not end well."""
+"""The steps of a recipe: runs in order, each with what holds for it alone, up to the first that
+does not end well."""
 
 from typing import Any
 
@@ -44,7 +45,11 @@ async def run(s: Scene, given: RunRecipe) -> list[KnownEvent]:
 
 
 def prompts(s: Scene) -> list[str]:
-    return [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage) and m.source != "note"]
+    return [
+        text_of(m.content)
+        for m in s.agent.history
+        if isinstance(m, UserMessage) and m.source != "note"
+    ]
 
 
 async def test_each_step_is_a_run_and_the_next_is_told_what_it_said() -> None:
@@ -60,7 +65,12 @@ async def test_each_step_is_a_run_and_the_next_is_told_what_it_said() -> None:
 
 
 async def test_a_step_has_only_its_own_tools_and_the_next_run_has_all_again() -> None:
-    s = scene(Turn("", (do("ok", "asking"),)), Turn("so be it"), Turn("", (do("ok", "asking"),)), Turn("fine"))
+    s = scene(
+        Turn("", (do("ok", "asking"),)),
+        Turn("so be it"),
+        Turn("", (do("ok", "asking"),)),
+        Turn("fine"),
+    )
     events = await run(s, act(RecipeStep("a", "x", tools=("do", "al*"))))
     (result,) = of(events, ToolResultAdded)
     assert result.error.message == "asking is not among the tools of this step: do, al*"
@@ -74,7 +84,10 @@ async def test_a_step_without_tools_is_told_of_none_and_can_call_none() -> None:
     s = scene(Turn("", (do("ok"),)), Turn("so be it"))
     events = await run(s, act(RecipeStep("a", "x", tools=())))
     assert s.model.requests[0].tools == ()
-    assert of(events, ToolResultAdded)[0].error.message == "do is not among the tools of this step: it has none"
+    assert (
+        of(events, ToolResultAdded)[0].error.message
+        == "do is not among the tools of this step: it has none"
+    )
 
 
 async def test_it_stops_at_the_first_step_that_does_not_end_well_and_says_what_was_done() -> None:
@@ -83,7 +96,12 @@ async def test_it_stops_at_the_first_step_that_does_not_end_well_and_says_what_w
     events = await run(s, act(LOOK, fails, WRITE))
     assert [event.reason for event in of(events, RunFinished)] == ["done", "limit"]
     (stopped,) = of(events, RecipeStopped)
-    assert (stopped.step, stopped.done, stopped.left, stopped.error) == ("fails", ("look",), ("write",), None)
+    assert (stopped.step, stopped.done, stopped.left, stopped.error) == (
+        "fails",
+        ("look",),
+        ("write",),
+        None,
+    )
     assert stopped.text == (
         "the recipe notes stopped at step fails; done: look; not begun: write; "
         "codeagent run --recipe notes with the same inputs and --continue resumes at fails"
@@ -91,36 +109,63 @@ async def test_it_stops_at_the_first_step_that_does_not_end_well_and_says_what_w
 
 
 async def test_limits_of_a_step_end_with_it() -> None:
-    s = scene(Turn("", (do("ok"),)), Turn("", (do("ok"),)), Turn("done"), limits=Limits(max_turns=5))
+    s = scene(
+        Turn("", (do("ok"),)), Turn("", (do("ok"),)), Turn("done"), limits=Limits(max_turns=5)
+    )
     await run(s, act(RecipeStep("a", "x", limits=StepLimits(max_turns=1))))
     events = await s.run()
     assert len(of(events, TurnStarted)) == 2 and of(events, RunFinished)[0].reason == "done"
 
 
 async def test_a_tool_is_told_the_model_the_mode_and_the_limits_of_the_run() -> None:
-    using = Using(lambda ctx: (ctx.model, ctx.mode, ctx.limits.get("max_turns"), "max_tokens" in ctx.limits))
+    using = Using(
+        lambda ctx: (ctx.model, ctx.mode, ctx.limits.get("max_turns"), "max_tokens" in ctx.limits)
+    )
     other = TurnsModel(Turn("", (USE,)), Turn("done"))
     other.name = "other"
 
-    async def opens(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def opens(
+        name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         return other, ModelInUse(name)
 
     turns = (Turn("", (USE,)), Turn("done"), Turn("", (USE,)), Turn("done"))
-    s = scene(*turns, more=(using,), limits=Limits(max_turns=5), policy=Policy("auto"), open_model=opens)
-    await s.run()
-    await run(
-        s, act(RecipeStep("a", "x", model="other", mode="plan", limits=StepLimits(max_turns=2, max_tokens=10**6)))
+    s = scene(
+        *turns, more=(using,), limits=Limits(max_turns=5), policy=Policy("auto"), open_model=opens
     )
     await s.run()
-    assert using.found == [("turns", "auto", 5, False), ("other", "plan", 2, True), ("turns", "auto", 5, False)]
+    await run(
+        s,
+        act(
+            RecipeStep(
+                "a",
+                "x",
+                model="other",
+                mode="plan",
+                limits=StepLimits(max_turns=2, max_tokens=10**6),
+            )
+        ),
+    )
+    await s.run()
+    assert using.found == [
+        ("turns", "auto", 5, False),
+        ("other", "plan", 2, True),
+        ("turns", "auto", 5, False),
+    ]
 
 
 async def test_a_projects_recipe_only_tightens_limits_and_the_users_own_sets_them() -> None:
     wide = RecipeStep("a", "x", limits=StepLimits(max_turns=9))
-    for given, reached in ((act(wide), 1.0), (act(wide, own=True, tightens=True), 1.0), (act(wide, own=True), None)):
+    for given, reached in (
+        (act(wide), 1.0),
+        (act(wide, own=True, tightens=True), 1.0),
+        (act(wide, own=True), None),
+    ):
         s = scene(Turn("", (do("ok"),)), Turn("done"), limits=Limits(max_turns=1))
         events = await run(s, given)
-        assert [event.maximum for event in of(events, LimitReached)] == ([] if reached is None else [reached])
+        assert [event.maximum for event in of(events, LimitReached)] == (
+            [] if reached is None else [reached]
+        )
 
 
 async def test_a_step_limits_the_time_of_each_call_and_a_projects_recipe_only_lowers_it() -> None:
@@ -131,7 +176,9 @@ async def test_a_step_limits_the_time_of_each_call_and_a_projects_recipe_only_lo
 
 
 async def test_the_time_of_each_call_is_that_of_the_session_again_after_the_step() -> None:
-    s = scene(Turn("done"), Turn("", (do("partial"),)), Turn("slow"), limits=Limits(timeout_per_call=0.02))
+    s = scene(
+        Turn("done"), Turn("", (do("partial"),)), Turn("slow"), limits=Limits(timeout_per_call=0.02)
+    )
     await run(s, act(RecipeStep("a", "x", limits=StepLimits(timeout_per_call=600)), own=True))
     assert [result.error.kind for result in of(await s.run(), ToolResultAdded)] == ["timeout"]
 
@@ -162,7 +209,9 @@ async def test_the_mode_of_a_step_is_not_that_of_the_session_even_if_the_log_bre
 
 async def test_a_mode_that_the_user_chooses_in_between_stays() -> None:
     s = scene(Turn("", (do("ok"),)), Turn("done"), Turn("again"))
-    s.agent.observe(lambda event: isinstance(event, ToolResultAdded) and s.act(SetMode("accept-edits")))
+    s.agent.observe(
+        lambda event: isinstance(event, ToolResultAdded) and s.act(SetMode("accept-edits"))
+    )
     await run(s, act(RecipeStep("a", "x", mode="plan")))
     assert of(await s.run(), RunStarted)[0].mode == "accept-edits"
 
@@ -170,7 +219,9 @@ async def test_a_mode_that_the_user_chooses_in_between_stays() -> None:
 async def test_a_step_has_its_own_model_and_the_next_one_that_of_the_session() -> None:
     other, opened = TurnsModel(Turn("said by another")), []
 
-    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def open_model(
+        name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         opened.append((name, api_base, effort))
         return other, ModelInUse(name)
 
@@ -181,11 +232,15 @@ async def test_a_step_has_its_own_model_and_the_next_one_that_of_the_session() -
     assert prompts(s)[-1] == "Write about: said by another" and s.agent.model.name == "turns"
 
 
-async def test_the_host_of_a_steps_model_is_named_before_it_is_asked_and_so_is_the_way_back() -> None:
+async def test_the_host_of_a_steps_model_is_named_before_it_is_asked_and_so_is_the_way_back() -> (
+    None
+):
     other = TurnsModel(Turn("said by another"))
     other.name = "other/m"
 
-    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def open_model(
+        name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         return other, ModelInUse(name, server="api.example.org")
 
     s = scene(Turn("written"), Turn("again"), open_model=open_model, server="127.0.0.1:8080")
@@ -201,16 +256,28 @@ async def test_the_host_of_a_steps_model_is_named_before_it_is_asked_and_so_is_t
         ("the model is other/m; from now on: api.example.org", 0, 0),
         ("the model is turns; from now on: 127.0.0.1:8080", 1, 0),
     ]
-    assert [event.server for event in of(events, RunStarted)] == ["api.example.org", "127.0.0.1:8080"]
+    assert [event.server for event in of(events, RunStarted)] == [
+        "api.example.org",
+        "127.0.0.1:8080",
+    ]
     await s.run()
     assert len(asked) == 2
 
 
 async def test_a_summary_that_is_asked_for_after_a_step_elsewhere_names_its_host_first() -> None:
-    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
-        return TurnsModel(Turn("said at home " + "at length " * 40)), ModelInUse(name, server="127.0.0.1:8080")
+    async def open_model(
+        name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
+        return TurnsModel(Turn("said at home " + "at length " * 40)), ModelInUse(
+            name, server="127.0.0.1:8080"
+        )
 
-    s = scene(Turn("the gist"), open_model=open_model, server="api.example.org", model=TurnsModel(Turn("the gist")))
+    s = scene(
+        Turn("the gist"),
+        open_model=open_model,
+        server="api.example.org",
+        model=TurnsModel(Turn("the gist")),
+    )
     told: list[tuple[str, int]] = []
 
     def note(event: KnownEvent) -> None:
@@ -239,7 +306,9 @@ async def test_a_step_at_the_same_host_and_one_that_plays_a_script_are_not_annou
 
 
 async def test_a_model_that_cannot_be_opened_stops_the_recipe_before_the_step() -> None:
-    async def open_model(name: str, api_base: str | None, effort: Effort | None) -> tuple[Model, ModelInUse]:
+    async def open_model(
+        name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
         raise ConfigError("no key")
 
     s = scene(Turn("two files"), open_model=open_model)
@@ -249,7 +318,9 @@ async def test_a_model_that_cannot_be_opened_stops_the_recipe_before_the_step() 
     assert len(of(events, RunStarted)) == 1 and not s.agent.running
 
 
-async def test_nothing_else_begins_between_two_steps_and_something_can_right_after_the_last() -> None:
+async def test_nothing_else_begins_between_two_steps_and_something_can_right_after_the_last() -> (
+    None
+):
     s = scene(Turn("one"), Turn("two"), Turn("three"))
     refused: list[str] = []
 
@@ -268,7 +339,11 @@ async def test_nothing_else_begins_between_two_steps_and_something_can_right_aft
 
 async def test_a_run_right_after_the_last_step_has_nothing_of_it() -> None:
     s = scene(Turn("one"), Turn("two"), policy=Policy("ask"))
-    s.agent.observe(lambda event: isinstance(event, RunFinished) and event.text == "one" and s.agent.do(Prompt("mine")))
+    s.agent.observe(
+        lambda event: (
+            isinstance(event, RunFinished) and event.text == "one" and s.agent.do(Prompt("mine"))
+        )
+    )
     watched(s)
     s.act(act(RecipeStep("a", "x", tools=("do",), mode="plan")))
     await to_the_end(s, 2)
@@ -290,12 +365,18 @@ async def test_a_stop_ends_the_step_and_begins_no_other() -> None:
 async def test_text_that_is_queued_in_between_is_read_in_the_step_that_runs() -> None:
     s = scene(Turn("one"), Turn("and that"), Turn("two"))
     s.agent.observe(
-        lambda event: isinstance(event, TurnStarted) and len(s.model.requests) == 0 and s.agent.do(FollowUp("too"))
+        lambda event: (
+            isinstance(event, TurnStarted)
+            and len(s.model.requests) == 0
+            and s.agent.do(FollowUp("too"))
+        )
     )
     watched(s)
     s.act(act(LOOK, WRITE))
     await to_the_end(s, 2)
-    assert prompts(s)[:2] == ["What is in src?", "too"] and prompts(s)[-1].startswith("Write about: ")
+    assert prompts(s)[:2] == ["What is in src?", "too"] and prompts(s)[-1].startswith(
+        "Write about: "
+    )
 
 
 async def test_a_hook_may_deny_the_prompt_of_a_step() -> None:
@@ -309,9 +390,13 @@ async def test_a_hook_may_deny_the_prompt_of_a_step() -> None:
 
 async def test_a_resumed_session_continues_with_the_first_step_that_is_not_done() -> None:
     first = scene(Turn("two files"), Turn("", (do("ok"),)))
-    events = await run(first, act(LOOK, RecipeStep("write", WRITE.prompt, limits=StepLimits(max_turns=1))))
+    events = await run(
+        first, act(LOOK, RecipeStep("write", WRITE.prompt, limits=StepLimits(max_turns=1)))
+    )
     assert [event.reason for event in of(events, RunFinished)] == ["done", "limit"]
-    given = act(LOOK, RecipeStep("write", WRITE.prompt, limits=StepLimits(max_turns=1)), proceed=True)
+    given = act(
+        LOOK, RecipeStep("write", WRITE.prompt, limits=StepLimits(max_turns=1)), proceed=True
+    )
     second = scene(Turn("written"), restored=fold(events))
     await run(second, given)
     assert prompts(second)[-1] == "Write about: two files"

@@ -1,4 +1,5 @@
-"""The tool that a call was shown with is the tool that runs: one that is redefined meanwhile runs nothing."""
+"""The tool that a call was shown with is the tool that runs: one that is redefined meanwhile runs
+nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,7 +29,10 @@ async def calling(
 ) -> AsyncIterator[tuple[Scene, Setting]]:
     async with hostile(behaviour, folder) as setting:
         tool = setting.tool("echo")
-        yield scene(Turn("", calls or (ECHO,)), Turn("done"), more=(tool,), attended=True, **options), setting
+        yield (
+            scene(Turn("", calls or (ECHO,)), Turn("done"), more=(tool,), attended=True, **options),
+            setting,
+        )
 
 
 async def redefine(setting: Setting) -> None:
@@ -36,7 +40,9 @@ async def redefine(setting: Setting) -> None:
     await setting.until(lambda: "not used until you agree" in setting.problems)
 
 
-async def answered(s: Scene, *answers: Decision, meanwhile: Callable[[], Awaitable[None]]) -> list[KnownEvent]:
+async def answered(
+    s: Scene, *answers: Decision, meanwhile: Callable[[], Awaitable[None]]
+) -> list[KnownEvent]:
     """Run; before the first question is answered, `meanwhile` happens."""
     left, events = list(answers), []
     async for event in s.agent.run("go"):
@@ -73,7 +79,9 @@ async def test_a_tool_that_is_redefined_while_its_card_waits_runs_nothing(
         assert nothing_ran(events, tmp_path)
 
 
-async def test_a_server_that_hides_the_change_is_asked_for_its_tools_once_the_user_has_answered(tmp_path: Path) -> None:
+async def test_a_server_that_hides_the_change_is_asked_for_its_tools_once_the_user_has_answered(
+    tmp_path: Path,
+) -> None:
     async def quietly() -> None:
         (tmp_path / "redefine").touch()
 
@@ -88,7 +96,9 @@ async def test_a_call_that_a_rule_allows_is_held_to_the_definition_too(tmp_path:
         assert nothing_ran(await s.run(), tmp_path)
 
 
-async def test_a_change_that_was_told_but_not_read_yet_is_read_before_the_call(tmp_path: Path) -> None:
+async def test_a_change_that_was_told_but_not_read_yet_is_read_before_the_call(
+    tmp_path: Path,
+) -> None:
     async with calling(tmp_path, "Redefines", policy=Policy(rules=(RULE,))) as (s, setting):
         (tmp_path / "redefine").touch()
         setting.source.listing_changed()
@@ -107,7 +117,9 @@ async def test_a_tool_that_stays_the_same_runs(tmp_path: Path) -> None:
         assert asked.about == "Say it back."
 
 
-async def test_a_tool_that_was_agreed_to_meanwhile_is_asked_about_as_what_it_is_now(tmp_path: Path) -> None:
+async def test_a_tool_that_was_agreed_to_meanwhile_is_asked_about_as_what_it_is_now(
+    tmp_path: Path,
+) -> None:
     """The call was shown with the earlier definition."""
 
     async def agree() -> None:
@@ -134,4 +146,6 @@ async def test_a_tool_of_a_file_that_is_replaced_while_its_card_waits_runs_nothi
     catalog: Any = s.agent._environment.tools
     events = await answered(s, Decision("once"), meanwhile=replace)
     (result,) = of(events, ToolResultAdded)
-    assert CHANGED in text_of(result.content) and not result.executed and s.tools["asking"].log == []
+    assert (
+        CHANGED in text_of(result.content) and not result.executed and s.tools["asking"].log == []
+    )

@@ -1,4 +1,5 @@
-"""Repetition: found in every text that loops, and in nothing that is meant (both sides of the line)."""
+"""Repetition: found in every text that loops, and in nothing that is meant (both sides of the
+line)."""
 
 import base64
 import random
@@ -13,7 +14,9 @@ PROSE = (
     "The scheduler keeps one queue for each priority and takes the oldest job of the highest one. A job that fails "
     "is put back with a delay, which doubles each time up to an hour, so that a broken service is not asked at once. "
 )
-ROWS = [f"| {number} | {number * 37 % 1000} | ok | `tests/test_{number}.py` |" for number in range(400)]
+ROWS = [
+    f"| {number} | {number * 37 % 1000} | ok | `tests/test_{number}.py` |" for number in range(400)
+]
 RANDOM = random.Random(3).randbytes(30_000)
 ZEROS = base64.b64encode(bytes(512)).decode()
 
@@ -43,18 +46,24 @@ LOOPS = {
 MEANT = {
     "prose": "".join(PROSE.replace("hour", f"hour {number}") for number in range(60)),
     "a table": "\n".join(["| n | x | state | file |", "| --- | --- | --- | --- |", *ROWS]),
-    "a table with equal rows here and there": "\n".join((row + "\n| - | - | - | - |") for row in ROWS),
+    "a table with equal rows here and there": "\n".join(
+        (row + "\n| - | - | - | - |") for row in ROWS
+    ),
     "separators": "\n".join(f"{'-' * 120}\nPart {number}\n{'=' * 120}" for number in range(80)),
     "one long separator": "-" * 2000,
     "a wide table of signs": "|" + "---|" * 150 + "\n" + "|" + "   |" * 150,
     "base64": base64.b64encode(RANDOM).decode(),
     "base64 in lines": base64.encodebytes(RANDOM).decode(),
-    "base64 with zeros in it": base64.b64encode(RANDOM[:300]).decode() + ZEROS * 4 + base64.b64encode(RANDOM).decode(),
+    "base64 with zeros in it": base64.b64encode(RANDOM[:300]).decode()
+    + ZEROS * 4
+    + base64.b64encode(RANDOM).decode(),
     "hexadecimal": RANDOM.hex(" "),
     "a file that is there three times": PROSE * 3,
     "an indented list": "\n".join(f"{' ' * 40}- item {number}: done" for number in range(300)),
     "numbers that count up": " ".join(map(str, range(5000))),
-    "a matrix": "\n".join(", ".join(str((row * column) % 97) for column in range(20)) for row in range(100)),
+    "a matrix": "\n".join(
+        ", ".join(str((row * column) % 97) for column in range(20)) for row in range(100)
+    ),
     "twenty equal lines": "    pass\n" * 20,
 }
 
@@ -88,7 +97,9 @@ def test_it_is_found_soon_after_the_threshold() -> None:
         assert said("1/" * (most // 2 + 512), most=most) is not None
 
 
-def test_the_arguments_of_a_call_may_repeat_longer_because_a_file_may_hold_a_table_of_zeros() -> None:
+def test_the_arguments_of_a_call_may_repeat_longer_because_a_file_may_hold_a_table_of_zeros() -> (
+    None
+):
     zeros = "0, " * 600
     assert said(zeros) is not None
     assert said(zeros, "arguments") is None
@@ -97,18 +108,25 @@ def test_the_arguments_of_a_call_may_repeat_longer_because_a_file_may_hold_a_tab
 
 def test_what_the_model_thinks_does_not_count_for_what_it_says() -> None:
     watch = RepetitionWatch(MOST)
-    assert [watch.add(part, "1/" * 220) for part in ("thinking", "text", "thinking", "text")] == [None] * 4
+    assert [watch.add(part, "1/" * 220) for part in ("thinking", "text", "thinking", "text")] == [
+        None
+    ] * 4
 
 
 def test_a_loop_that_ended_does_not_count_any_more() -> None:
     assert said("\n".join("1/" * 200 + f"and {number} more" for number in range(20))) is None
-    assert said("\n".join("1/" * 200 + f"and {number} more" for number in range(20)) + "1/" * 1000) is not None
+    assert (
+        said("\n".join("1/" * 200 + f"and {number} more" for number in range(20)) + "1/" * 1000)
+        is not None
+    )
 
 
 def test_each_character_is_read_once_and_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
     look = Repetition._look
-    monkeypatch.setattr(Repetition, "_look", lambda self, chunk: (looked.append(len(chunk)), look(self, chunk)))
+    monkeypatch.setattr(
+        Repetition, "_look", lambda self, chunk: (looked.append(len(chunk)), look(self, chunk))
+    )
     for size in (1, 100_000):
         looked.clear()
         reads = Repetition()

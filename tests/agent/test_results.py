@@ -12,7 +12,9 @@ from tests.agent.doubles import MemoryOutputs
 def test_a_cut_leaves_whole_lines_and_cuts_only_long_ones(length: int, whole: bool) -> None:
     lines = [f"{number:06}{'x' * length}" for number in range(300_000 // length)]
     outputs = MemoryOutputs()
-    content = text_of(cap_output(ToolResult.from_text("\n".join(lines)), 20_000, outputs, "c").content)
+    content = text_of(
+        cap_output(ToolResult.from_text("\n".join(lines)), 20_000, outputs, "c").content
+    )
     head, _, tail = content.partition("\n[… ")
     assert len(content) < 20_200
     assert (head.split("\n")[-1] in lines) is whole

@@ -1,4 +1,5 @@
-"""Two codeagents in one folder: going back takes back what this one changed, and loses nothing of the other."""
+"""Two codeagents in one folder: going back takes back what this one changed, and loses nothing of
+the other."""
 
 import asyncio
 import json
@@ -125,12 +126,17 @@ async def test_undo_that_could_take_back_nothing_says_so_and_changes_nothing(
     mine, other = pair
     await mine.edit("new.txt", "mine\n")
     await other.edit("new.txt", "mine\ntheirs\n")
-    assert await mine.undo() == "nothing was taken back: new.txt: both changed it, and it cannot be merged line by line"
+    assert (
+        await mine.undo()
+        == "nothing was taken back: new.txt: both changed it, and it cannot be merged line by line"
+    )
     assert (root / "new.txt").read_text() == "mine\ntheirs\n"
     assert mine.rewind.undo_target().id
 
 
-async def test_what_changed_while_commands_of_both_ran_is_refused(root: Path, pair: tuple[Sharer, Sharer]) -> None:
+async def test_what_changed_while_commands_of_both_ran_is_refused(
+    root: Path, pair: tuple[Sharer, Sharer]
+) -> None:
     mine, other = pair
     await mine.begin(commands=True)
     (root / "a.txt").write_text("before the other\n")
@@ -138,7 +144,9 @@ async def test_what_changed_while_commands_of_both_ran_is_refused(root: Path, pa
     (root / "b.txt").write_text("whose?\n")
     await mine.end()
     await other.end()
-    assert await mine.undo() == "left as it is: b.txt: it changed while commands of both were running"
+    assert (
+        await mine.undo() == "left as it is: b.txt: it changed while commands of both were running"
+    )
     assert (root / "a.txt").read_text() == TEN
     assert (root / "b.txt").read_text() == "whose?\n"
     assert (await other.undo()).startswith("nothing was taken back: b.txt")
@@ -202,7 +210,9 @@ async def test_a_conversation_that_continues_in_another_process_knows_its_own_ch
     again.close()
 
 
-async def test_without_the_record_nothing_goes_back(base: Path, root: Path, pair: tuple[Sharer, Sharer]) -> None:
+async def test_without_the_record_nothing_goes_back(
+    base: Path, root: Path, pair: tuple[Sharer, Sharer]
+) -> None:
     mine, _ = pair
     await mine.edit("a.txt", "mine\n")
     mine.store.close()
@@ -262,7 +272,9 @@ class Interleaved:
 
     def lines_of(self, who: int) -> list[str]:
         texts = [path.read_text() for path in sorted(self.root.iterdir())]
-        return sorted(line for text in texts for line in text.splitlines() if line.startswith(f"of {who}"))
+        return sorted(
+            line for text in texts for line in text.splitlines() if line.startswith(f"of {who}")
+        )
 
     def _changed(self, who: int, what: str, at: int, path: str) -> str:
         lines = (self.root / path).read_text().splitlines(keepends=True)

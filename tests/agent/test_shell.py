@@ -1,4 +1,5 @@
-"""The user's own commands: shown as tool events, read by the model only where shared, never left running."""
+"""The user's own commands: shown as tool events, read by the model only where shared, never left
+running."""
 
 import asyncio
 from collections.abc import Callable
@@ -68,7 +69,9 @@ async def test_ids_are_never_used_twice_in_a_session() -> None:
 
 
 async def test_a_shared_command_is_told_to_the_model_before_the_next_prompt() -> None:
-    s = scene(Turn("I see"), sandbox=FakeSandbox([("stdout", b"1 failed\n")], CommandResult(exit_code=1)))
+    s = scene(
+        Turn("I see"), sandbox=FakeSandbox([("stdout", b"1 failed\n")], CommandResult(exit_code=1))
+    )
     await s.agent.finish(RunShell("pytest -q", shared=True))
     assert of(s.journal.events, MessageAdded) == []
     await s.run("fix that")
@@ -89,7 +92,9 @@ async def test_a_command_that_is_not_shared_never_reaches_the_model() -> None:
     assert [text_of(message.content) for message in s.model.requests[0].messages] == ["hello"]
 
 
-async def test_a_shared_command_during_a_run_is_told_at_the_boundary_and_alone_it_starts_no_request() -> None:
+async def test_a_shared_command_during_a_run_is_told_at_the_boundary_and_alone_it_starts_no_request() -> (
+    None
+):
     s = scene(Turn("hm", (do("nap"),)), Turn("done"), sandbox=FakeSandbox([("stdout", b"late\n")]))
     tasks: list[asyncio.Task[Refused | None]] = []
 
@@ -141,7 +146,9 @@ async def test_a_call_that_may_change_something_waits_for_the_command() -> None:
     assert s.tools["do"].log == ["start ok", "end ok"]
 
 
-async def test_an_abort_while_calls_wait_for_the_command_leaves_nothing_running_and_all_answered() -> None:
+async def test_an_abort_while_calls_wait_for_the_command_leaves_nothing_running_and_all_answered() -> (
+    None
+):
     sandbox = FakeSandbox([30.0])
     s = scene(Turn("", (do("ok"), do("ok"))), sandbox=sandbox)
     command = asyncio.ensure_future(s.agent.finish(RunShell("sleep 30", shared=False)))
@@ -155,7 +162,9 @@ async def test_an_abort_while_calls_wait_for_the_command_leaves_nothing_running_
     assert transcript_problems(s.agent.history) == []
     assert s.tools["do"].log == []
     error = result(s).error
-    assert error is not None and error.kind == "cancelled" and "2 processes stopped" in error.message
+    assert (
+        error is not None and error.kind == "cancelled" and "2 processes stopped" in error.message
+    )
 
 
 async def test_one_command_can_be_cancelled_by_its_id() -> None:

@@ -1,4 +1,5 @@
-"""Stepping in between batches: what waits, what the user can do to it, and what the model reads of it."""
+"""Stepping in between batches: what waits, what the user can do to it, and what the model reads of
+it."""
 
 import asyncio
 import json
@@ -6,9 +7,27 @@ import json
 import pytest
 
 from codeagent.agent.hooks.hook import Allow, Deny, Hook, Hooks, Modify
-from codeagent.core.acts import AllowRule, Answer, EditCall, Interrupt, Prompt, Resume, RevokeRule, SkipCall, Step, Stop
+from codeagent.core.acts import (
+    AllowRule,
+    Answer,
+    EditCall,
+    Interrupt,
+    Prompt,
+    Resume,
+    RevokeRule,
+    SkipCall,
+    Step,
+    Stop,
+)
 from codeagent.core.approval_events import ApprovalRequested
-from codeagent.core.events import BatchFinished, BatchPlanned, KnownEvent, RunFinished, ToolResultAdded, ToolStarted
+from codeagent.core.events import (
+    BatchFinished,
+    BatchPlanned,
+    KnownEvent,
+    RunFinished,
+    ToolResultAdded,
+    ToolStarted,
+)
 from codeagent.core.messages import ToolCall, text_of
 from codeagent.core.notices import StepModeChanged
 from codeagent.core.policy import Decision
@@ -47,7 +66,11 @@ async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_
     s.act(Resume())
     await to_the_end(s)
     results = {event.call_id: event for event in of(s.events, ToolResultAdded)}
-    assert (results[first].error.kind, results[first].executed, results[first].approval) == ("skipped", False, "user")
+    assert (results[first].error.kind, results[first].executed, results[first].approval) == (
+        "skipped",
+        False,
+        "user",
+    )
     assert [event.target for event in of(s.events, ToolStarted)] == ["other", "three"]
     assert heard(s) == [
         "skipped by user: not that one",
@@ -58,7 +81,9 @@ async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_
     assert of(s.events, BatchFinished)[0].executed == 2
 
 
-async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_that_is_wrong() -> None:
+async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_that_is_wrong() -> (
+    None
+):
     s = scene(Turn("", (do("one"),)), Turn("done"))
     await step_to_the_boundary(s)
     call = of(s.events, BatchPlanned)[0].calls[0].call_id
@@ -180,7 +205,9 @@ async def test_an_edit_of_the_user_s_that_a_hook_changes_is_shown_as_it_then_is(
 
 
 async def test_a_rule_of_the_user_s_allows_its_like_for_the_session() -> None:
-    s = scene(Turn("", (do("one", "asking"),)), Turn("", (do("once more", "asking"),)), Turn("done"))
+    s = scene(
+        Turn("", (do("one", "asking"),)), Turn("", (do("once more", "asking"),)), Turn("done")
+    )
     asked = await answered(s, Decision("rule", rule="asking(one*)"), Decision("deny"))
     assert [question.target for question in asked] == ["one", "once more"]
     assert [str(rule) for rule in s.agent.rules] == ["asking(one*)"]
@@ -191,11 +218,16 @@ async def test_a_rule_of_the_user_s_allows_its_like_for_the_session() -> None:
     ("rule", "why"),
     [
         ("asking", "asking would allow every call of the tool; write asking(pattern)"),
-        ("asking(two*)", "asking(two*) does not allow all of this call; answer it once, or write another rule"),
+        (
+            "asking(two*)",
+            "asking(two*) does not allow all of this call; answer it once, or write another rule",
+        ),
         ("asking(", "not a rule: 'asking('; write tool or tool(pattern), as in bash(git status*)"),
     ],
 )
-async def test_a_rule_that_is_none_or_does_not_fit_allows_nothing_and_is_asked_about(rule: str, why: str) -> None:
+async def test_a_rule_that_is_none_or_does_not_fit_allows_nothing_and_is_asked_about(
+    rule: str, why: str
+) -> None:
     s = scene(Turn("", (do("one", "asking"),)), Turn("done"))
     _, second = await answered(s, Decision("rule", rule=rule), Decision("deny"))
     assert second.reason == why

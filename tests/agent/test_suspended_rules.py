@@ -1,4 +1,5 @@
-"""Rules that answers made are suspended for calls to others, once the model has read what those wrote (T40)."""
+"""Rules that answers made are suspended for calls to others, once the model has read what those
+wrote (T40)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +23,19 @@ from codeagent.tools.catalog import ToolRegistry
 from tests.agent.doubles import Asking, MemoryJournal, MemoryOutputs, Place, Turn, do, of, scene
 from tests.agent.family import ask, family
 
-SAVED, SESSION, OWN = (Rule.parse("asking(ok*)", "auto", origin) for origin in ("saved", "session", "user"))
+SAVED, SESSION, OWN = (
+    Rule.parse("asking(ok*)", "auto", origin) for origin in ("saved", "session", "user")
+)
 
 
 @pytest.fixture(autouse=True)
 def asks_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool `asking` is answered by the server that its `key` names."""
-    monkeypatch.setattr(Asking, "approval_key", lambda self, args: ApprovalKey("text", (args.what,), server=args.key))
+    monkeypatch.setattr(
+        Asking,
+        "approval_key",
+        lambda self, args: ApprovalKey("text", (args.what,), server=args.key),
+    )
 
 
 def call(server: str, what: str = "ok") -> Turn:
@@ -50,7 +57,9 @@ def reasons(events: list[KnownEvent]) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", [SAVED, SESSION])
-async def test_a_rule_is_suspended_after_an_answer_of_each_new_server_until_the_user_makes_it_again(rule: Rule) -> None:
+async def test_a_rule_is_suspended_after_an_answer_of_each_new_server_until_the_user_makes_it_again(
+    rule: Rule,
+) -> None:
     servers = ("a.example", "a.example", "a.example", "b.example", "a.example")
     turns = [call(server, f"ok {at}") for at, server in enumerate(servers)]
     again = Decision("rule", rule="asking(ok*)", keep=rule.origin == "saved")
@@ -65,9 +74,17 @@ async def test_a_rule_is_suspended_after_an_answer_of_each_new_server_until_the_
     assert s.agent.rules == (rule,)
 
 
-async def test_a_rule_of_the_configuration_and_calls_that_nobody_else_answers_are_as_before() -> None:
+async def test_a_rule_of_the_configuration_and_calls_that_nobody_else_answers_are_as_before() -> (
+    None
+):
     local = Rule.parse("asking(local)", "auto", "saved")
-    s = scene(call("a.example"), call("a.example"), call("", "local"), Turn("done"), policy=Policy(rules=(OWN, local)))
+    s = scene(
+        call("a.example"),
+        call("a.example"),
+        call("", "local"),
+        Turn("done"),
+        policy=Policy(rules=(OWN, local)),
+    )
     assert reasons(await s.run()) == []
 
 
@@ -79,29 +96,53 @@ async def test_calls_of_one_answer_do_not_suspend_each_other() -> None:
 
 async def test_an_error_that_a_server_answers_with_is_text_of_it_too() -> None:
     failing = Rule.parse("asking(fail)", "auto", "saved")
-    s = scene(call("a.example", "fail"), call("a.example"), Turn("done"), policy=Policy(rules=(SAVED, failing)))
+    s = scene(
+        call("a.example", "fail"),
+        call("a.example"),
+        Turn("done"),
+        policy=Policy(rules=(SAVED, failing)),
+    )
     assert "read text from a.example" in reasons(await s.run())[0]
 
 
 async def test_an_exact_call_that_was_allowed_for_the_session_is_asked_about_again() -> None:
     between = Turn("", (do("ok"),))
-    s = scene(call("a.example"), call("a.example"), between, call("a.example"), Turn("done"), attended=True)
+    s = scene(
+        call("a.example"),
+        call("a.example"),
+        between,
+        call("a.example"),
+        Turn("done"),
+        attended=True,
+    )
     events = await s.run(on_event=answering(s.agent, Decision("session"), Decision("session")))
     assert len(reasons(events)) == 2
 
 
 async def test_what_a_child_read_suspends_the_rules_of_its_parent() -> None:
     f = family(
-        Turn("", (ask(),)), call("b.example"), Turn("done"),
-        policy=Policy(rules=(SAVED,)), attended=True, helper=[call("a.example"), Turn("read it")],
-    )  # fmt: skip
+        Turn("", (ask(),)),
+        call("b.example"),
+        Turn("done"),
+        policy=Policy(rules=(SAVED,)),
+        attended=True,
+        helper=[call("a.example"), Turn("read it")],
+    )
     assert "read text from a.example" in reasons(await f.run())[0]
     assert [event.agent for event in of(f.parent.journal.events, TextRead)] == ["main", "main"]
 
 
 @pytest.mark.parametrize("answer", [Decision("rule", rule="asking(ok*)"), Decision("session")])
-async def test_an_answer_is_not_for_what_another_agent_read_while_the_card_was_shown(answer: Decision) -> None:
-    s = scene(call("a.example"), call("a.example"), Turn("done"), attended=True, policy=Policy(heard=("a.example",)))
+async def test_an_answer_is_not_for_what_another_agent_read_while_the_card_was_shown(
+    answer: Decision,
+) -> None:
+    s = scene(
+        call("a.example"),
+        call("a.example"),
+        Turn("done"),
+        attended=True,
+        policy=Policy(heard=("a.example",)),
+    )
     reply = answering(s.agent, answer)
 
     def read_and_answer(event: KnownEvent) -> None:
@@ -140,9 +181,12 @@ async def test_a_search_that_the_provider_made_suspends_them_for_the_calls_of_th
     turn = Turn("", (do("ok", "asking", "a.example"),), uses=(ProviderUse(tool=tool),))
     s = scene(turn, Turn("done"), policy=Policy(rules=(SAVED,)), attended=True)
     events = await s.run()
-    assert [event.place for event in of(events, TextRead)] == ["the provider's search"] * asked + ["a.example"]
+    assert [event.place for event in of(events, TextRead)] == ["the provider's search"] * asked + [
+        "a.example"
+    ]
     suspended = (
-        "asking(ok*) is suspended: the model has since read text from the provider's search, which may be behind"
+        "asking(ok*) is suspended: the model has since read text from the provider's search, "
+        "which may be behind"
     )
     assert reasons(events) == [f"{suspended} this call"] * asked
 
@@ -158,7 +202,15 @@ async def test_what_a_prompt_takes_from_a_server_is_text_of_it() -> None:
     servers: Any = Servers()
     place: Any = Place()
     around = ToolEnvironment(
-        ToolRegistry(()), place, None, None, MemoryOutputs(), Policy(rules=(SAVED,)), Limits(), Hooks(), servers=servers
+        ToolRegistry(()),
+        place,
+        None,
+        None,
+        MemoryOutputs(),
+        Policy(rules=(SAVED,)),
+        Limits(),
+        Hooks(),
+        servers=servers,
     )
     shared = Shared.of_user(around, MemoryJournal())
     servers.hear("git")

@@ -1,4 +1,5 @@
-"""The to-do list of an agent: logged, known again after a resume, and taken along when the conversation goes back."""
+"""The to-do list of an agent: logged, known again after a resume, and taken along when the
+conversation goes back."""
 
 import json
 
@@ -26,7 +27,12 @@ def lists(s: Scene) -> list[list[str]]:
 
 
 async def test_each_change_is_logged_once_and_known_again_after_a_resume() -> None:
-    s = begin(writes("read", "fix", doing="read"), writes("read", "fix", doing="read"), writes("fix"), Turn("done"))
+    s = begin(
+        writes("read", "fix", doing="read"),
+        writes("read", "fix", doing="read"),
+        writes("fix"),
+        Turn("done"),
+    )
     await s.run()
     assert lists(s) == [["[>] read", "[ ] fix"], ["[ ] fix"]]
     assert [str(item) for item in fold(s.journal.events).todo.items] == ["[ ] fix"]
@@ -40,6 +46,8 @@ async def test_the_list_goes_back_with_the_conversation_and_comes_again_with_it(
     point = s.agent.rewind.points()[-1]
     assert await s.agent.finish(Restore(point.id, "rewind", files=False, conversation=True)) is None
     assert lists(s)[-1] == ["[ ] one"]
-    assert await s.agent.finish(Restore(s.agent.rewind.redo_target().id, "redo", files=False)) is None
+    assert (
+        await s.agent.finish(Restore(s.agent.rewind.redo_target().id, "redo", files=False)) is None
+    )
     assert lists(s)[-1] == ["[ ] two"]
     assert [str(item) for item in fold(s.journal.events).todo.items] == ["[ ] two"]

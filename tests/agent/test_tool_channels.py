@@ -1,4 +1,5 @@
-"""A tool sends to, and reads, the channels of the agent that calls it: as that agent, and within its limits."""
+"""A tool sends to, and reads, the channels of the agent that calls it: as that agent, and within
+its limits."""
 
 import asyncio
 import re
@@ -33,11 +34,15 @@ async def test_a_tool_asks_another_agent_and_waits_for_its_answer() -> None:
 
     hub, using = Hub(), Using(ask)
     asking = Member(hub, "asking", Turn("", (USE,)), Turn("done"), more=(using,))
-    worker = Member(hub, "worker", Turn("", (call("send_message", to="asking", body="12", reply_to="m1"),)))
+    worker = Member(
+        hub, "worker", Turn("", (call("send_message", to="asking", body="12", reply_to="m1"),))
+    )
     await asking.run()
     assert using.found == ["worker: 12"]
     assert worker.got() == [("asking", "worker", "how many?", None)]
-    assert asking.notes() == ["(message m2 from the agent worker to asking, in answer to m1:\n> 12\n)"]
+    assert asking.notes() == [
+        "(message m2 from the agent worker to asking, in answer to m1:\n> 12\n)"
+    ]
     await closed(asking, worker)
 
 
@@ -45,24 +50,38 @@ async def test_a_tool_reads_what_came_for_its_agent_and_its_channels_also_in_a_t
     async def look(ctx: ToolContext) -> tuple[Any, ...]:
         read = await asyncio.to_thread(ctx.channels.read)
         sent = await asyncio.to_thread(ctx.channels.send, "all", "hello")
-        return read, ctx.channels.read(after="m1"), sent, [one.name for one in ctx.channels.addressees()]
+        return (
+            read,
+            ctx.channels.read(after="m1"),
+            sent,
+            [one.name for one in ctx.channels.addressees()],
+        )
 
     hub, using = Hub(), Using(look)
     member = Member(hub, "member", Turn("read"), Turn("", (USE,)), more=(using,), watched=("all",))
     other = Member(hub, "other", watched=("all",))
-    first, second = Received("m1", "x", "all", "one", None), Received("m2", "x", "member", "two", "m1")
+    first, second = (
+        Received("m1", "x", "all", "one", None),
+        Received("m2", "x", "member", "two", "m1"),
+    )
     hub.send("x", "all", "one", None)
     hub.send("x", "member", "two", "m1")
     await member.until("run.finished")
     await member.run()
-    assert using.found == [((first, second), (second,), Sent("m3", ("other",)), ["member", "other", "all", "work"])]
+    assert using.found == [
+        ((first, second), (second,), Sent("m3", ("other",)), ["member", "other", "all", "work"])
+    ]
     await closed(member, other)
 
 
 @for_each(
     ("rule", "permission", "why"),
     [
-        ("send_message", "deny", "sending to worker is not allowed: denied by the rule send_message; nothing was sent"),
+        (
+            "send_message",
+            "deny",
+            "sending to worker is not allowed: denied by the rule send_message; nothing was sent",
+        ),
         ("send_message(work*)", "deny", "denied by the rule send_message\\(work\\*\\)"),
         ("send_message(worker)", "prompt", "the rule send_message\\(worker\\) asks"),
     ],
@@ -71,7 +90,10 @@ async def test_rules_about_sending_hold_for_tools(rule: str, permission: Any, wh
     hub = Hub()
     using = Using(lambda ctx: refused(ctx.channels.send, "worker", "x"))
     policy = Policy(rules=(Rule.parse(rule, permission),))
-    member, worker = Member(hub, "member", Turn("", (USE,)), more=(using,), policy=policy), Member(hub, "worker")
+    member, worker = (
+        Member(hub, "member", Turn("", (USE,)), more=(using,), policy=policy),
+        Member(hub, "worker"),
+    )
     await member.run()
     [error] = using.found
     with pytest.raises(Denied, match=why):
@@ -93,7 +115,11 @@ async def test_limits_of_messages_hold_for_tools() -> None:
         said = [str(refused(ctx.channels.send, *arguments)) for arguments in wrong]
         for _ in range(MOST_PER_MINUTE):
             ctx.channels.send("worker", "x")
-        return [*said, str(refused(ctx.channels.send, "worker", "x")), str(refused(ctx.channels.read, "latest"))]
+        return [
+            *said,
+            str(refused(ctx.channels.send, "worker", "x")),
+            str(refused(ctx.channels.read, "latest")),
+        ]
 
     hub, using = Hub(clock=lambda: 0.0), Using(flood)
     member, worker = Member(hub, "member", Turn("", (USE,)), more=(using,)), Member(hub, "worker")
@@ -124,7 +150,10 @@ async def test_a_call_that_was_stopped_sends_nothing_more() -> None:
         await ctx.channels.wait()
 
     hub = Hub()
-    member, worker = Member(hub, "member", Turn("", (USE,)), more=(Using(hold),)), Member(hub, "worker")
+    member, worker = (
+        Member(hub, "member", Turn("", (USE,)), more=(Using(hold),)),
+        Member(hub, "worker"),
+    )
     run = asyncio.create_task(member.run())
     await begun.wait()
     member.agent.do(Stop())
@@ -139,7 +168,11 @@ def acts(channels: OwnChannels) -> list[tuple[Any, ...]]:
 
 async def test_without_channels_a_tool_is_told_so() -> None:
     using = Using(
-        lambda ctx: [refused(ctx.channels.send, "a", "b"), refused(ctx.channels.read), refused(ctx.channels.wait)]
+        lambda ctx: [
+            refused(ctx.channels.send, "a", "b"),
+            refused(ctx.channels.read),
+            refused(ctx.channels.wait),
+        ]
     )
     await scene(Turn("", (USE,)), Turn("done"), more=(using,)).run()
     assert {str(error) for error in using.found[0]} == {
@@ -148,7 +181,9 @@ async def test_without_channels_a_tool_is_told_so() -> None:
     assert all(isinstance(error, Failed) for error in using.found[0])
 
 
-async def test_the_example_of_the_how_to_asks_an_agent_and_returns_its_answer(tmp_path: Path) -> None:
+async def test_the_example_of_the_how_to_asks_an_agent_and_returns_its_answer(
+    tmp_path: Path,
+) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/messages.md").read_text()
     [source] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     loaded = Author(tmp_path).load(source, place="user")

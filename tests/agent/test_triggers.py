@@ -1,4 +1,5 @@
-"""Triggers: they fire only between turns, survive a restart, are bounded, and are stopped by agent and user."""
+"""Triggers: they fire only between turns, survive a restart, are bounded, and are stopped by agent
+and user."""
 
 import asyncio
 import threading
@@ -30,7 +31,9 @@ def result(waiting: Waiting) -> str:
 async def test_a_timer_fires_twice_while_the_agent_rests_and_begins_a_run_each_time() -> None:
     w = Waiting(Turn("", (TIMER,)), Turn("set"), Turn("looked"), Turn("looked again"))
     await w.run()
-    assert "trigger-1, timer every 60 s, fired 0 of 5" in text_of(of(w.events, ToolResultAdded)[0].content)
+    assert "trigger-1, timer every 60 s, fired 0 of 5" in text_of(
+        of(w.events, ToolResultAdded)[0].content
+    )
     for count in (1, 2):
         w.clock.move(60)
         await w.until("trigger.fired", count)
@@ -56,7 +59,10 @@ async def test_a_trigger_never_fires_inside_a_turn_and_fires_when_the_agent_woul
     names = w.names()
     assert names.count("run.started") == 1
     at = names.index("trigger.fired")
-    assert (names[at - 1], names[at + 1 : at + 3]) == ("turn.finished", ["message.added", "turn.started"])
+    assert (names[at - 1], names[at + 1 : at + 3]) == (
+        "turn.finished",
+        ["message.added", "turn.started"],
+    )
     assert len(w.fired()) == 1
     await w.agent.close()
 
@@ -65,7 +71,9 @@ async def test_what_became_due_while_the_session_was_closed_fires_once() -> None
     first = Waiting(Turn("", (TIMER,)), Turn("set"))
     await first.run()
     await first.agent.close()
-    later = Waiting(Turn("looked"), Turn("again"), clock=ManualClock(START + 500), past=first.events)
+    later = Waiting(
+        Turn("looked"), Turn("again"), clock=ManualClock(START + 500), past=first.events
+    )
     await later.begun()
     await later.until("run.finished")
     assert [event.trigger.fired for event in later.fired()] == [1]
@@ -93,12 +101,18 @@ async def test_a_note_that_was_not_delivered_is_delivered_after_a_restart() -> N
 
 
 async def test_it_fires_as_often_as_it_may_and_then_is_gone() -> None:
-    w = Waiting(Turn("", (call("add_timer", prompt="p", seconds=20, repeat=True, max_count=2),)), Turn("set"))
+    w = Waiting(
+        Turn("", (call("add_timer", prompt="p", seconds=20, repeat=True, max_count=2),)),
+        Turn("set"),
+    )
     await w.run()
     for count in (1, 2):
         w.clock.move(20)
         await w.until("run.finished", count + 1)
-    assert [(event.trigger.fired, event.trigger.over) for event in w.fired()] == [(1, False), (2, True)]
+    assert [(event.trigger.fired, event.trigger.over) for event in w.fired()] == [
+        (1, False),
+        (2, True),
+    ]
     assert w.triggers.triggers() == ()
     assert ", the last time:\n> timer" in w.notes()[-1]
     await w.agent.close()
@@ -115,9 +129,11 @@ async def test_a_timer_without_repeat_fires_once() -> None:
 
 async def test_the_agent_lists_and_stops_them() -> None:
     w = Waiting(
-        Turn("", (TIMER,)), Turn("", (call("trigger_list"), call("trigger_stop", id="trigger-9"))),
-        Turn("", (call("trigger_stop", id="trigger-1"),)), Turn("ok"),
-    )  # fmt: skip
+        Turn("", (TIMER,)),
+        Turn("", (call("trigger_list"), call("trigger_stop", id="trigger-9"))),
+        Turn("", (call("trigger_stop", id="trigger-1"),)),
+        Turn("ok"),
+    )
     await w.run()
     texts = [text_of(event.content) for event in of(w.events, ToolResultAdded)]
     assert "in 60 s: look at the build" in texts[1]
@@ -167,7 +183,9 @@ async def test_a_run_that_was_stopped_is_not_begun_again_by_what_it_was_told() -
         ({"seconds": 30, "repeat": True, "max_count": 5000}, "less than or equal to 1000"),
     ],
 )
-async def test_a_timer_is_bounded_and_must_make_sense(arguments: dict[str, object], why: str) -> None:
+async def test_a_timer_is_bounded_and_must_make_sense(
+    arguments: dict[str, object], why: str
+) -> None:
     w = Waiting(Turn("", (call("add_timer", prompt="p", **arguments),)), Turn("so"))
     await w.run()
     assert why in result(w)
@@ -192,7 +210,10 @@ async def test_there_are_only_so_many() -> None:
     ],
 )
 def test_a_schedule_has_the_words_of_cron_in_local_time(words: str, after: str, due: str) -> None:
-    assert next_time(words, datetime.fromisoformat(after).timestamp()) == datetime.fromisoformat(due).timestamp()
+    assert (
+        next_time(words, datetime.fromisoformat(after).timestamp())
+        == datetime.fromisoformat(due).timestamp()
+    )
 
 
 @for_each("words", ["* * * * * *", "61 * * * *", "x", "0 0 31 2 *"])
@@ -212,7 +233,9 @@ async def test_a_schedule_fires_and_is_set_again() -> None:
     await w.agent.close()
 
 
-async def test_one_whose_note_was_not_read_does_not_fire_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_whose_note_was_not_read_does_not_fire_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     w = Waiting(Turn("", (TIMER,)), Turn("set"), Turn("looked"))
     await w.run()
     monkeypatch.setattr(w.triggers, "_wake", lambda: None)
@@ -245,7 +268,9 @@ class SlowLook:
         return ("changed: a.py", "after") if self.found and mark == "before" else None
 
 
-async def test_a_look_that_outlasts_the_start_of_a_run_fires_only_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_outlasts_the_start_of_a_run_fires_only_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     look = SlowLook()
     monkeypatch.setattr("codeagent.agent.watching.FileWatch", lambda workspace: look)
     watch = call("watch_file", prompt="p", glob="*.py")
@@ -279,7 +304,9 @@ async def test_without_a_user_a_run_waits_for_no_trigger() -> None:
 
 async def test_without_a_user_a_run_waits_for_triggers_if_it_is_told_to() -> None:
     timer = call("add_timer", prompt="p", seconds=20, repeat=True, max_count=2)
-    w = Waiting(Turn("", (timer,)), Turn("set"), Turn("one"), Turn("two"), attended=False, awaited=True)
+    w = Waiting(
+        Turn("", (timer,)), Turn("set"), Turn("one"), Turn("two"), attended=False, awaited=True
+    )
     await w.begun()
 
     def moved(event: KnownEvent) -> None:
@@ -332,7 +359,10 @@ def test_setting_one_asks_by_default_and_changes_nothing() -> None:
     key = tool.approval_key(tool.Args(prompt="p", seconds=60.0, repeat=True))
     assert key.parts == ("every 60 s, at most 10 times",)
     assert Policy("ask").check(tool.name, key, tool.permission, tool.effect).permission == "prompt"
-    assert Policy("accept-edits").check(tool.name, key, tool.permission, tool.effect).permission == "prompt"
+    assert (
+        Policy("accept-edits").check(tool.name, key, tool.permission, tool.effect).permission
+        == "prompt"
+    )
 
 
 async def test_the_real_clock_waits_for_the_event_or_the_time() -> None:

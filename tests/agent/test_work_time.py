@@ -53,7 +53,10 @@ def working(clock: Clock, *turns: Turn) -> Scene:
 
 
 def durations(s: Scene) -> list[list[int]]:
-    return [[event.duration_ms for event in of(s.events, kind)] for kind in (ToolFinished, BatchFinished, RunFinished)]
+    return [
+        [event.duration_ms for event in of(s.events, kind)]
+        for kind in (ToolFinished, BatchFinished, RunFinished)
+    ]
 
 
 async def test_a_card_that_waited_counts_in_neither_call_nor_batch_nor_run(clock: Clock) -> None:

@@ -1,4 +1,5 @@
-"""Calls run side by side, the user's command alone, first come, first served, and nobody is forgotten."""
+"""Calls run side by side, the user's command alone, first come, first served, and nobody is
+forgotten."""
 
 import asyncio
 
@@ -16,7 +17,8 @@ visitor = st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 3), st.bool
 def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
     visitors: list[tuple[bool, int, int, bool]],
 ) -> None:
-    """Each visitor: wants to be alone, comes after so many steps, stays so many, is cancelled soon after coming."""
+    """Each visitor: wants to be alone, comes after so many steps, stays so many, is cancelled soon
+    after coming."""
     inside: list[bool] = []
     problems: list[str] = []
 
@@ -36,7 +38,10 @@ def test_whoever_is_alone_is_alone_and_everybody_gets_in_or_is_cancelled(
 
     async def all_of_them() -> None:
         lock = WorkspaceLock()
-        tasks = [asyncio.ensure_future(visit(lock, alone, after, stays)) for alone, after, stays, _ in visitors]
+        tasks = [
+            asyncio.ensure_future(visit(lock, alone, after, stays))
+            for alone, after, stays, _ in visitors
+        ]
         for task, (_, after, _, cancelled) in zip(tasks, visitors, strict=True):
             if cancelled:
                 for _ in range(after):

@@ -32,7 +32,11 @@ def test_show_tells_what_holds_files_and_environment_together(
     monkeypatch.setenv("CODEAGENT_MODEL", "ollama/qwen3")
     assert main(["config", "show"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["mode"], shown["model"], shown["read_only_commands"]) == ("plan", "ollama/qwen3", "allow")
+    assert (shown["mode"], shown["model"], shown["read_only_commands"]) == (
+        "plan",
+        "ollama/qwen3",
+        "allow",
+    )
     assert shown["rules"]["user"]["allow"] == ["bash(make)"]
     file = str(home / "config/codeagent/config.toml")
     assert shown["origins"] == {"mode": file, "model": "CODEAGENT_MODEL"}
@@ -54,7 +58,16 @@ def test_all_paths_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> 
     rows = dict(line.split() for line in capsys.readouterr().out.splitlines())
     assert rows["project"] == f"{home}/.codeagent/config.toml"
     assert rows["state"] == f"{home}/state/codeagent"
-    assert set(rows) == {"yours", "project", "keys", "themes", "servers", "documents", "rules", "state"}
+    assert set(rows) == {
+        "yours",
+        "project",
+        "keys",
+        "themes",
+        "servers",
+        "documents",
+        "rules",
+        "state",
+    }
 
 
 def test_the_schema_knows_every_setting_of_a_file_and_nothing_else(
@@ -63,4 +76,6 @@ def test_the_schema_knows_every_setting_of_a_file_and_nothing_else(
     assert main(["config", "schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema["additionalProperties"] is False
-    assert {"model", "mode", "rules", "limits", "read_only_commands", "commit_hooks"} <= set(schema["properties"])
+    assert {"model", "mode", "rules", "limits", "read_only_commands", "commit_hooks"} <= set(
+        schema["properties"]
+    )

@@ -24,7 +24,11 @@ def findings(product: Product, **environment: str) -> tuple[int, dict[str, tuple
     done = product.call("doctor", "--json", env=product.environment | environment)
     report = json.loads(done.out)
     assert report["usable"] == (done.code == 0)
-    return done.code, {item["name"]: (item["state"], item["text"]) for item in report["findings"]}, done.out
+    return (
+        done.code,
+        {item["name"]: (item["state"], item["text"]) for item in report["findings"]},
+        done.out,
+    )
 
 
 def test_without_an_engine_it_says_so_with_the_remedy_and_is_not_usable(product: Product) -> None:
@@ -53,7 +57,10 @@ def test_a_rule_that_names_no_tool_is_a_problem(product: Product) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('[rules]\ndeny = ["Write(*)", "bash(rm *)"]\n')
     _, found, _ = findings(product, DOCKER_HOST="unix:///no.sock")
-    assert found["rules"] == ("problem", "the rule Write(*) does not name a tool; did you mean write(*)?")
+    assert found["rules"] == (
+        "problem",
+        "the rule Write(*) does not name a tool; did you mean write(*)?",
+    )
 
 
 def test_a_git_of_the_repository_s_own_is_not_run(product: Product) -> None:
@@ -83,7 +90,9 @@ def test_programs_sessions_and_the_missing_model_are_reported(product: Product) 
         ("demo", "auto", "demo"),
     ],
 )
-def test_the_way_of_the_model_s_requests_is_named(product: Product, name: str, wire: str, said: str) -> None:
+def test_the_way_of_the_model_s_requests_is_named(
+    product: Product, name: str, wire: str, said: str
+) -> None:
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'model = "{name}"\nwire = "{wire}"\n')
@@ -96,18 +105,26 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
     code, found, _ = findings(product)
     assert code == 0
     assert found["engine"][1].startswith("Docker ")
-    assert found["image"][0] == found["sandbox"][0] == found["self-test"][0] == "ok" or found["sandbox"][0] == "note"
+    assert (
+        found["image"][0] == found["sandbox"][0] == found["self-test"][0] == "ok"
+        or found["sandbox"][0] == "note"
+    )
     assert "network none" in product.call("doctor").out
 
 
 @pytest.mark.docker
-def test_what_the_repository_needs_and_the_image_lacks_is_said_with_the_next_step(product: Product) -> None:
+def test_what_the_repository_needs_and_the_image_lacks_is_said_with_the_next_step(
+    product: Product,
+) -> None:
     (product.workspace / "Makefile").touch()
     (product.workspace / "mix.exs").touch()
     (product.workspace / "pyproject.toml").write_text('[project]\nrequires-python = ">=99"\n')
     done = product.call("doctor", "--json")
     needs = [item["text"] for item in json.loads(done.out)["findings"] if item["name"] == "needs"]
-    assert [text.partition(", ")[0] for text in needs] == ["mix.exs needs mix", "pyproject.toml needs python3 >=99"]
+    assert [text.partition(", ")[0] for text in needs] == [
+        "mix.exs needs mix",
+        "pyproject.toml needs python3 >=99",
+    ]
     assert "which the image lacks" in needs[0] and "and the image has 3." in needs[1]
     assert all("choose an image that has it" in text for text in needs)
     assert done.code == 0
@@ -120,7 +137,10 @@ def test_as_text_every_finding_is_one_line(product: Product) -> None:
 
 def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path: Path) -> None:
     def found(**environment: str) -> list[str]:
-        return [finding.text for finding in python_packages(Place(tmp_path, tmp_path / "state", environment))]
+        return [
+            finding.text
+            for finding in python_packages(Place(tmp_path, tmp_path / "state", environment))
+        ]
 
     assert found() == []
     (tmp_path / "uv.lock").touch()
@@ -128,4 +148,6 @@ def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path:
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv/pyvenv.cfg").touch()
     assert "activate it before you start codeagent" in found()[0]
-    assert found(VIRTUAL_ENV=str(tmp_path / ".venv")) == [f"commands use the activated environment {tmp_path}/.venv"]
+    assert found(VIRTUAL_ENV=str(tmp_path / ".venv")) == [
+        f"commands use the activated environment {tmp_path}/.venv"
+    ]

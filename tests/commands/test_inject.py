@@ -38,7 +38,16 @@ def test_what_is_accepted(text: str, expected: Injection) -> None:
 
 @for_each(
     "text",
-    ["", "steer", "steer@tool:1", "steer@tool:1=", "steer@tool:0=x", "steer@tool=x", "steer@call:1=x", "x@tool:1=y"],
+    [
+        "",
+        "steer",
+        "steer@tool:1",
+        "steer@tool:1=",
+        "steer@tool:0=x",
+        "steer@tool=x",
+        "steer@call:1=x",
+        "x@tool:1=y",
+    ],
 )
 def test_anything_else_is_a_configuration_error(text: str) -> None:
     with pytest.raises(ConfigError, match=r"KIND@POINT:N=TEXT"):

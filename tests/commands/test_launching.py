@@ -1,4 +1,5 @@
-"""What the screen opens: settings, what is missing, sessions, models, files, and a whole conversation."""
+"""What the screen opens: settings, what is missing, sessions, models, files, and a whole
+conversation."""
 
 import asyncio
 import os
@@ -17,7 +18,13 @@ from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import Prompt, RunShell, SetBudget, SetEffort, SetMode, SetModel, Stop
 from codeagent.core.budget import Budget
-from codeagent.core.errors import CodeagentError, ConfigError, SessionError, SessionInUse, SessionNotFound
+from codeagent.core.errors import (
+    CodeagentError,
+    ConfigError,
+    SessionError,
+    SessionInUse,
+    SessionNotFound,
+)
 from codeagent.core.events import (
     MessageAdded,
     Notice,
@@ -107,7 +114,12 @@ def test_flags_go_before_what_the_file_says(product: Product) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('model = "m"\nmode = "plan"\ntheme = "ink"\nbell = false\n')
     settings = launcher(product).settings(LaunchOptions(mode="auto", api_base="http://127.0.0.1:1"))
-    assert (settings.model, settings.mode, settings.theme, settings.bell) == ("m", "auto", "ink", False)
+    assert (settings.model, settings.mode, settings.theme, settings.bell) == (
+        "m",
+        "auto",
+        "ink",
+        False,
+    )
     assert settings.api_base == "http://127.0.0.1:1"
 
 
@@ -134,7 +146,10 @@ def linked(tmp_path: Path) -> Path:
     who = ("-c", "user.name=T", "-c", "user.email=t@example.org")
     main, linked = tmp_path / "main", tmp_path / "linked"
     subprocess.run(["git", "init", "-q", main], check=True)
-    for arguments in (["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(linked)]):
+    for arguments in (
+        ["commit", "-q", "--allow-empty", "-m", "x"],
+        ["worktree", "add", "-q", str(linked)],
+    ):
         subprocess.run(["git", "-C", main, *who, *arguments], check=True, capture_output=True)
     return linked
 
@@ -143,36 +158,55 @@ def linked(tmp_path: Path) -> Path:
 async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Path) -> None:
     settings = Settings(model="demo")
     found = await LocalLauncher(linked).missing(settings, LaunchOptions())
-    assert found is not None and (found.kind, f"{linked.parent}/main/.git" in found.text) == ("git", True)
+    assert found is not None and (found.kind, f"{linked.parent}/main/.git" in found.text) == (
+        "git",
+        True,
+    )
     unconfined = Settings(model="demo", sandbox=SandboxSettings(kind="off"))
     assert await LocalLauncher(linked).missing(unconfined, LaunchOptions()) is None
     assert await LocalLauncher(linked).missing(settings, LaunchOptions(read_git=False)) is None
-    assert await LocalLauncher(linked).missing(settings, LaunchOptions()) is None, "a no is kept, too"
+    assert await LocalLauncher(linked).missing(settings, LaunchOptions()) is None, (
+        "a no is kept, too"
+    )
 
 
-async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_now(product: Product) -> None:
+async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_now(
+    product: Product,
+) -> None:
     settings, here = Settings(model="demo"), launcher(product)
     (product.workspace / "Dockerfile").write_text("FROM a\n")
-    assert await here.missing(settings, LaunchOptions()) is None, "it may be meant for something else"
+    assert await here.missing(settings, LaunchOptions()) is None, (
+        "it may be meant for something else"
+    )
     described = product.workspace / ".devcontainer.json"
     described.write_text('{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--privileged"]}')
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and found.kind == "image"
     assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
-    assert await here.missing(settings, LaunchOptions(use_image=True, image_seen=found.digest)) is None
+    assert (
+        await here.missing(settings, LaunchOptions(use_image=True, image_seen=found.digest)) is None
+    )
     assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
     (product.workspace / "Dockerfile").write_text("FROM a\nRUN x\n")
     changed = await here.missing(settings, LaunchOptions())
-    assert changed is not None and "builds      RUN x" in changed.text and "has changed since you" in changed.text
+    assert (
+        changed is not None
+        and "builds      RUN x" in changed.text
+        and "has changed since you" in changed.text
+    )
     for unshown in ("RUN x\n" * 30, f"RUN true {' ' * 60}&& evil\n"):
         (product.workspace / "Dockerfile").write_text(f"FROM a\n{unshown}")
-        assert await here.missing(settings, LaunchOptions()) is None, "nobody could say yes to all of it"
+        assert await here.missing(settings, LaunchOptions()) is None, (
+            "nobody could say yes to all of it"
+        )
     assert await here.missing(settings, LaunchOptions(use_image=False)) is None
     described.write_text('{"image": "other"}')
     assert await here.missing(settings, LaunchOptions()) is None, "a no is for whatever it becomes"
 
 
-async def test_without_a_model_the_local_servers_are_offered(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_model_the_local_servers_are_offered(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def some() -> tuple[LocalServer, ...]:
         ollama = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3",))
         return (ollama, LocalServer("vLLM", "http://127.0.0.1:8000/v1", ("openai/gpt-oss-20b",)))
@@ -182,7 +216,9 @@ async def test_without_a_model_the_local_servers_are_offered(product: Product, m
     assert found is not None and found.kind == "model"
     assert found.servers == (
         ModelRow("ollama/qwen3", "Ollama on this machine", True),
-        ModelRow("openai/openai/gpt-oss-20b", "vLLM on this machine", True, "http://127.0.0.1:8000/v1"),
+        ModelRow(
+            "openai/openai/gpt-oss-20b", "vLLM on this machine", True, "http://127.0.0.1:8000/v1"
+        ),
     )
 
 
@@ -194,7 +230,9 @@ async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
 
     monkeypatch.setattr(launching, "local_servers", none)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    found = await launcher(product, Ring({"ANTHROPIC_API_KEY": KEY})).missing(Settings(), LaunchOptions())
+    found = await launcher(product, Ring({"ANTHROPIC_API_KEY": KEY})).missing(
+        Settings(), LaunchOptions()
+    )
     assert found is not None and found.servers
     assert {(row.name.partition("/")[0], row.about, row.api_base) for row in found.servers} == {
         ("anthropic", "hosted, with your key", None),
@@ -203,7 +241,8 @@ async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
 
 
 def tried(outcome: Any) -> Any:
-    """What stands for asking a provider that is not there in a test; `tests/llm/test_hosted.py` asks one."""
+    """What stands for asking a provider that is not there in a test; `tests/llm/test_hosted.py`
+    asks one."""
 
     async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
         assert (variable, key) == ("ANTHROPIC_API_KEY", KEY)
@@ -247,14 +286,28 @@ async def test_models_begin_with_the_one_in_use_and_say_what_is_missing(
 
 
 async def test_files_are_those_a_search_would_look_at_with_their_folders(product: Product) -> None:
-    for path in ("a.py", "src/deep/b.py", ".hidden/c", "build/x.o", "with\nnewline", ".git/ignored"):
+    for path in (
+        "a.py",
+        "src/deep/b.py",
+        ".hidden/c",
+        "build/x.o",
+        "with\nnewline",
+        ".git/ignored",
+    ):
         (product.workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (product.workspace / path).write_text("x")
     (product.workspace / ".gitignore").write_text("build/\n")
     (product.workspace / "out").symlink_to("/etc")
     assert await launcher(product).files() == (
-        ".gitignore", ".hidden/", ".hidden/c", "a.py", "src/", "src/deep/", "src/deep/b.py", "with\nnewline",
-    )  # fmt: skip
+        ".gitignore",
+        ".hidden/",
+        ".hidden/c",
+        "a.py",
+        "src/",
+        "src/deep/",
+        "src/deep/b.py",
+        "with\nnewline",
+    )
 
 
 async def test_files_of_a_folder_that_is_gone_are_an_error_in_one_line(product: Product) -> None:
@@ -298,7 +351,9 @@ def test_git_facts_are_branch_and_changes(product: Product) -> None:
     assert launcher(product).git_status() == ("main", 1)
 
 
-async def test_a_conversation_is_opened_run_listed_and_resumed_with_what_was_chosen_in_it(product: Product) -> None:
+async def test_a_conversation_is_opened_run_listed_and_resumed_with_what_was_chosen_in_it(
+    product: Product,
+) -> None:
     (product.workspace / "a.txt").write_text("text\n")
     here = launcher(product)
     runtime = await opened(here, model=script(product, calls(read("a.txt")), say("It says text.")))
@@ -319,7 +374,9 @@ async def test_a_conversation_is_opened_run_listed_and_resumed_with_what_was_cho
     asked = here.settings(LaunchOptions(resume="last", mode="ask", model="demo", thinking="low"))
     assert (asked.mode, asked.thinking) == ("ask", "low")
     again = await opened(here, resume=summary.id, model=script(product, say("Still text.")))
-    assert [event.mode for event in await to_the_end(again, "and now?") if isinstance(event, RunStarted)] == ["plan"]
+    assert [
+        event.mode for event in await to_the_end(again, "and now?") if isinstance(event, RunStarted)
+    ] == ["plan"]
     await again.close()
     assert [event.type for event in here.recorded(summary.id)].count("run.finished") == 2
     assert check_recording(here._store.read(summary.id)).problems == ()
@@ -337,11 +394,15 @@ async def test_a_session_is_continued_in_its_own_folder_wherever_it_is_asked_for
         assert here.enter(first.agent.session_id[:-3]) == first.agent.session_id
         assert here.workspace.samefile(product.workspace)
         assert [row.id for row in here.sessions()] == [first.agent.session_id]
-        again = await opened(here, resume=first.agent.session_id, model=script(product, say("More.")))
+        again = await opened(
+            here, resume=first.agent.session_id, model=script(product, say("More."))
+        )
         await again.close()
 
 
-async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(product: Product, tmp_path: Path) -> None:
+async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(
+    product: Product, tmp_path: Path
+) -> None:
     here = launcher(product)
     first = await opened(here, model=script(product, say("Text.")))
     await to_the_end(first, "go")
@@ -356,17 +417,28 @@ async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(produ
     assert elsewhere.workspace == tmp_path / "moved"
 
 
-async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(product: Product) -> None:
+async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
+    product: Product,
+) -> None:
     here = launcher(product)
     runtime = await opened(here, model=script(product, say("ok")))
     await to_the_end(runtime, "hello")
     await runtime.agent.finish(RunShell("echo from the shell; exit 3", shared=True))
     session = runtime.agent.session_id
     await runtime.close()
-    again = await opened(here, resume=session, model=script(product, say("I see", expect="from the shell")))
+    again = await opened(
+        here, resume=session, model=script(product, say("I see", expect="from the shell"))
+    )
     events = await to_the_end(again, "what did I run?")
-    notes = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "user"]
-    assert "exit code 3" in text_of(notes[0].content) and text_of(notes[1].content) == "what did I run?"
+    notes = [
+        event.message
+        for event in events
+        if isinstance(event, MessageAdded) and event.message.role == "user"
+    ]
+    assert (
+        "exit code 3" in text_of(notes[0].content)
+        and text_of(notes[1].content) == "what did I run?"
+    )
     await again.close()
     [result] = [event for event in here.recorded(session) if isinstance(event, ToolResultAdded)]
     assert result.name == "shell" and result.details["shared"] is True
@@ -386,7 +458,9 @@ async def test_how_much_the_model_thinks_can_change_between_runs(product: Produc
     await runtime.close()
 
 
-async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from_then_on(product: Product) -> None:
+async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from_then_on(
+    product: Product,
+) -> None:
     here = launcher(product)
     runtime = await opened(here, model=script(product, say("one")))
     await to_the_end(runtime, "go")
@@ -416,12 +490,18 @@ async def test_a_server_that_was_started_again_with_another_window_is_taken_as_i
         server.facts["/props"] = {"default_generation_settings": {"n_ctx": 131_072}}
         await server.stop()
         await to_the_end(runtime, "hi")
-        (changed,) = [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        (changed,) = [
+            event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)
+        ]
         assert changed.text == "openai/small now has a window of 131,072 tokens"
         assert runtime.agent.model.context_window == 131_072
-        assert not [event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)]
+        assert not [
+            event for event in await to_the_end(runtime, "hi") if isinstance(event, ModelChanged)
+        ]
         await runtime.close()
-    offered = [{tool["function"]["name"] for tool in each.body["tools"]} for each in server.requests]
+    offered = [
+        {tool["function"]["name"] for tool in each.body["tools"]} for each in server.requests
+    ]
     assert ["search" in names for names in offered] == [False, False, True, True]
 
 
@@ -500,7 +580,9 @@ async def test_in_the_container_a_command_of_the_users_is_stopped_whole_and_the_
     product: Product,
 ) -> None:
     here = launcher(product)
-    runtime = await here.open(here.settings(LaunchOptions(model="demo")), resume=None, tell=lambda text: None)
+    runtime = await here.open(
+        here.settings(LaunchOptions(model="demo")), resume=None, tell=lambda text: None
+    )
     try:
         events = runtime.agent.events()
         command = "touch here; (trap '' TERM; sleep 307.5) & setsid sleep 307.5 & echo started; sleep 307.5"
@@ -529,7 +611,9 @@ async def _until_results(events: AsyncIterator[Any], count: int) -> AsyncIterato
                 return
 
 
-async def test_what_was_chosen_is_used_by_the_next_start(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_chosen_is_used_by_the_next_start(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = launcher(product)
     assert here.keep({"model": "openai/qwen", "api_base": "http://127.0.0.1:8080/v1"}) == "kept"
     assert (here.keep({"theme": "ink"}), here.keep({"thinking": "high"})) == ("kept", "kept")
@@ -538,19 +622,31 @@ async def test_what_was_chosen_is_used_by_the_next_start(product: Product, monke
     assert (settings.theme, settings.thinking) == ("ink", "high")
     assert await launcher(product).missing(settings, LaunchOptions()) is None
     assert launcher(product).settings(LaunchOptions(model="other")).model == "other"
-    assert (here.keep({"model": "demo", "api_base": None}), here.settings(LaunchOptions()).model) == ("", "openai/qwen")
+    assert (
+        here.keep({"model": "demo", "api_base": None}),
+        here.settings(LaunchOptions()).model,
+    ) == ("", "openai/qwen")
     monkeypatch.setenv("CODEAGENT_MODEL", "from/environment")
-    assert here.keep({"model": "x", "api_base": None}) == "kept, but CODEAGENT_MODEL in the environment wins over it"
+    assert (
+        here.keep({"model": "x", "api_base": None})
+        == "kept, but CODEAGENT_MODEL in the environment wins over it"
+    )
 
 
-def test_what_was_chosen_on_the_screen_is_not_said_to_come_from_the_command_line(product: Product) -> None:
-    options = LaunchOptions(model="openai/qwen", api_base="http://127.0.0.1:8080/v1", mode="plan", chosen=True)
+def test_what_was_chosen_on_the_screen_is_not_said_to_come_from_the_command_line(
+    product: Product,
+) -> None:
+    options = LaunchOptions(
+        model="openai/qwen", api_base="http://127.0.0.1:8080/v1", mode="plan", chosen=True
+    )
     origins = launcher(product).settings(options).origins
     assert {origins["model"], origins["api_base"]} == {"your choice on the screen"}
     assert origins["mode"] == "the command line"
 
 
-async def test_an_address_without_a_model_offers_the_models_of_that_server(product: Product) -> None:
+async def test_an_address_without_a_model_offers_the_models_of_that_server(
+    product: Product,
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b'HTTP/1.1 200 OK\r\n\r\n{"data": [{"id": "qwen3"}]}')
@@ -558,11 +654,17 @@ async def test_an_address_without_a_model_offers_the_models_of_that_server(produ
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    found = await launcher(product).missing(Settings(api_base=f"http://{host}"), LaunchOptions(proceed=True))
+    found = await launcher(product).missing(
+        Settings(api_base=f"http://{host}"), LaunchOptions(proceed=True)
+    )
     server.close()
     assert found is not None and found.text == f"Choose a model of {host}"
-    assert found.servers == (ModelRow("openai/qwen3", f"at http://{host}/v1", True, f"http://{host}/v1"),)
-    found = await launcher(product).missing(Settings(api_base="http://127.0.0.1:1"), LaunchOptions(proceed=True))
+    assert found.servers == (
+        ModelRow("openai/qwen3", f"at http://{host}/v1", True, f"http://{host}/v1"),
+    )
+    found = await launcher(product).missing(
+        Settings(api_base="http://127.0.0.1:1"), LaunchOptions(proceed=True)
+    )
     assert found is not None and "lists no models" in found.text
 
 
@@ -572,14 +674,19 @@ async def test_a_server_of_ones_own_gets_the_key_that_was_kept_for_it_and_no_oth
 ) -> None:
     ring = Ring()
     here = launcher(product, ring)
-    async with openai_server([Turn(text="hi")], repeat=True) as server, openai_server([Turn(text="hi")]) as other:
+    async with (
+        openai_server([Turn(text="hi")], repeat=True) as server,
+        openai_server([Turn(text="hi")]) as other,
+    ):
         server.key, server.facts["/v1/models"] = "s3cret", {"data": [{"id": "qwen3"}]}
         base, host = server.base_url.removesuffix("/v1"), server.base_url[7:-3]
         wanted = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
         assert wanted == Missing("key", f"{host} wants a key; it goes to this server only", base)
         with pytest.raises(ConfigError, match=f"{host} refused the key, so it was not kept"):
             await here.keep_key(wanted.variable, "wrong")
-        assert "accepted by" in await here.keep_key(wanted.variable, " s3cret\n") and [*ring.values()] == ["s3cret"]
+        assert "accepted by" in await here.keep_key(wanted.variable, " s3cret\n") and [
+            *ring.values()
+        ] == ["s3cret"]
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         found = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
         assert found is not None and [row.name for row in found.servers] == ["openai/qwen3"]
@@ -596,17 +703,28 @@ async def asked_once(here: LocalLauncher, base: str, wire: str) -> None:
     await runtime.close()
 
 
-async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_is_sent(product: Product) -> None:
+async def test_a_conversation_that_is_resumed_elsewhere_says_so_before_anything_is_sent(
+    product: Product,
+) -> None:
     here = launcher(product)
-    async with openai_server([Turn("one"), Turn("two")]) as first, openai_server([Turn("three")]) as second:
+    async with (
+        openai_server([Turn("one"), Turn("two")]) as first,
+        openai_server([Turn("three")]) as second,
+    ):
         runtime = await opened(here, model="openai/a", api_base=first.base_url)
         await to_the_end(runtime, "go")
         session = runtime.agent.session_id
         await runtime.close()
         again = await opened(here, resume=session, model="openai/a", api_base=second.base_url)
         hosts = [url.split("/")[2] for url in (first.base_url, second.base_url)]
-        told = [event for event in here.recorded(session) if isinstance(event, Notice) and event.code == "model.server"]
-        assert [event.text for event in told] == [f"this conversation went to {hosts[0]}; from now on: {hosts[1]}"]
+        told = [
+            event
+            for event in here.recorded(session)
+            if isinstance(event, Notice) and event.code == "model.server"
+        ]
+        assert [event.text for event in told] == [
+            f"this conversation went to {hosts[0]}; from now on: {hosts[1]}"
+        ]
         assert second.requests == []
         await again.close()
         same = await opened(here, resume=session, model="openai/a", api_base=first.base_url)
@@ -620,13 +738,17 @@ def host(server: FakeProvider) -> str:
 
 
 def servers_told(events: list[Any]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice) and event.code == "model.server"]
+    return [
+        event.text for event in events if isinstance(event, Notice) and event.code == "model.server"
+    ]
 
 
 def write_agent(product: Product, model: str) -> None:
     folder = product.home / "config/codeagent/agents"
     folder.mkdir(parents=True)
-    (folder / "reader.md").write_text(f"---\nname: reader\ndescription: reads\nmodel: {model}\n---\nBe brief.\n")
+    (folder / "reader.md").write_text(
+        f"---\nname: reader\ndescription: reads\nmodel: {model}\n---\nBe brief.\n"
+    )
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
@@ -636,7 +758,10 @@ async def test_an_agent_whose_model_is_elsewhere_is_announced_with_its_host_befo
     write_agent(product, "anthropic/m" if elsewhere else "m")
     ask = Turn(calls=(("agent", {"name": "reader", "task": "read it"}),))
     here, at_announcement = launcher(product), list[int]()
-    async with openai_server([ask, Turn("read"), Turn("told")]) as first, anthropic_server([Turn("read")]) as second:
+    async with (
+        openai_server([ask, Turn("read"), Turn("told")]) as first,
+        anthropic_server([Turn("read")]) as second,
+    ):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", second.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         runtime = await opened(launcher(product), model="openai/a", api_base=first.base_url)
@@ -650,7 +775,9 @@ async def test_an_agent_whose_model_is_elsewhere_is_announced_with_its_host_befo
         await runtime.close()
         told = servers_told(list(here.recorded(runtime.agent.session_id)))
         if elsewhere:
-            assert told == [f"the agent reader.1 has the model anthropic/m; from now on: {host(second)}"]
+            assert told == [
+                f"the agent reader.1 has the model anthropic/m; from now on: {host(second)}"
+            ]
             assert (at_announcement, len(second.requests)) == ([0], 1)
         else:
             assert (told, second.requests, len(first.requests)) == ([], [], 3)
@@ -664,17 +791,24 @@ async def test_a_conversation_that_fell_back_to_another_host_says_so_when_it_goe
     config.parent.mkdir(parents=True)
     config.write_text('fallback_model = "anthropic/m"\n')
     refused = Turn(status=401)
-    async with openai_server([refused]) as first, anthropic_server([Turn("one"), Turn("two")]) as second:
+    async with (
+        openai_server([refused]) as first,
+        anthropic_server([Turn("one"), Turn("two")]) as second,
+    ):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", second.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         runtime = await opened(here, model="openai/a", api_base=first.base_url)
         await to_the_end(runtime, "go")
         again = await to_the_end(runtime, "on")
-        assert [event.server for event in again if isinstance(event, RunStarted)][-1] == host(second)
+        assert [event.server for event in again if isinstance(event, RunStarted)][-1] == host(
+            second
+        )
         session = runtime.agent.session_id
         assert servers_told(list(here.recorded(session))) == []
         assert await runtime.agent.finish(SetModel("openai/b", first.base_url)) is None
-        changed = [event.text for event in here.recorded(session) if isinstance(event, ModelChanged)]
+        changed = [
+            event.text for event in here.recorded(session) if isinstance(event, ModelChanged)
+        ]
         assert changed == [f"the model is openai/b; from now on: {host(first)}"]
         await runtime.close()
         resumed = await opened(here, resume=session, model="openai/a", api_base=first.base_url)
@@ -689,7 +823,9 @@ async def test_an_answer_that_the_user_stops_counts_with_its_price_and_the_budge
     said = "a long answer, word by word, " * 40
     async with anthropic_server([Turn(text=said, stall=True), Turn(text="two")], chunk=400) as fake:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        runtime = await opened(launcher(product), model="anthropic/claude-sonnet-4-5", api_base=fake.base_url)
+        runtime = await opened(
+            launcher(product), model="anthropic/claude-sonnet-4-5", api_base=fake.base_url
+        )
         agent = runtime.agent
         agent.do(SetBudget(Budget("usd", 1.0)))
         came: list[str] = []

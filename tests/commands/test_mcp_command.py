@@ -1,4 +1,5 @@
-"""`codeagent mcp`: servers are listed, added and removed without being started, tested, and logged in to."""
+"""`codeagent mcp`: servers are listed, added and removed without being started, tested, and logged
+in to."""
 
 import json
 import os
@@ -24,22 +25,50 @@ def product(tmp_path: Path) -> Product:
 
 def test_an_added_server_is_listed_with_what_it_starts_and_can_be_removed(product: Product) -> None:
     added = product.call(
-        "mcp", "add", "git", "--env", "TOKEN=${GH}", "--host", "github.com", "--", "uvx", "x", "--", "-y"
+        "mcp",
+        "add",
+        "git",
+        "--env",
+        "TOKEN=${GH}",
+        "--host",
+        "github.com",
+        "--",
+        "uvx",
+        "x",
+        "--",
+        "-y",
     )
     assert (added.code, added.err) == (0, "")
     (server,) = json.loads(product.call("mcp", "list", "--json").out)["servers"]
-    assert (server["name"], server["transport"], server["from"], server["trusted"]) == ("git", "stdio", "yours", True)
-    assert (server["starts"], server["env"], server["hosts"]) == ("uvx x -- -y", ["TOKEN"], ["github.com"])
+    assert (server["name"], server["transport"], server["from"], server["trusted"]) == (
+        "git",
+        "stdio",
+        "yours",
+        True,
+    )
+    assert (server["starts"], server["env"], server["hosts"]) == (
+        "uvx x -- -y",
+        ["TOKEN"],
+        ["github.com"],
+    )
     assert "the variable GH is not set" in product.call("mcp", "list").out
     assert product.call("mcp", "remove", "git").code == 0
     assert product.call("mcp", "list").out.startswith("no server is configured")
 
 
-def test_a_server_with_a_url_is_added_with_its_headers_and_no_value_of_one_is_printed(product: Product) -> None:
-    done = product.call("mcp", "add", "site", "https://x.org/mcp", "--header", "Authorization=Bearer hush-hush")
+def test_a_server_with_a_url_is_added_with_its_headers_and_no_value_of_one_is_printed(
+    product: Product,
+) -> None:
+    done = product.call(
+        "mcp", "add", "site", "https://x.org/mcp", "--header", "Authorization=Bearer hush-hush"
+    )
     listed = product.call("mcp", "list")
-    assert done.code == 0 and "sends Authorization" in listed.out and "https://x.org/mcp" in listed.out
-    assert "hush" not in done.out + done.err + listed.out + product.call("mcp", "list", "--json").out
+    assert (
+        done.code == 0 and "sends Authorization" in listed.out and "https://x.org/mcp" in listed.out
+    )
+    assert (
+        "hush" not in done.out + done.err + listed.out + product.call("mcp", "list", "--json").out
+    )
 
 
 def test_a_server_is_added_with_the_client_that_was_registered_for_it(product: Product) -> None:
@@ -51,7 +80,10 @@ def test_a_server_is_added_with_the_client_that_was_registered_for_it(product: P
 
 def test_a_server_cannot_take_the_name_of_a_built_in_set(product: Product) -> None:
     done = product.call("mcp", "add", "web", "https://x.org/mcp")
-    assert done.code == 2 and "web is the name of a built-in set of tools; give the server another name" in done.err
+    assert (
+        done.code == 2
+        and "web is the name of a built-in set of tools; give the server another name" in done.err
+    )
     assert product.call("mcp", "list").out.startswith("no server is configured")
 
 
@@ -66,7 +98,12 @@ def test_a_server_that_may_write_says_so(product: Product) -> None:
     (server,) = json.loads(product.call("mcp", "list", "--json").out)["servers"]
     assert server["write"] is True
     product.call("mcp", "add", "other", "--", "uvx", "x")
-    assert "write" not in json.loads((product.home / "config/codeagent/mcp.json").read_text())["mcpServers"]["other"]
+    assert (
+        "write"
+        not in json.loads((product.home / "config/codeagent/mcp.json").read_text())["mcpServers"][
+            "other"
+        ]
+    )
 
 
 @for_each(
@@ -81,12 +118,18 @@ def test_a_server_that_may_write_says_so(product: Product) -> None:
         (("one", "--env", "A", "--", "x"), "--env is NAME=VALUE"),
         (("one", "--client-id", "id", "--", "x"), "--client-id is for a URL"),
         (("one", "https://x", "--callback-port", "1"), "need --client-id"),
-        (("one", "https://x", "--client-id", "a", "--client-secret", "hush"), "must name a variable"),
+        (
+            ("one", "https://x", "--client-id", "a", "--client-secret", "hush"),
+            "must name a variable",
+        ),
         (("one", "--timeout", "-1", "--", "x"), "--timeout: must be more than 0"),
         (("one", "--timeout", "0", "--", "x"), "--timeout: must be more than 0"),
         (("one", "ftp://x"), "url: it must begin with http:// or https://"),
         (("one", "--host", "http://x y", "--", "x"), "hosts: write example.org"),
-        (("one", "https://x", "--client-id", "a", "--callback-port", "70000"), "oauth.callbackPort: input should be"),
+        (
+            ("one", "https://x", "--client-id", "a", "--callback-port", "70000"),
+            "oauth.callbackPort: input should be",
+        ),
         (("one", "--", ""), "nothing was added"),
     ],
 )
@@ -99,7 +142,9 @@ def test_what_cannot_be_a_server_is_refused_and_nothing_is_written(
 
 
 def test_a_projects_servers_are_shown_before_they_are_trusted(product: Product) -> None:
-    (product.workspace / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "npx", "args": ["-y", "it"]}}}')
+    (product.workspace / ".mcp.json").write_text(
+        '{"mcpServers": {"theirs": {"command": "npx", "args": ["-y", "it"]}}}'
+    )
     before = product.call("mcp", "list").out
     assert "not trusted, so it is not started" in before and "npx -y it" in before
     trusted = product.call("mcp", "trust")
@@ -112,7 +157,10 @@ def test_a_projects_servers_are_shown_before_they_are_trusted(product: Product) 
 def test_a_broken_file_is_not_trusted(product: Product) -> None:
     (product.workspace / ".mcp.json").write_text("{")
     done = product.call("mcp", "trust")
-    assert (done.code, done.out) == (1, "") and "nothing was trusted: repair .mcp.json first" in done.err
+    assert (done.code, done.out) == (
+        1,
+        "",
+    ) and "nothing was trusted: repair .mcp.json first" in done.err
 
 
 def test_nothing_to_trust_is_said(product: Product) -> None:
@@ -120,9 +168,15 @@ def test_nothing_to_trust_is_said(product: Product) -> None:
 
 
 def test_problems_of_the_files_go_to_standard_error(product: Product) -> None:
-    (product.workspace / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {}}}')
+    (product.workspace / ".mcp.json").write_text(
+        '{"mcpServers": {"a": {"command": "x", "alwaysAllow": []}, "b": {}}}'
+    )
     done = product.call("mcp", "list")
-    assert done.code == 0 and "alwaysAllow: not used by codeagent" in done.err and "error: .mcp.json:1: b" in done.err
+    assert (
+        done.code == 0
+        and "alwaysAllow: not used by codeagent" in done.err
+        and "error: .mcp.json:1: b" in done.err
+    )
 
 
 def add_server(product: Product, behaviour: str, *, name: str = "it") -> None:
@@ -134,21 +188,28 @@ def add_server(product: Product, behaviour: str, *, name: str = "it") -> None:
 def test_a_tested_server_lists_its_tools_and_is_ended(product: Product) -> None:
     add_server(product, "Server")
     done = product.call("mcp", "test", "it")
-    assert (done.code, done.out.splitlines()[0]) == (0, "it, on this machine, outside the sandbox: 1 tool")
+    assert (done.code, done.out.splitlines()[0]) == (
+        0,
+        "it, on this machine, outside the sandbox: 1 tool",
+    )
     assert "mcp__it__echo" in done.out
     (left,) = product.home.glob("kept/pid-*")
     with pytest.raises(ProcessLookupError):
         os.kill(int(left.name.removeprefix("pid-")), 0)
 
 
-def test_a_server_that_does_not_start_is_exit_code_1_with_the_end_of_what_it_wrote(product: Product) -> None:
+def test_a_server_that_does_not_start_is_exit_code_1_with_the_end_of_what_it_wrote(
+    product: Product,
+) -> None:
     product.call("mcp", "add", "bad", "--machine", "--", "sh", "-c", "echo no such key >&2; exit 3")
     done = product.call("mcp", "test", "bad")
     assert (done.code, done.out) == (1, "")
     assert "it ended with code 3" in done.err and "\n  no such key\n" in done.err
 
 
-def test_a_program_in_the_workspace_is_shown_and_started_once_the_user_agrees(product: Product) -> None:
+def test_a_program_in_the_workspace_is_shown_and_started_once_the_user_agrees(
+    product: Product,
+) -> None:
     (product.workspace / "srv.py").write_text(f"# first\n{SERVER.read_text()}")
     command = ("python3", "${workspaceFolder}/tools/srv.py", "Server", str(product.home))
     (product.workspace / "tools").mkdir()
@@ -162,7 +223,11 @@ def test_a_program_in_the_workspace_is_shown_and_started_once_the_user_agrees(pr
     assert product.call("mcp", "test", "it").out.startswith("it, on this machine")
     (product.workspace / "tools/srv.py").write_text(f"# second\n{SERVER.read_text()}")
     changed = product.call("mcp", "test", "it")
-    assert changed.code == 1 and "-# first\n+# second\n" in changed.out and "srv.py as it is now" in changed.out
+    assert (
+        changed.code == 1
+        and "-# first\n+# second\n" in changed.out
+        and "srv.py as it is now" in changed.out
+    )
 
 
 def test_trusting_a_project_names_the_files_of_its_programs(product: Product) -> None:
@@ -176,13 +241,24 @@ def test_trusting_a_project_names_the_files_of_its_programs(product: Product) ->
     assert again.code == 1
 
 
-def test_a_folder_in_the_workspace_for_a_server_on_this_machine_says_what_to_do(product: Product) -> None:
+def test_a_folder_in_the_workspace_for_a_server_on_this_machine_says_what_to_do(
+    product: Product,
+) -> None:
     file = product.home / "config/codeagent/mcp.json"
     file.parent.mkdir(parents=True)
-    entry = {"command": "touch", "args": [str(product.home / "ran")], "where": "machine", "cwd": "."}
+    entry = {
+        "command": "touch",
+        "args": [str(product.home / "ran")],
+        "where": "machine",
+        "cwd": ".",
+    }
     file.write_text(json.dumps({"mcpServers": {"it": entry}}))
     done = product.call("mcp", "test", "it")
-    assert done.code == 1 and "is in the workspace" in done.err and "remove cwd from its entry" in done.err
+    assert (
+        done.code == 1
+        and "is in the workspace" in done.err
+        and "remove cwd from its entry" in done.err
+    )
     assert not (product.home / "ran").exists()
 
 
@@ -213,8 +289,12 @@ def test_a_login_is_kept_for_tests_and_runs_and_ends_with_its_server(product: Pr
     with authorized_server(Authority()) as url:
         product.call("mcp", "add", "private", url)
         before = product.call("mcp", "test", "private")
-        assert before.code == 1 and "it wants you to log in: codeagent mcp login private" in before.err
-        done = product.call("mcp", "login", "private", env=product.environment | {"BROWSER": str(browser)})
+        assert (
+            before.code == 1 and "it wants you to log in: codeagent mcp login private" in before.err
+        )
+        done = product.call(
+            "mcp", "login", "private", env=product.environment | {"BROWSER": str(browser)}
+        )
         assert done.code == 0 and done.out.startswith("logged in to private; the login is kept in ")
         assert "open this address to log in" in done.err
         after = product.call("mcp", "test", "private")
@@ -240,7 +320,11 @@ def test_a_run_uses_the_tools_of_a_server_once_its_set_is_turned_on(product: Pro
         {"text": "Done."},
     )
     done = product.run(model, "--yes", "--output", "jsonl")
-    (result,) = [one for one in done.events if one["type"] == "tool.result" and one["name"] == "mcp__it__echo"]
+    (result,) = [
+        one
+        for one in done.events
+        if one["type"] == "tool.result" and one["name"] == "mcp__it__echo"
+    ]
     assert not result["is_error"] and "well said" in json.dumps(result["content"])
 
 
@@ -256,21 +340,34 @@ def put_project(product: Product, **servers: object) -> None:
     (product.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
-def test_every_question_about_a_project_shows_all_of_its_file_and_each_variable_it_wants(product: Product) -> None:
+def test_every_question_about_a_project_shows_all_of_its_file_and_each_variable_it_wants(
+    product: Product,
+) -> None:
     url = f"https://x.org/mcp?v=${{ANTHROPIC_API_KEY}}&pad={'a' * 500}end"
-    put_project(product, theirs={"url": url, "headers": {"Authorization": "Bearer ${TOKEN}", "X": "plain"}})
+    put_project(
+        product, theirs={"url": url, "headers": {"Authorization": "Bearer ${TOKEN}", "X": "plain"}}
+    )
     for words in (("list",), ("test", "theirs"), ("login", "theirs"), ("trust",)):
         done = product.call("mcp", *words)
         text = done.out + done.err
-        assert url in text and "sends Authorization: Bearer ${TOKEN}" in text and "sends X: plain" in text, words
+        assert (
+            url in text
+            and "sends Authorization: Bearer ${TOKEN}" in text
+            and "sends X: plain" in text
+        ), words
         assert "wants your ANTHROPIC_API_KEY, for its address: not given" in text, words
         assert "wants your TOKEN, for its header Authorization: not given" in text, words
     (server,) = json.loads(product.call("mcp", "list", "--json").out)["servers"]
-    assert [one["name"] for one in server["wants"]] == ["ANTHROPIC_API_KEY", "TOKEN"] and server["url"] == url
+    assert [one["name"] for one in server["wants"]] == ["ANTHROPIC_API_KEY", "TOKEN"] and server[
+        "url"
+    ] == url
 
 
 def test_a_variable_is_given_to_a_server_of_the_project_by_name(product: Product) -> None:
-    put_project(product, theirs={"command": "sh", "args": ["-c", "echo $T >&2; exit 1"], "env": {"T": "${HOME}"}})
+    put_project(
+        product,
+        theirs={"command": "sh", "args": ["-c", "echo $T >&2; exit 1"], "env": {"T": "${HOME}"}},
+    )
     product.call("mcp", "trust")
     assert "it wants your variable HOME; give it with: codeagent mcp trust --give theirs=HOME" in (
         product.call("mcp", "list").out

@@ -1,4 +1,5 @@
-"""Whatever stands on the command line and wherever it is typed: an exit code and one line, never a traceback."""
+"""Whatever stands on the command line and wherever it is typed: an exit code and one line, never a
+traceback."""
 
 import argparse
 import contextlib
@@ -25,19 +26,68 @@ from tests.session.eventlogs import finished_run
 
 CODES = {0, 1, 2, 3, 4, 130, 141}
 WORDS = (
-    "", "x", "-", "--", "1", "0", "-1", "nan", "inf", "1e999", "9" * 5000, "true", "a=b", "=", "path=a.txt",
-    "content=x", "command=true", "read", "bash", "write(*)", "bash(", "*", "a.txt", ".", "nowhere", "20", "last",
-    "steer@tool:1=x", "sequential", "batched:0", "http://127.0.0.1:9", "caf\xe9 \u2713 \U0001f600 \u202e", "\udcff",
-    "\x1b]52;c;eA==\x07", "\n", "x" * 5000, "20200101-000000-0000000a", "20200101-000000-0000000b", "odd", "plain",
-    "20200101-000000-0000000c", "odd/.codeagent/tools/a.py", "odd/.codeagent/tools/b.yaml", "ok.json",
-)  # fmt: skip
+    "",
+    "x",
+    "-",
+    "--",
+    "1",
+    "0",
+    "-1",
+    "nan",
+    "inf",
+    "1e999",
+    "9" * 5000,
+    "true",
+    "a=b",
+    "=",
+    "path=a.txt",
+    "content=x",
+    "command=true",
+    "read",
+    "bash",
+    "write(*)",
+    "bash(",
+    "*",
+    "a.txt",
+    ".",
+    "nowhere",
+    "20",
+    "last",
+    "steer@tool:1=x",
+    "sequential",
+    "batched:0",
+    "http://127.0.0.1:9",
+    "caf\xe9 \u2713 \U0001f600 \u202e",
+    "\udcff",
+    "\x1b]52;c;eA==\x07",
+    "\n",
+    "x" * 5000,
+    "20200101-000000-0000000a",
+    "20200101-000000-0000000b",
+    "odd",
+    "plain",
+    "20200101-000000-0000000c",
+    "odd/.codeagent/tools/a.py",
+    "odd/.codeagent/tools/b.yaml",
+    "ok.json",
+)
 UNUSED = {"help", "version", "cwd", "headless"}
 """`codeagent demo --headless` works for a while; that it does is tested elsewhere."""
-SERVERS = json.dumps({"mcpServers": {
-    "x": {"url": "http://127.0.0.1:9"}, "a.txt": {}, "read": {"command": "nowhere", "where": "machine"},
-    "bash": {"command": "x", "args": ["\udcff", "\x1b]52;c;eA==\x07"], "env": {"K": "${NOT_SET}"}},
-    "1": {"command": "x"},
-}}).encode()  # fmt: skip
+SERVERS = json.dumps(
+    {
+        "mcpServers": {
+            "x": {"url": "http://127.0.0.1:9"},
+            "a.txt": {},
+            "read": {"command": "nowhere", "where": "machine"},
+            "bash": {
+                "command": "x",
+                "args": ["\udcff", "\x1b]52;c;eA==\x07"],
+                "env": {"K": "${NOT_SET}"},
+            },
+            "1": {"command": "x"},
+        }
+    }
+).encode()
 """Named as words of a command line, so that they are found."""
 MODELS = ("script:ok.json", "script:nowhere.json", "script:.", "script:", "script:odd.json", "")
 
@@ -47,7 +97,9 @@ def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
     found: dict[tuple[str, ...], argparse.ArgumentParser] = {(): cli.build_screen_parser()}
 
     def walk(name: tuple[str, ...], parser: argparse.ArgumentParser) -> None:
-        below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        below = [
+            action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+        ]
         for action in below:
             for word, one in action.choices.items():
                 walk((*name, word), one)
@@ -69,14 +121,27 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     parser, out = PARSERS[name], []
     offered = [one for one in parser._actions if one.option_strings and one.dest not in UNUSED]
     chosen = draw(st.lists(st.sampled_from(offered), max_size=3)) if offered else []
-    for action in (*chosen, *(one for one in parser._actions if not one.option_strings and draw(st.integers(0, 4)))):
+    for action in (
+        *chosen,
+        *(one for one in parser._actions if not one.option_strings and draw(st.integers(0, 4))),
+    ):
         out += [action.option_strings[-1]] if action.option_strings else []
         if action.nargs != 0:
-            out.append(draw(st.sampled_from(MODELS if action.dest == "model" else tuple(action.choices or WORDS))))
+            out.append(
+                draw(
+                    st.sampled_from(
+                        MODELS if action.dest == "model" else tuple(action.choices or WORDS)
+                    )
+                )
+            )
     if name == ("run",) and "--model" not in out:
         out += ["--model", draw(st.sampled_from(MODELS))]
     takes_cwd = any(action.dest == "cwd" for action in parser._actions)
-    return [*name, *out, *(["--cwd", draw(st.sampled_from(PLACES))] if takes_cwd and draw(st.booleans()) else [])]
+    return [
+        *name,
+        *out,
+        *(["--cwd", draw(st.sampled_from(PLACES))] if takes_cwd and draw(st.booleans()) else []),
+    ]
 
 
 def _nothing(base: Path) -> Path:
@@ -118,7 +183,15 @@ def _old_state(base: Path) -> Path:
 
 
 def _odd_config(base: Path) -> Path:
-    for name in ("keys.yaml", "rules.jsonl", "trust.json", "tools/a.py", "tools/b.yaml", "hooks/c.py", "mcp.json"):
+    for name in (
+        "keys.yaml",
+        "rules.jsonl",
+        "trust.json",
+        "tools/a.py",
+        "tools/b.yaml",
+        "hooks/c.py",
+        "mcp.json",
+    ):
         _put(base / "config/codeagent" / name)
     return base / "config"
 
@@ -143,10 +216,16 @@ def _config_folder(base: Path) -> Path:
 
 STATES = (_nothing, _file, _unwritable, _not_utf8, _old_state)
 CONFIGS = (
-    _nothing, _file, _unwritable, _odd_config, _config_folder, _servers,
-    _config_file(b"\xff\xfe"), _config_file(b"mode = 3"),
+    _nothing,
+    _file,
+    _unwritable,
+    _odd_config,
+    _config_folder,
+    _servers,
+    _config_file(b"\xff\xfe"),
+    _config_file(b"mode = 3"),
     _config_file('model = "script:ok.json"\ntheme = "\u2713"'.encode()),
-)  # fmt: skip
+)
 PLACES = ("plain", "nowhere", "a.txt", "odd", "caf\udce9", "gone/below")
 
 
@@ -222,8 +301,11 @@ def run_there(
 ) -> Ended:
     """`removed`: the folder it is typed in is gone by then; `engine`: there is one."""
     targets: dict[str, Callable[[], io.RawIOBase | io.BytesIO | None]] = {
-        "kept": io.BytesIO, "full": _Full, "gone": _Gone, "closed": lambda: None,
-    }  # fmt: skip
+        "kept": io.BytesIO,
+        "full": _Full,
+        "gone": _Gone,
+        "closed": lambda: None,
+    }
     printed, complained = targets[out](), io.BytesIO()
     environment = {
         "XDG_STATE_HOME": str(state(base)),
@@ -241,7 +323,9 @@ def run_there(
         if removed:
             shutil.rmtree(here)
         code = cli.main(line)
-    return Ended(code, printed.getvalue() if isinstance(printed, io.BytesIO) else b"", complained.getvalue())
+    return Ended(
+        code, printed.getvalue() if isinstance(printed, io.BytesIO) else b"", complained.getvalue()
+    )
 
 
 def is_no_accident(ended: Ended) -> bool:
@@ -274,11 +358,16 @@ def test_a_state_folder_that_cannot_be_written_is_said_with_what_to_do(
     ended = run_there(line, tmp_path, state=state, engine=True)
     said = (ended.out + ended.err).decode()
     assert ended.code == 1 and is_no_accident(ended), ended
-    assert "the sandbox's files cannot be kept in" in said and "set XDG_STATE_HOME to a folder that is" in said
+    assert (
+        "the sandbox's files cannot be kept in" in said
+        and "set XDG_STATE_HOME to a folder that is" in said
+    )
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
-def test_json_stays_json_where_a_stream_cannot_write_every_character(encoding: str, tmp_path: Path) -> None:
+def test_json_stays_json_where_a_stream_cannot_write_every_character(
+    encoding: str, tmp_path: Path
+) -> None:
     def theme(base: Path) -> Path:
         return _config_file('theme = "caf\u00e9 \u2713 \U0001f600"'.encode())(base)
 
@@ -295,7 +384,9 @@ def test_a_result_that_could_not_be_written_is_a_failure(tmp_path: Path) -> None
 
 
 def test_what_should_never_happen_is_one_line_and_a_report(tmp_path: Path) -> None:
-    with patch("codeagent.commands.config.settings_of", side_effect=RuntimeError("boom \x1b]52;c;eA==\x07")):
+    with patch(
+        "codeagent.commands.config.settings_of", side_effect=RuntimeError("boom \x1b]52;c;eA==\x07")
+    ):
         ended = run_there(["config", "show"], tmp_path)
     (line,) = ended.err.decode().splitlines()
     assert ended.code == 1 and "\x1b" not in line

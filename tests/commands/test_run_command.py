@@ -40,10 +40,18 @@ def piped(data: bytes) -> str:
 
 def test_what_is_piped_in_is_added_to_the_prompt_and_said(product: Product) -> None:
     done = product.call(
-        "run", "explain this", "--sandbox", "off", "--model", product.script(say("ok")), stdin="Error: no such file\n"
+        "run",
+        "explain this",
+        "--sandbox",
+        "off",
+        "--model",
+        product.script(say("ok")),
+        stdin="Error: no such file\n",
     )
     (message,) = (
-        event["message"] for event in of(product.log(), "message.added") if event["message"]["role"] == "user"
+        event["message"]
+        for event in of(product.log(), "message.added")
+        if event["message"]["role"] == "user"
     )
     assert message["content"][0]["text"] == "explain this\n\nStandard input:\n\nError: no such file"
     assert (done.code, done.out) == (0, "ok\n")
@@ -107,7 +115,9 @@ def test_a_terminal_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(second)
 
 
-@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY], ids=["null device", "open for writing only"])
+@pytest.mark.parametrize(
+    "flags", [os.O_RDONLY, os.O_WRONLY], ids=["null device", "open for writing only"]
+)
 def test_the_null_device_adds_nothing(flags: int, capsys: pytest.CaptureFixture[str]) -> None:
     fd = os.open(os.devnull, flags)
     with standard_input(fd):
@@ -137,32 +147,43 @@ def test_what_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         run.read_piped()
 
 
-def test_continue_goes_on_with_the_session_of_this_folder_written_to_last(product: Product, tmp_path: Path) -> None:
+def test_continue_goes_on_with_the_session_of_this_folder_written_to_last(
+    product: Product, tmp_path: Path
+) -> None:
     here = [product.run(product.script(say("ok")), prompt=text) for text in ("first", "second")]
     assert [done.code for done in here] == [0, 0]
     other = tmp_path / "other"
     other.mkdir()
     assert product.run(product.script(say("ok")), "--cwd", str(other)).code == 0
     done = product.run(product.script(say("on")), "--continue", "--output", "jsonl")
-    (before,) = (path for path in product.sessions if "second" in (path / "events.jsonl").read_text())
+    (before,) = (
+        path for path in product.sessions if "second" in (path / "events.jsonl").read_text()
+    )
     assert (done.code, done.events[0]["session"]) == (0, before.name)
     assert [event["resumed"] for event in of(done.events, "run.started")] == [True]
 
 
 @pytest.mark.parametrize("which", ["--resume", "--continue"])
-def test_a_session_goes_on_with_its_own_model_where_none_is_set(product: Product, which: str) -> None:
+def test_a_session_goes_on_with_its_own_model_where_none_is_set(
+    product: Product, which: str
+) -> None:
     model = product.script(say("ok"))
     assert product.run(model).code == 0
     session = product.sessions[0].name
     arguments = ("--resume", session[:-2]) if which == "--resume" else ("--continue",)
     done = product.call("run", "again", "--sandbox", "off", *arguments)
     assert (done.code, done.out) == (0, "ok\n")
-    assert f"codeagent: no model is set: session {session} continues with {model}" in done.err.splitlines()
+    assert (
+        f"codeagent: no model is set: session {session} continues with {model}"
+        in done.err.splitlines()
+    )
     assert [event["model"] for event in of(product.log(), "run.started")] == [model, model]
 
 
 @pytest.mark.parametrize("named_by", ["flag", "environment", "file"])
-def test_a_model_that_is_named_goes_before_the_one_of_the_session(product: Product, named_by: str) -> None:
+def test_a_model_that_is_named_goes_before_the_one_of_the_session(
+    product: Product, named_by: str
+) -> None:
     assert product.run(product.script(say("ok"))).code == 0
     model = product.script(say("by another"))
     flags = ("--model", model) if named_by == "flag" else ()
@@ -171,7 +192,15 @@ def test_a_model_that_is_named_goes_before_the_one_of_the_session(product: Produ
         file = Path(product.environment["XDG_CONFIG_HOME"], "codeagent", "config.toml")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f'model = "{model}"\n')
-    done = product.call("run", "again", "--sandbox", "off", "--continue", *flags, env=product.environment | variables)
+    done = product.call(
+        "run",
+        "again",
+        "--sandbox",
+        "off",
+        "--continue",
+        *flags,
+        env=product.environment | variables,
+    )
     assert (done.code, done.out) == (0, "by another\n")
     assert "no model is set" not in done.err
 
@@ -179,14 +208,23 @@ def test_a_model_that_is_named_goes_before_the_one_of_the_session(product: Produ
 def test_continue_without_a_session_of_this_folder_is_a_usage_error(product: Product) -> None:
     done = product.run(product.script(say("on")), "--continue")
     assert (done.code, done.out) == (2, "")
-    assert f"there is no session of {product.workspace} yet" in done.err and len(done.err.splitlines()) == 1
+    assert (
+        f"there is no session of {product.workspace} yet" in done.err
+        and len(done.err.splitlines()) == 1
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "x", "--model", "demo", "--resume", "nosuch"), ("sessions", "show", "nosuch"), ("stats", "nosuch")],
+    [
+        ("run", "x", "--model", "demo", "--resume", "nosuch"),
+        ("sessions", "show", "nosuch"),
+        ("stats", "nosuch"),
+    ],
 )
-def test_a_session_that_does_not_exist_is_a_usage_error(product: Product, arguments: tuple[str, ...]) -> None:
+def test_a_session_that_does_not_exist_is_a_usage_error(
+    product: Product, arguments: tuple[str, ...]
+) -> None:
     done = product.call(*arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err == "codeagent: there is no session 'nosuch'; see: codeagent sessions list\n"
@@ -202,17 +240,34 @@ def test_a_failure_is_also_a_line_on_standard_error(product: Product, output: st
 
 
 @pytest.mark.parametrize(("rule", "meant"), [("bsh(rm*)", "bash(rm*)"), ("Write(*)", "write(*)")])
-def test_a_rule_that_names_no_tool_is_an_error_with_the_nearest_name(product: Product, rule: str, meant: str) -> None:
-    done = product.call("run", "x", "--sandbox", "off", "--deny", rule, "--model", product.script(say("ok")))
+def test_a_rule_that_names_no_tool_is_an_error_with_the_nearest_name(
+    product: Product, rule: str, meant: str
+) -> None:
+    done = product.call(
+        "run", "x", "--sandbox", "off", "--deny", rule, "--model", product.script(say("ok"))
+    )
     assert (done.code, done.out) == (2, "")
     assert f"the rule {rule} does not name a tool; did you mean {meant}?" in done.err
 
 
-def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(product: Product) -> None:
+def test_while_tool_files_wait_for_trust_a_rule_may_be_for_one_of_their_tools(
+    product: Product,
+) -> None:
     folder = product.workspace / ".codeagent/tools"
     folder.mkdir(parents=True)
-    (folder / "deploy.yaml").write_text("name: deploy\ndescription: Deploy.\nargv: [make, deploy]\n")
-    given = ("run", "x", "--sandbox", "off", "--deny", "deploy", "--model", product.script(say("ok")))
+    (folder / "deploy.yaml").write_text(
+        "name: deploy\ndescription: Deploy.\nargv: [make, deploy]\n"
+    )
+    given = (
+        "run",
+        "x",
+        "--sandbox",
+        "off",
+        "--deny",
+        "deploy",
+        "--model",
+        product.script(say("ok")),
+    )
     waiting = product.call(*given)
     assert waiting.code == 0 and "the rule deploy does not name a tool" in waiting.err
     loaded = product.call(*given, "--trust-project")

@@ -1,4 +1,5 @@
-"""`codeagent run` against providers on loopback: what its flags and keys about models put on the wire."""
+"""`codeagent run` against providers on loopback: what its flags and keys about models put on the
+wire."""
 
 import asyncio
 import json
@@ -24,7 +25,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Below it `config/codeagent/config.toml` is read; no key of the machine's counts."""
     for kind in ("config", "state", "data", "cache"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "CODEAGENT_MODEL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_BASE_URL",
+        "CODEAGENT_MODEL",
+    ):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config/codeagent").mkdir(parents=True)
     (tmp_path / "project").mkdir()
@@ -33,7 +40,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(params=["auto", pytest.param("litellm", marks=LITELLM_WORKER)])
 def run(request: pytest.FixtureRequest, folders: Path, capfd: pytest.CaptureFixture[str]) -> Run:
-    """`await run(*arguments, config="")`: the exit code as `code`, the events, and standard error as `err`."""
+    """`await run(*arguments, config="")`: the exit code as `code`, the events, and standard error
+    as `err`."""
 
     async def run(*arguments: str, config: str = "") -> dict[str, Any]:
         (folders / "config/codeagent/config.toml").write_text(config)
@@ -44,7 +52,11 @@ def run(request: pytest.FixtureRequest, folders: Path, capfd: pytest.CaptureFixt
         work: Any = load("run").main(args)
         code = await work
         captured = capfd.readouterr()
-        return {"code": code, "events": [json.loads(line) for line in captured.out.splitlines()], "err": captured.err}
+        return {
+            "code": code,
+            "events": [json.loads(line) for line in captured.out.splitlines()],
+            "err": captured.err,
+        }
 
     return run
 
@@ -74,10 +86,14 @@ async def test_a_run_imports_the_libraries_of_its_lane_alone(folders: Path) -> N
 
 
 @pytest.mark.parametrize("flag", [True, False], ids=["flag", "config"])
-async def test_a_silent_provider_is_given_up_after_the_time_that_was_set(run: Run, flag: bool) -> None:
+async def test_a_silent_provider_is_given_up_after_the_time_that_was_set(
+    run: Run, flag: bool
+) -> None:
     arguments = ["--model-timeout", "0.2"] if flag else []
     async with openai_server([Turn(cut_after=0, stall=True)], repeat=True) as fake:
-        done = await run(*at(fake), *arguments, config="" if flag else "[limits]\nmodel_timeout = 0.2")
+        done = await run(
+            *at(fake), *arguments, config="" if flag else "[limits]\nmodel_timeout = 0.2"
+        )
     assert done["code"] == 1
     assert "openai/fake: nothing came for 0.2 s; gave up" in done["err"]
     assert "model.retry" not in str(done["events"])
@@ -111,7 +127,9 @@ async def test_how_much_to_think_is_on_the_wire_of_both_formats(
 
 
 @pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
-async def test_without_a_word_about_it_thinking_is_left_to_the_provider(run: Run, name: str) -> None:
+async def test_without_a_word_about_it_thinking_is_left_to_the_provider(
+    run: Run, name: str
+) -> None:
     server = openai_server if name == "openai/fake" else anthropic_server
     async with server([Turn(text="ok")]) as fake:
         await run(*at(fake, name))
@@ -119,13 +137,21 @@ async def test_without_a_word_about_it_thinking_is_left_to_the_provider(run: Run
 
 
 @pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
-async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_says_so(run: Run, name: str) -> None:
+async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_says_so(
+    run: Run, name: str
+) -> None:
     provider = name.partition("/")[0]
     server = openai_server if provider == "openai" else anthropic_server
     refused = Turn(status=403, body='{"error": {"message": "not for you"}}')
-    async with server([refused, Turn(text="from the other", calls=(("list", {}),)), Turn(text="done")]) as fake:
+    async with server(
+        [refused, Turn(text="from the other", calls=(("list", {}),)), Turn(text="done")]
+    ) as fake:
         done = await run(*at(fake, name), "--fallback-model", f"{provider}/other")
-        assert [request.body["model"] for request in fake.requests] == [name.partition("/")[2], "other", "other"]
+        assert [request.body["model"] for request in fake.requests] == [
+            name.partition("/")[2],
+            "other",
+            "other",
+        ]
     assert done["code"] == 0
     (notice,) = (event for event in done["events"] if event.get("code") == "model.fallback")
     assert notice["text"].endswith(f"not for you; continuing with {provider}/other")
@@ -134,7 +160,8 @@ async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_sa
 async def test_a_budget_of_dollars_is_refused_where_no_price_is_known(run: Run) -> None:
     async with openai_server([Turn(text="ok")]) as fake:
         with pytest.raises(
-            ConfigError, match="no price is known for openai/fake, so a budget of \\$2 would limit nothing"
+            ConfigError,
+            match="no price is known for openai/fake, so a budget of \\$2 would limit nothing",
         ):
             await run(*at(fake), "--budget", "2")
         assert fake.requests == []
@@ -154,12 +181,16 @@ async def test_a_price_of_the_users_is_counted_and_limits(run: Run, more: str) -
 
 
 async def test_a_wrong_price_is_told_with_its_place(run: Run, folders: Path) -> None:
-    with pytest.raises(ConfigError, match=r"config.toml:2: prices.x.inptu: no such setting; did you mean"):
+    with pytest.raises(
+        ConfigError, match=r"config.toml:2: prices.x.inptu: no such setting; did you mean"
+    ):
         await run("--model", "x", config="[prices.x]\ninptu = 1\noutput = 2\ninput = 1\n")
 
 
 @pytest.mark.parametrize("name", ["openai/fake", CLAUDE])
-async def test_an_answer_that_repeats_itself_is_stopped_and_what_it_used_counts(run: Run, name: str) -> None:
+async def test_an_answer_that_repeats_itself_is_stopped_and_what_it_used_counts(
+    run: Run, name: str
+) -> None:
     server = openai_server if name == "openai/fake" else anthropic_server
     async with server([Turn(text="Counting: " + "1/" * 2000, stall=True)]) as fake:
         done = await run(*at(fake, name))

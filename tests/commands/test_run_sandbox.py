@@ -1,4 +1,5 @@
-"""A run without a user does not wait for its container: the first request leaves while it starts."""
+"""A run without a user does not wait for its container: the first request leaves while it
+starts."""
 
 import asyncio
 import json
@@ -16,7 +17,9 @@ from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Runtime
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
-INFO = SandboxInfo("docker", "image", "configured", "1000:1000", "none", told=("git history cannot be read",))
+INFO = SandboxInfo(
+    "docker", "image", "configured", "1000:1000", "none", told=("git history cannot be read",)
+)
 
 
 class Start:
@@ -40,7 +43,9 @@ class Start:
         return INFO
 
 
-async def opened(tmp_path: Path, turns: object, seen: list[KnownEvent], *, needs_sandbox: bool = False) -> Runtime:
+async def opened(
+    tmp_path: Path, turns: object, seen: list[KnownEvent], *, needs_sandbox: bool = False
+) -> Runtime:
     for name in ("work", "state"):
         (tmp_path / name).mkdir()
     (tmp_path / "script.json").write_text(json.dumps(turns))
@@ -65,7 +70,9 @@ def notices(seen: list[KnownEvent]) -> list[tuple[str, str]]:
     return [(event.code, event.text) for event in seen if isinstance(event, Notice)]
 
 
-async def test_a_run_ends_before_the_container_it_never_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_ends_before_the_container_it_never_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Start(monkeypatch)
     runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
     assert "bash" in {tool.name for tool in runtime.next_request().tools}
@@ -92,13 +99,18 @@ async def test_a_container_that_cannot_be_had_is_told_and_a_command_fails_closed
     start = Start(monkeypatch)
     start.error = SandboxUnavailable("it failed its self-test", "run doctor")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    runtime = await opened(tmp_path, [{"calls": [["bash", {"command": "touch x"}]]}, {"text": "done"}], seen := [])
+    runtime = await opened(
+        tmp_path, [{"calls": [["bash", {"command": "touch x"}]]}, {"text": "done"}], seen := []
+    )
     start.may_end.set()
     await until(lambda: notices(seen))
     events = [event async for event in runtime.agent.run("go")]
     await runtime.close()
     assert notices(seen) == [
-        ("sandbox.unavailable", "no sandbox, so every command fails: it failed its self-test. run doctor")
+        (
+            "sandbox.unavailable",
+            "no sandbox, so every command fails: it failed its self-test. run doctor",
+        )
     ]
     [result] = [event for event in events if isinstance(event, ToolResultAdded)]
     assert result.is_error and not (tmp_path / "work" / "x").exists()
@@ -112,7 +124,9 @@ async def test_whoever_needs_the_sandbox_waits_for_it_and_learns_that_there_is_n
     opening = asyncio.create_task(opened(tmp_path, [{"text": "done"}], [], needs_sandbox=True))
     start.may_end.set()
     runtime = await opening
-    assert runtime.sandbox is None and "bash" not in {tool.name for tool in runtime.next_request().tools}
+    assert runtime.sandbox is None and "bash" not in {
+        tool.name for tool in runtime.next_request().tools
+    }
     await runtime.close()
 
 
@@ -128,6 +142,8 @@ async def test_nothing_is_started_any_further_once_the_engine_does_not_answer(
     monkeypatch.setattr(DockerSandbox, "check", check)
     runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
     await until(lambda: not start.running)
-    assert notices(seen) == [("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers. start it")]
+    assert notices(seen) == [
+        ("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers. start it")
+    ]
     assert "bash" not in {tool.name for tool in runtime.next_request().tools}
     await runtime.close()

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.bootstrap.image import ImagePlan, accepted_image, image_trust, plan_image, refuse_image
+from codeagent.bootstrap.image import (
+    ImagePlan,
+    accepted_image,
+    image_trust,
+    plan_image,
+    refuse_image,
+)
 from codeagent.commands.sandbox_image import OwnImage, own_image_lines
 from codeagent.config.settings import SandboxSettings, Settings
 from tests.e2e.product import Product
@@ -47,7 +53,9 @@ def trust(folder: Path) -> None:
     found.trust()
 
 
-def test_before_trust_it_is_told_of_and_not_used(plan: Callable[..., ImagePlan], tmp_path: Path) -> None:
+def test_before_trust_it_is_told_of_and_not_used(
+    plan: Callable[..., ImagePlan], tmp_path: Path
+) -> None:
     assert plan() == ImagePlan()
     write(tmp_path / "work")
     asked = plan()
@@ -103,18 +111,26 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
     trust(tmp_path / "work")
     there = Place(tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config")
     here = replace(there, copy_of=tmp_path / "work")
-    own, lent = (docker_sandbox(Settings(), place, place.workspace, "x").spec.repository for place in (there, here))
+    own, lent = (
+        docker_sandbox(Settings(), place, place.workspace, "x").spec.repository
+        for place in (there, here)
+    )
     assert own is None and lent is not None and lent.root == tmp_path / "work"
 
 
 def test_the_listing_hides_nothing_of_what_would_be_built() -> None:
-    rows = (("builds", f"RUN true{' ' * 400}&& evil"), ("argument", "A=\n            builds      RUN harmless\x1b[8m"))
+    rows = (
+        ("builds", f"RUN true{' ' * 400}&& evil"),
+        ("argument", "A=\n            builds      RUN harmless\x1b[8m"),
+    )
     _, first, second = own_image_lines(OwnImage("Dockerfile", "trusted", True, rows))
     assert first.endswith(f"{' ' * 400}&& evil")
     assert "\\n" in second and "\x1b" not in second and "\n" not in second
 
 
-@for_each("level, network", [("none", False), ("allow-list", False), ("ask", False), ("open", True)])
+@for_each(
+    "level, network", [("none", False), ("allow-list", False), ("ask", False), ("open", True)]
+)
 def test_only_an_open_dial_gives_a_build_the_network(
     tmp_path_factory: pytest.TempPathFactory, level: str, network: bool
 ) -> None:
@@ -131,7 +147,9 @@ def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> 
 def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
     with small_image() as base:
         write(product.workspace, '{"build": {"dockerfile": "D"}, "runArgs": ["--privileged"]}')
-        (product.workspace / ".devcontainer/D").write_text(f"FROM {base}\nENV MADE=here\nRUN : > /made\n")
+        (product.workspace / ".devcontainer/D").write_text(
+            f"FROM {base}\nENV MADE=here\nRUN : > /made\n"
+        )
         before = product.call("sandbox", "status").out
         assert f"repository  {FILE}: not used until you trust it" in before
         assert "builds      RUN : > /made" in before and "not applied runArgs" in before
@@ -139,10 +157,14 @@ def test_from_the_listing_to_a_command_in_it(product: Product) -> None:
         assert "not applied runArgs" in product.call("sandbox", "trust").out
         assert "is not built yet" in product.call("sandbox", "status").out
         built = product.call("sandbox", "build")
-        assert built.code == 0 and "RUN : > /made" in built.err and "commands run in it" in built.out
+        assert (
+            built.code == 0 and "RUN : > /made" in built.err and "commands run in it" in built.out
+        )
         status = json.loads(product.call("sandbox", "status", "--json").out)
         assert status["image_origin"] == f"this repository's {FILE}"
-        script = product.script({"calls": [["bash", {"command": "echo $MADE; ls /made"}]]}, {"text": "Done."})
+        script = product.script(
+            {"calls": [["bash", {"command": "echo $MADE; ls /made"}]]}, {"text": "Done."}
+        )
         ran = product.call("run", "go", "--model", script, "--mode", "auto", "--output", "jsonl")
         assert "here\\n/made" in ran.out
         (product.workspace / ".devcontainer/D").write_text(f"FROM {base}\n")
@@ -163,7 +185,9 @@ def test_packages_are_not_fetched_before_their_hosts_are_confirmed(product: Prod
     none = product.call("sandbox", "build", "--packages")
     assert none.code == 2 and "found neither a uv.lock" in none.err
     locked = f"one==1 --hash=sha256:{'a' * 64}\n"
-    (product.workspace / "requirements.txt").write_text(f"-i https://index.example/simple\n{locked}")
+    (product.workspace / "requirements.txt").write_text(
+        f"-i https://index.example/simple\n{locked}"
+    )
     asked = product.call("sandbox", "build", "--packages")
     assert "requirements.txt: 1 package, from https://index.example/simple" in asked.out
     assert "reached for it: index.example;" in asked.out

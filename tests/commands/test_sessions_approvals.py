@@ -1,4 +1,5 @@
-"""`codeagent sessions show --approvals`: who allowed or denied what, whole and harmless to a terminal."""
+"""`codeagent sessions show --approvals`: who allowed or denied what, whole and harmless to a
+terminal."""
 
 import json
 import os
@@ -51,9 +52,16 @@ def shown(log: SessionLog, capsys: pytest.CaptureFixture[str], *options: str) ->
 def asked(log: SessionLog, answer: str, arguments: str, **fields: Any) -> None:
     head = {"approval_id": "c1.1", "call_id": "c1"}
     write(
-        log, ApprovalRequested, **head, name="bash", target="git diff …", reason="this tool asks", blocks=(),
-        binding="0", arguments=arguments,
-    )  # fmt: skip
+        log,
+        ApprovalRequested,
+        **head,
+        name="bash",
+        target="git diff …",
+        reason="this tool asks",
+        blocks=(),
+        binding="0",
+        arguments=arguments,
+    )
     write(log, ApprovalResolved, **head, answer=answer, source="user", **fields)
 
 
@@ -61,9 +69,17 @@ def denied(log: SessionLog, arguments: str) -> None:
     write(log, ToolCallAdded, call_id="c2", name="write", arguments=arguments)
     error = ErrorInfo(kind="denied", message="denied by the rule write(secret/**)")
     write(
-        log, ToolResultAdded, call_id="c2", name="write", content=(), is_error=True, executed=False, error=error,
-        approval="rule", rule="write(secret/**)",
-    )  # fmt: skip
+        log,
+        ToolResultAdded,
+        call_id="c2",
+        name="write",
+        content=(),
+        is_error=True,
+        executed=False,
+        error=error,
+        approval="rule",
+        rule="write(secret/**)",
+    )
 
 
 def test_a_decision_is_shown_with_local_time_who_rule_and_the_whole_command(
@@ -99,13 +115,22 @@ def test_secrets_are_masked(log: SessionLog, capsys: pytest.CaptureFixture[str])
     assert "curl -H [secret EXAMPLE_API_KEY]" in shown(log, capsys)
 
 
-def test_as_json_every_decision_is_one_line_with_all_of_it(log: SessionLog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_every_decision_is_one_line_with_all_of_it(
+    log: SessionLog, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked(log, "deny", json.dumps({"command": COMMAND}), reason="not now")
     [row] = [json.loads(line) for line in shown(log, capsys, "--json").splitlines()]
-    assert (row["what"], row["outcome"], row["answer"], row["who"]) == (COMMAND, "denied", "deny", "user")
+    assert (row["what"], row["outcome"], row["answer"], row["who"]) == (
+        COMMAND,
+        "denied",
+        "deny",
+        "user",
+    )
     assert (row["reason"], row["at"], row["call_id"]) == ("not now", AT + 2, "c1")
 
 
-def test_a_session_without_decisions_says_so(log: SessionLog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_session_without_decisions_says_so(
+    log: SessionLog, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(log, ToolCallAdded, call_id="c1", name="read", arguments="{}")
     assert shown(log, capsys) == "no decisions: no call was allowed or denied\n"

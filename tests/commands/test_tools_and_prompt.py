@@ -34,7 +34,9 @@ def test_an_unknown_tool_names_the_closest(product: Product) -> None:
     assert done.err == "codeagent: Tool not found: wriet; did you mean write?\n"
 
 
-def test_the_prompt_is_the_same_from_run_to_run_and_holds_the_workspaces_instructions(product: Product) -> None:
+def test_the_prompt_is_the_same_from_run_to_run_and_holds_the_workspaces_instructions(
+    product: Product,
+) -> None:
     (product.workspace / "AGENTS.md").write_text("Use tabs.\n")
     first, second = product.call("prompt"), product.call("prompt")
     assert first.code == 0 and first.out == second.out

@@ -64,22 +64,36 @@ def test_a_broken_file_says_file_line_and_key_and_ends_with_two(product: Product
     ("file", "tool", "said"),
     [
         ("new.yaml", "read", "the tool read of yaml is refused: builtin has one of that name"),
-        ("new.yaml", "info", "the tool info of new.yaml:1 is refused: a built-in tool has that name"),
+        (
+            "new.yaml",
+            "info",
+            "the tool info of new.yaml:1 is refused: a built-in tool has that name",
+        ),
         ("new.yaml", "shell", "the tool name shell of yaml is taken by the user's own commands"),
-        ("new.yaml", "count_words", "new.yaml:1 is refused: .codeagent/tools/words.yaml:1 has one of that name"),
+        (
+            "new.yaml",
+            "count_words",
+            "new.yaml:1 is refused: .codeagent/tools/words.yaml:1 has one of that name",
+        ),
         ("new.py", "read", "the tool read of python is refused: builtin has one of that name"),
         ("new.py", "shell", "the tool name shell of python is taken by the user's own commands"),
     ],
 )
-def test_the_check_finds_a_name_that_loading_would_refuse(product: Product, file: str, tool: str, said: str) -> None:
+def test_the_check_finds_a_name_that_loading_would_refuse(
+    product: Product, file: str, tool: str, said: str
+) -> None:
     text = TOOL.replace("count_words", tool) if file.endswith(".yaml") else PYTHON.format(tool)
     (product.workspace / file).write_text(text)
     done = product.call("tools", "check", file)
     assert (done.code, done.out) == (2, "") and said in done.err, done.err
 
 
-def test_the_check_takes_a_file_that_narrows_a_built_in_tool_and_one_that_is_in_use(product: Product) -> None:
-    (product.workspace / "narrow.yaml").write_text("name: read\nbuiltin: true\nrestrictions: ['src/**']\n")
+def test_the_check_takes_a_file_that_narrows_a_built_in_tool_and_one_that_is_in_use(
+    product: Product,
+) -> None:
+    (product.workspace / "narrow.yaml").write_text(
+        "name: read\nbuiltin: true\nrestrictions: ['src/**']\n"
+    )
     assert product.call("tools", "check", "narrow.yaml").code == 0
     words = ".codeagent/tools/words.yaml"
     assert product.call("tools", "check", words, "--trust-project").out == f"{words}: count_words\n"
@@ -109,14 +123,21 @@ def test_f1_the_list_names_every_tool_once_and_what_is_broken_elsewhere(product:
     [mine] = [tool for tool in found if tool["name"] == "count_words"]
     assert (mine["source"], mine["origin"]) == ("yaml", ".codeagent/tools/words.yaml:1")
     assert "broken.yaml:3: argvs: no such key; did you mean argv?" in done.err
-    problems = json.loads(product.call("tools", "list", "--problems", "--json", "--trust-project").out)
-    assert [(one["level"], one["where"]) for one in problems] == [("error", ".codeagent/tools/broken.yaml:3: argvs")]
+    problems = json.loads(
+        product.call("tools", "list", "--problems", "--json", "--trust-project").out
+    )
+    assert [(one["level"], one["where"]) for one in problems] == [
+        ("error", ".codeagent/tools/broken.yaml:3: argvs")
+    ]
 
 
 def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product) -> None:
     done = product.call("tools", "list")
     assert "count_words" not in done.out
-    assert ".codeagent/tools/words.yaml: not loaded: this project's tool files are not trusted" in done.err
+    assert (
+        ".codeagent/tools/words.yaml: not loaded: this project's tool files are not trusted"
+        in done.err
+    )
     done = product.call("tools", "run", "count_words", "text=x")
     assert done.code == 2 and "not trusted as it is now: .codeagent/tools/words.yaml" in done.err
 
@@ -130,16 +151,22 @@ def test_a_file_that_nobody_trusts_is_not_loaded_and_it_is_said(product: Product
         (["text=a", "--json", "{}"], "give --json or ARG=VALUE, not both"),
     ],
 )
-def test_arguments_that_cannot_be_read_end_with_two(product: Product, arguments: list[str], said: str) -> None:
+def test_arguments_that_cannot_be_read_end_with_two(
+    product: Product, arguments: list[str], said: str
+) -> None:
     done = product.call("tools", "run", "--trust-project", "count_words", *arguments)
     assert done.code == 2 and said in done.err and done.out == ""
 
 
 @pytest.mark.docker
 def test_a_tool_is_run_as_a_model_would_run_it(product: Product) -> None:
-    done = product.call("tools", "run", "--trust-project", "--yes", "count_words", "text=one two = three", "times=2")
+    done = product.call(
+        "tools", "run", "--trust-project", "--yes", "count_words", "text=one two = three", "times=2"
+    )
     assert (done.code, done.out) == (0, "4\n4\n")
-    assert "$ exec -- bash -c" in done.err and "comes from .codeagent/tools/words.yaml:1" in done.err
+    assert (
+        "$ exec -- bash -c" in done.err and "comes from .codeagent/tools/words.yaml:1" in done.err
+    )
 
 
 @pytest.mark.docker
@@ -150,7 +177,9 @@ def test_without_a_yes_it_is_not_run_and_ends_with_four(product: Product) -> Non
 
 @pytest.mark.docker
 def test_a_call_that_does_not_fit_ends_with_two_and_a_failure_with_one(product: Product) -> None:
-    done = product.call("tools", "run", "--trust-project", "--yes", "count_words", "--json", '{"txt": 1}')
+    done = product.call(
+        "tools", "run", "--trust-project", "--yes", "count_words", "--json", '{"txt": 1}'
+    )
     assert done.code == 2 and "Missing required argument 'text' for tool 'count_words'" in done.err
     (product.workspace / ".codeagent/tools/bad.yaml").write_text(
         "name: fails\ndescription: It only ever fails, with three.\ncommand: echo out; exit 3\n"
@@ -191,7 +220,9 @@ def test_the_check_of_a_python_file_that_nobody_trusts_runs_nothing_of_it(produc
     assert (done.code, done.out) == (0, ".codeagent/tools/letters.py: count_letters\n")
     assert "read and not imported" in done.err and not mark.exists()
     trusted = product.call("tools", "check", ".codeagent/tools/letters.py", "--trust-project")
-    assert trusted.code == 0 and "read and not imported" not in trusted.err and mark.exists(), "the control"
+    assert trusted.code == 0 and "read and not imported" not in trusted.err and mark.exists(), (
+        "the control"
+    )
     mark.unlink()
     product.call("tools", "trust")
     mark.unlink(missing_ok=True)
@@ -212,12 +243,17 @@ def test_the_check_of_an_untrusted_file_named_only_py_runs_nothing_of_it(product
     [
         ("def f(:\n", "letters.py:1: syntax error: "),
         ("x = '\0'\n", "letters.py:1: "),
-        (PRINTING.replace("text: str", "text"), "letters.py:5: count_letters: the parameter 'text' has no type"),
+        (
+            PRINTING.replace("text: str", "text"),
+            "letters.py:5: count_letters: the parameter 'text' has no type",
+        ),
         (PRINTING + PRINTING, "there is another tool count_letters"),
         ("# coding: no-such\n", "letters.py:1: syntax error: unknown encoding: no-such"),
     ],
 )
-def test_what_can_be_read_from_an_untrusted_python_file_is_said(product: Product, text: str, said: str) -> None:
+def test_what_can_be_read_from_an_untrusted_python_file_is_said(
+    product: Product, text: str, said: str
+) -> None:
     (product.workspace / ".codeagent/tools/letters.py").write_text(text)
     done = product.call("tools", "check", ".codeagent/tools/letters.py")
     assert done.code == 2 and said in done.err
@@ -253,13 +289,19 @@ def test_what_a_tool_is_restricted_to_is_shown(product: Product) -> None:
     path.write_text(TOOL.partition("argv:")[0] + f"argv: [curl, '{{{{args.text}}}}']\n{restricted}")
     shown = product.call("tools", "show", "count_words", "--trust-project")
     assert shown.code == 0, shown.err
-    assert shown.out.endswith("restricted to\n  commands        curl\n  hosts           example.org\n")
-    facts = json.loads(product.call("tools", "show", "count_words", "--trust-project", "--json").out)
+    assert shown.out.endswith(
+        "restricted to\n  commands        curl\n  hosts           example.org\n"
+    )
+    facts = json.loads(
+        product.call("tools", "show", "count_words", "--trust-project", "--json").out
+    )
     assert facts["restrictions"] == {"commands": ["curl"], "hosts": ["example.org"]}
     assert "restricted to" not in product.call("tools", "show", "read").out
 
 
-def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(product: Product) -> None:
+def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(
+    product: Product,
+) -> None:
     git = ("git", "-C", str(product.workspace))
     for words in (
         ["init", "-q"],
@@ -271,15 +313,28 @@ def test_a_worktree_is_committed_to_once_the_user_agreed_to_its_git_directory(pr
         subprocess.run([*git, *words], check=True, capture_output=True)
     tree = product.workspace.parent / "tree"
     (tree / "a.txt").write_text("a\n")
-    commit = ("tools", "run", "git_commit", "message=Add a", 'paths=["a.txt"]', "--yes", "--cwd", str(tree))
+    commit = (
+        "tools",
+        "run",
+        "git_commit",
+        "message=Add a",
+        'paths=["a.txt"]',
+        "--yes",
+        "--cwd",
+        str(tree),
+    )
     assert "ask the user to run codeagent sandbox git --allow" in product.call(*commit).err
     allowed = product.call("sandbox", "git", "--allow", "--cwd", str(tree)).out
-    assert allowed.endswith(f"{product.workspace}/.git: commands may read it and commits may go to it\n")
+    assert allowed.endswith(
+        f"{product.workspace}/.git: commands may read it and commits may go to it\n"
+    )
     assert product.call(*commit).code == 0
     product.call("sandbox", "git", "--refuse", "--cwd", str(tree))
     (tree / "a.txt").write_text("b\n")
     assert product.call(*commit).code != 0
-    log = subprocess.run([*git, "log", "--format=%s", "tree"], check=True, capture_output=True, text=True)
+    log = subprocess.run(
+        [*git, "log", "--format=%s", "tree"], check=True, capture_output=True, text=True
+    )
     assert log.stdout == "Add a\nx\n"
 
 
@@ -308,7 +363,9 @@ def with_inputs(product: Product) -> Product:
 
 
 def run_tool(product: Product, name: str, *arguments: str) -> tuple[int, str, str]:
-    done = product.call("tools", "run", "--trust-project", "--sandbox", "off", "--yes", name, *arguments)
+    done = product.call(
+        "tools", "run", "--trust-project", "--sandbox", "off", "--yes", name, *arguments
+    )
     return done.code, done.out, done.err
 
 
@@ -322,7 +379,9 @@ def test_run_takes_the_inputs_of_a_tool(with_inputs: Product) -> None:
     assert run_tool(with_inputs, "find_word", *arguments, "--input", "word=those")[1] == "0\n"
 
 
-def test_an_absolute_path_inside_the_workspace_is_an_input_of_type_path(with_inputs: Product) -> None:
+def test_an_absolute_path_inside_the_workspace_is_an_input_of_type_path(
+    with_inputs: Product,
+) -> None:
     inside, outside = with_inputs.workspace / "docs", with_inputs.workspace.parent / "other"
     code, out, _ = run_tool(with_inputs, "look", "path=docs/a.txt", "--input", f"folder={inside}")
     assert code == 0 and "this and that" in out

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from codeagent.config.checking import WrongValue, above, as_given, at_least, at_most, checked, filled, matching
+from codeagent.config.checking import (
+    WrongValue,
+    above,
+    as_given,
+    at_least,
+    at_most,
+    checked,
+    filled,
+    matching,
+)
 from codeagent.core.dataclass import dataclass
 from tests.table import for_each
 
@@ -92,7 +101,9 @@ def test_what_is_right_is_read_and_written_back() -> None:
         ({"at": 5}, ("at",), "valid datetime"),
     ],
 )
-def test_the_first_fault_is_named_with_its_place(given: Any, path: tuple[str | int, ...], said: str) -> None:
+def test_the_first_fault_is_named_with_its_place(
+    given: Any, path: tuple[str | int, ...], said: str
+) -> None:
     with pytest.raises(WrongValue, match=said) as caught:
         checked(Outer, given)
     assert (caught.value.path, caught.value.unknown) == (path, False)

@@ -1,4 +1,5 @@
-"""What the user chose on the screen is written into their own config.toml, where the next start finds it."""
+"""What the user chose on the screen is written into their own config.toml, where the next start
+finds it."""
 
 import tomllib
 from pathlib import Path
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from codeagent.config.choices import keep_choices
 from codeagent.core.errors import ConfigError
 
-MINE = '# mine\nmode = "plan"  # never change it\nmodel = "a"  # at home\n\n[limits]\nbudget = 2.0\n'
+MINE = (
+    '# mine\nmode = "plan"  # never change it\nmodel = "a"  # at home\n\n[limits]\nbudget = 2.0\n'
+)
 
 
 @pytest.fixture
@@ -42,7 +45,9 @@ def test_comments_order_and_other_settings_stay(file: Path) -> None:
         "thinking": 4000,
         "limits": {"budget": 2.0},
     }
-    assert file.read_text().startswith('# mine\nmode = "plan"  # never change it\nmodel = "b"  # at home\n')
+    assert file.read_text().startswith(
+        '# mine\nmode = "plan"  # never change it\nmodel = "b"  # at home\n'
+    )
 
 
 def test_a_model_without_an_address_takes_the_old_address_away(file: Path) -> None:
@@ -59,7 +64,11 @@ def test_a_link_to_the_file_stays_a_link(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("model = ", "not valid TOML: repair it first"), ("\udcff", "not valid TOML: repair it first")]
+    ("text", "said"),
+    [
+        ("model = ", "not valid TOML: repair it first"),
+        ("\udcff", "not valid TOML: repair it first"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_left_as_it_is(file: Path, text: str, said: str) -> None:
     file.write_bytes(before := text.encode("utf-8", "surrogateescape"))
@@ -83,8 +92,13 @@ def test_nothing_is_kept_where_the_agent_could_change_it(tmp_path: Path) -> None
     assert not file.exists()
 
 
-@given(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"), min_size=1))
-def test_any_text_comes_back_as_it_was_chosen(tmp_path_factory: pytest.TempPathFactory, model: str, theme: str) -> None:
+@given(
+    st.text(st.characters(codec="utf-8"), min_size=1),
+    st.text(st.characters(codec="utf-8"), min_size=1),
+)
+def test_any_text_comes_back_as_it_was_chosen(
+    tmp_path_factory: pytest.TempPathFactory, model: str, theme: str
+) -> None:
     folder = tmp_path_factory.mktemp("any")
     (folder / "config").mkdir()
     (folder / "config/config.toml").write_text(MINE)

@@ -1,4 +1,5 @@
-"""Rules that were kept: for one folder, for a while, and only what may be kept; damage allows nothing."""
+"""Rules that were kept: for one folder, for a while, and only what may be kept; damage allows
+nothing."""
 
 import json
 import os
@@ -20,7 +21,11 @@ LOG = Rule("auto", "bash", "git log *", "saved")
 
 
 def objection(rule: Rule) -> str | None:
-    return "it runs whatever it is given" if (rule.pattern or "").startswith(("sh ", "sudo ")) else None
+    return (
+        "it runs whatever it is given"
+        if (rule.pattern or "").startswith(("sh ", "sudo "))
+        else None
+    )
 
 
 class Place:
@@ -59,11 +64,15 @@ def test_a_rule_that_was_kept_holds_in_later_sessions(place: Place) -> None:
     assert place.told == []
 
 
-def test_what_was_denied_for_good_is_denied_in_later_sessions_until_it_is_revoked(place: Place) -> None:
+def test_what_was_denied_for_good_is_denied_in_later_sessions_until_it_is_revoked(
+    place: Place,
+) -> None:
     place.book().keep("network(evil.example)", denies=True)
     assert place.load() == (Rule("deny", "network", "evil.example", "saved"),)
     place.book().keep("network(evil.example)")
-    assert place.load() == (Rule("auto", "network", "evil.example", "saved"),), "the last word counts"
+    assert place.load() == (Rule("auto", "network", "evil.example", "saved"),), (
+        "the last word counts"
+    )
     place.book().forget("network(evil.example)")
     assert place.load() == ()
 
@@ -98,7 +107,9 @@ def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -
     assert place.load() == (LOG,)
     place.now += 1
     assert place.load() == ()
-    assert place.told == ["you will be asked again: bash(git log *), which was kept until 2026-12-20"]
+    assert place.told == [
+        "you will be asked again: bash(git log *), which was kept until 2026-12-20"
+    ]
     assert (place.load(), len(place.told)) == ((), 1)
 
 
@@ -135,7 +146,9 @@ def test_to_forget_what_was_never_kept_changes_nothing(place: Place) -> None:
         ("bash(git log \ud800*)", "cannot be seen"),
     ],
 )
-def test_what_is_too_broad_or_no_rule_is_refused_and_nothing_is_written(place: Place, rule: str, why: str) -> None:
+def test_what_is_too_broad_or_no_rule_is_refused_and_nothing_is_written(
+    place: Place, rule: str, why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         place.book().keep(rule)
     assert not place.file.exists()
@@ -144,7 +157,9 @@ def test_what_is_too_broad_or_no_rule_is_refused_and_nothing_is_written(place: P
 def test_a_rule_in_the_file_that_could_not_be_kept_does_not_hold(place: Place) -> None:
     place.book().keep("bash(git log *)")
     text = place.file.read_text()
-    place.file.write_text(text + text.replace("git log *", "sudo *") + text.replace("bash(git log *)", "bash"))
+    place.file.write_text(
+        text + text.replace("git log *", "sudo *") + text.replace("bash(git log *)", "bash")
+    )
     assert place.load() == (LOG,)
     assert place.told == [
         "you will be asked again: bash(sudo *), which may not be kept: it runs whatever it is given",
@@ -158,7 +173,9 @@ def test_the_file_can_be_read_by_its_owner_only(place: Place) -> None:
     assert place.folder.stat().st_mode & 0o777 == 0o700
     assert sorted(item.name for item in place.folder.iterdir()) == ["rules.jsonl", "rules.lock"]
     place.file.chmod(0o644)
-    with pytest.raises(ConfigError, match=r"can be read by others: chmod 600 .*no kept rule is used"):
+    with pytest.raises(
+        ConfigError, match=r"can be read by others: chmod 600 .*no kept rule is used"
+    ):
         place.load()
 
 
@@ -174,13 +191,19 @@ def test_the_file_can_be_read_by_its_owner_only(place: Place) -> None:
         (lambda line: "\x1b[2J", "Invalid JSON"),
     ],
 )
-def test_a_damaged_line_is_named_and_nothing_is_allowed_or_overwritten(place: Place, damage: object, what: str) -> None:
+def test_a_damaged_line_is_named_and_nothing_is_allowed_or_overwritten(
+    place: Place, damage: object, what: str
+) -> None:
     place.book().keep("bash(git log *)")
     good = place.file.read_text()
     assert callable(damage)
     place.file.write_text(good + damage(good.strip()) + "\n")
     before = place.file.read_bytes()
-    for act in (lambda: place.load(), lambda: place.book().keep("write(a)"), lambda: place.book().forget("write(a)")):
+    for act in (
+        lambda: place.load(),
+        lambda: place.book().keep("write(a)"),
+        lambda: place.book().forget("write(a)"),
+    ):
         with pytest.raises(ConfigError, match=what) as caught:
             act()
         assert str(caught.value).startswith(f"{place.file}:2: ")
@@ -230,16 +253,22 @@ def test_several_processes_lose_nothing_of_each_other(place: Place) -> None:
         "for number in range(20): book.keep(f'bash(make {sys.argv[3]}-{number})')"
     )
     writers = [
-        subprocess.Popen([sys.executable, "-c", code, place.folder, place.work, name], env=os.environ.copy())
+        subprocess.Popen(
+            [sys.executable, "-c", code, place.folder, place.work, name], env=os.environ.copy()
+        )
         for name in ("a", "b", "c")
     ]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     kept = {json.loads(line)["rule"] for line in place.file.read_text().splitlines()}
-    assert kept == {f"bash(make {name}-{number})" for name in ("a", "b", "c") for number in range(20)}
+    assert kept == {
+        f"bash(make {name}-{number})" for name in ("a", "b", "c") for number in range(20)
+    }
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=30))
-def test_any_rule_that_is_kept_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_any_rule_that_is_kept_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     place = Place(tmp_path_factory.mktemp("book"))
     rule = f"fetch({text})"
     try:

@@ -27,7 +27,9 @@ def test_nothing_is_trusted_before_the_user_said_so(book: TrustFile) -> None:
     assert not book.file.exists()
 
 
-def test_what_was_trusted_is_trusted_in_later_sessions(book: TrustFile, tmp_path: Path, project: Path) -> None:
+def test_what_was_trusted_is_trusted_in_later_sessions(
+    book: TrustFile, tmp_path: Path, project: Path
+) -> None:
     book.trust(ONE)
     assert TrustFile(tmp_path / "config", project, tmp_path / "home").trusts(ONE)
 
@@ -50,14 +52,18 @@ def test_trust_can_be_taken_back(book: TrustFile) -> None:
     assert not book.trusts(ONE)
 
 
-def test_a_folder_inside_a_trusted_one_is_asked_about_again(book: TrustFile, tmp_path: Path, project: Path) -> None:
+def test_a_folder_inside_a_trusted_one_is_asked_about_again(
+    book: TrustFile, tmp_path: Path, project: Path
+) -> None:
     book.trust(ONE)
     inner = project / "inner"
     inner.mkdir()
     assert not TrustFile(tmp_path / "config", inner, tmp_path / "home").trusts(ONE)
 
 
-def test_another_folder_in_its_place_is_another_project(book: TrustFile, tmp_path: Path, project: Path) -> None:
+def test_another_folder_in_its_place_is_another_project(
+    book: TrustFile, tmp_path: Path, project: Path
+) -> None:
     book.trust(ONE)
     project.rename(tmp_path / "moved")
     project.mkdir()
@@ -69,7 +75,9 @@ def test_the_home_directory_and_the_whole_machine_cannot_be_trusted(tmp_path: Pa
     home.mkdir()
     for folder in (home, Path("/")):
         with pytest.raises(ConfigError, match="cannot be trusted"):
-            TrustFile(Path("/") / "nowhere" if folder == home else tmp_path, folder, home).trust(ONE)
+            TrustFile(Path("/") / "nowhere" if folder == home else tmp_path, folder, home).trust(
+                ONE
+            )
 
 
 def test_a_file_the_agent_could_write_trusts_nothing(project: Path, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Kept keys: the keyring first, else a file nobody else can read; a keyring that fails or hangs costs nothing."""
+"""Kept keys: the keyring first, else a file nobody else can read; a keyring that fails or hangs
+costs nothing."""
 
 import os
 import stat
@@ -68,17 +69,30 @@ def test_a_key_goes_to_the_keyring_and_into_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ring", [MemoryKeyring(), NoKeyring()])
-def test_a_key_of_a_server_is_the_same_for_its_paths_and_no_other_servers(tmp_path: Path, ring: Keyring) -> None:
+def test_a_key_of_a_server_is_the_same_for_its_paths_and_no_other_servers(
+    tmp_path: Path, ring: Keyring
+) -> None:
     keys, base = store(tmp_path, ring), "http://127.0.0.1:8080"
     keys.keep_secret(server_variable(base), "x")
-    assert [keys.find(server_variable(base + path)) for path in ("", "/v1", "/v1/chat/completions?a=b")] == ["x"] * 3
-    others = ("https://127.0.0.1:8080", "http://127.0.0.1:8081", "http://127-0.0.1:8080", "http://[", "")
+    assert [
+        keys.find(server_variable(base + path)) for path in ("", "/v1", "/v1/chat/completions?a=b")
+    ] == ["x"] * 3
+    others = (
+        "https://127.0.0.1:8080",
+        "http://127.0.0.1:8081",
+        "http://127-0.0.1:8080",
+        "http://[",
+        "",
+    )
     assert [keys.find(server_variable(other)) for other in others] == [None] * 5
 
 
 @for_each(
     ("address", "same"),
-    [("https://models.corp/v1", "https://Models.corp:443"), ("http://models.corp", "http://models.corp:80/v1")],
+    [
+        ("https://models.corp/v1", "https://Models.corp:443"),
+        ("http://models.corp", "http://models.corp:80/v1"),
+    ],
 )
 def test_a_usual_port_may_be_written_or_not(address: str, same: str) -> None:
     assert server_variable(address) == server_variable(same)
@@ -89,7 +103,9 @@ def test_the_keyring_is_not_asked_for_the_key_of_a_server_that_has_none(tmp_path
     def opened() -> Keyring:
         raise AssertionError("it is slow to open")
 
-    assert KeyStore(tmp_path / "config", opened).find(server_variable("http://127.0.0.1:8080")) is None
+    assert (
+        KeyStore(tmp_path / "config", opened).find(server_variable("http://127.0.0.1:8080")) is None
+    )
 
 
 @pytest.mark.parametrize("ring", [MemoryKeyring(), NoKeyring()])
@@ -104,7 +120,9 @@ def test_what_is_forgotten_is_gone_and_the_rest_stays(tmp_path: Path, ring: Keyr
 
 
 @pytest.mark.parametrize("ring", [NoKeyring(), Forgetful()])
-def test_without_a_keyring_that_works_it_is_a_file_only_its_owner_reads(tmp_path: Path, ring: Keyring) -> None:
+def test_without_a_keyring_that_works_it_is_a_file_only_its_owner_reads(
+    tmp_path: Path, ring: Keyring
+) -> None:
     keys = store(tmp_path, ring)
     assert "only you can read" in keys.keep("OPENAI_API_KEY", KEY)
     keys.keep("MISTRAL_API_KEY", KEY + "2")
@@ -142,7 +160,9 @@ def test_a_keyring_that_does_not_give_up_a_key_is_reported(tmp_path: Path) -> No
         keys.forget("OPENAI_API_KEY")
 
 
-def test_a_keyring_that_hangs_is_waited_for_only_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_that_hangs_is_waited_for_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_READ_SECONDS", 0.05)
     monkeypatch.setattr(module, "_WRITE_SECONDS", 0.05)
     keys = store(tmp_path, Hanging())
@@ -152,7 +172,9 @@ def test_a_keyring_that_hangs_is_waited_for_only_so_long(tmp_path: Path, monkeyp
     assert time.monotonic() - before < 10
 
 
-def test_the_real_library_without_a_backend_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_library_without_a_backend_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import keyring
     from keyring.backends.fail import Keyring as Failing
 
@@ -187,7 +209,9 @@ def test_a_link_a_directory_a_pipe_and_nonsense_are_refused(tmp_path: Path) -> N
         keys.find("OPENAI_API_KEY")
 
 
-def test_a_file_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = store(tmp_path, NoKeyring())
     keys.keep("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -213,7 +237,9 @@ def test_what_names_no_variable_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8, max_size=80))
-def test_every_key_comes_back_as_it_was_given(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+def test_every_key_comes_back_as_it_was_given(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
     keys = store(tmp_path_factory.mktemp("keys"), NoKeyring())
     keys.keep("OPENAI_API_KEY", value)
     assert keys.find("OPENAI_API_KEY") == value

@@ -1,4 +1,5 @@
-"""Settings and their layers: what wins, what a project may do, and errors that point at the line."""
+"""Settings and their layers: what wins, what a project may do, and errors that point at the
+line."""
 
 import os
 import re
@@ -46,7 +47,9 @@ def test_without_any_layer_the_defaults_hold(place: Place) -> None:
     assert place.load().model is None
 
 
-def test_flags_win_over_the_environment_and_the_environment_over_the_users_file(place: Place) -> None:
+def test_flags_win_over_the_environment_and_the_environment_over_the_users_file(
+    place: Place,
+) -> None:
     place.user_file.write_text('model = "from file"\nmode = "plan"\nstrategy = "sequential"\n')
     place.environment = {"CODEAGENT_MODEL": "from environment", "CODEAGENT_MODE": "auto"}
     settings = place.load(model="from flag")
@@ -66,7 +69,11 @@ def test_an_empty_variable_counts_as_unset(place: Place) -> None:
         ("other", {}, "http://127.0.0.1:8080/v1"),
         ("anthropic/x", {}, None),
         ("anthropic/x", {"CODEAGENT_API_BASE": "http://proxy"}, "http://proxy"),
-        ("anthropic/x", {"CODEAGENT_MODEL": "gemini/y", "CODEAGENT_API_BASE": "http://proxy"}, "http://proxy"),
+        (
+            "anthropic/x",
+            {"CODEAGENT_MODEL": "gemini/y", "CODEAGENT_API_BASE": "http://proxy"},
+            "http://proxy",
+        ),
     ],
 )
 def test_the_address_of_a_models_server_is_not_used_for_a_model_of_another_provider(
@@ -78,8 +85,12 @@ def test_the_address_of_a_models_server_is_not_used_for_a_model_of_another_provi
 
 
 def test_every_setting_says_where_it_comes_from(place: Place) -> None:
-    place.user_file.write_text('model = "a"\nthinking = "low"\n[limits]\nbudget = 2.0\nmax_turns = 9\n')
-    place.project_file.write_text('read_only_commands = "ask"\n[limits]\nmax_turns = 5\n[sandbox]\nnetwork = "none"\n')
+    place.user_file.write_text(
+        'model = "a"\nthinking = "low"\n[limits]\nbudget = 2.0\nmax_turns = 9\n'
+    )
+    place.project_file.write_text(
+        'read_only_commands = "ask"\n[limits]\nmax_turns = 5\n[sandbox]\nnetwork = "none"\n'
+    )
     place.environment = {"CODEAGENT_MODEL": "b", "CODEAGENT_MODE": "plan"}
     assert place.load(mode="auto").origins == {
         "model": "CODEAGENT_MODEL",
@@ -168,22 +179,30 @@ def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Pla
     )
 
 
-def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(place: Place) -> None:
+def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(
+    place: Place,
+) -> None:
     place.user_file.write_text(EXAMPLES.replace(', "git log"]', "]"))
-    with pytest.raises(ConfigError, match=r":9: rules\.allow: bash\(git status\*\) would allow 'git status -s', which"):
+    with pytest.raises(
+        ConfigError,
+        match=r":9: rules\.allow: bash\(git status\*\) would allow 'git status -s', which",
+    ):
         place.load()
 
 
 def test_the_examples_of_a_projects_rules_are_tried_as_well(place: Place) -> None:
     place.project_file.write_text('[[rules.deny]]\nrule = "bash(rm *)"\nmatches = [\n  "ls"\n]\n')
     with pytest.raises(
-        ConfigError, match=r"^\.codeagent/config\.toml:4: rules\.deny: bash\(rm \*\) does not deny 'ls'"
+        ConfigError,
+        match=r"^\.codeagent/config\.toml:4: rules\.deny: bash\(rm \*\) does not deny 'ls'",
     ):
         place.load()
 
 
 def test_a_failing_example_cannot_write_to_the_terminal_or_fill_it(place: Place) -> None:
-    place.user_file.write_text(f'[[rules.ask]]\nrule = "bash(x)"\nmatches = ["\\u001b[2J\\n{"y" * 500}"]\n')
+    place.user_file.write_text(
+        f'[[rules.ask]]\nrule = "bash(x)"\nmatches = ["\\u001b[2J\\n{"y" * 500}"]\n'
+    )
     with pytest.raises(ConfigError) as caught:
         place.load()
     assert str(caught.value).isprintable()
@@ -196,7 +215,9 @@ def test_commands_that_only_read_are_asked_about_where_a_file_says_so(place: Pla
     assert place.load().read_only_commands == "ask"
 
 
-def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(place: Place) -> None:
+def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(
+    place: Place,
+) -> None:
     place.user_file.write_text('read_only_commands = "allow"\n')
     place.project_file.write_text('read_only_commands = "ask"\n[rules]\nask = ["edit"]\n')
     assert place.load().read_only_commands == "ask"
@@ -223,9 +244,16 @@ def test_settings_are_written_as_they_would_be_written_by_hand(place: Place) -> 
 
 def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:
     place.user_file.write_text("[limits]\nmax_turns = 30\nbudget = 2.5\n")
-    place.project_file.write_text("[limits]\nmax_turns = 50\nmax_calls = 7\nbudget = 1\ntimeout_per_call = 9.5\n")
+    place.project_file.write_text(
+        "[limits]\nmax_turns = 50\nmax_calls = 7\nbudget = 1\ntimeout_per_call = 9.5\n"
+    )
     limits = place.load().limits
-    assert (limits.max_turns, limits.max_calls, limits.budget, limits.timeout_per_call) == (30, 7, 1, 9.5)
+    assert (limits.max_turns, limits.max_calls, limits.budget, limits.timeout_per_call) == (
+        30,
+        7,
+        1,
+        9.5,
+    )
 
 
 def test_a_flag_stands_above_the_projects_limit(place: Place) -> None:
@@ -287,9 +315,13 @@ LOOSENING = [
 
 
 @for_each("line", LOOSENING)
-def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_line(place: Place, line: str) -> None:
+def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_line(
+    place: Place, line: str
+) -> None:
     place.project_file.write_text(f"# a comment\n\n{line}\n")
-    with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:[34]: .* cannot be set by a project"):
+    with pytest.raises(
+        ConfigError, match=r"^\.codeagent/config\.toml:[34]: .* cannot be set by a project"
+    ):
         place.load()
 
 
@@ -299,22 +331,37 @@ def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_lin
         ("model = 5", ":1: model: input should be a valid string"),
         ('\nmode = "yolo"', ":2: mode: input should be 'ask'"),
         ('modl = "x"', ":1: modl: no such setting; did you mean model?"),
-        ("[limits]\n# no\nmax_turn = 5", ":3: limits.max_turn: no such setting; did you mean limits.max_turns?"),
+        (
+            "[limits]\n# no\nmax_turn = 5",
+            ":3: limits.max_turn: no such setting; did you mean limits.max_turns?",
+        ),
         ("[limits]\nmax_turns = 0", ":2: limits.max_turns: input should be greater than 0"),
         ("[limits]\nmax_turns = true", ":2: limits.max_turns: input should be a valid integer"),
         ("limits.budget = nan", ":1: limits.budget: input should be a finite number"),
         ('limits = "high"', ":1: limits: input should be a valid dictionary"),
         ('api_base = "ftp://x"', ":1: api_base: must begin with http:// or https://"),
         ('[queue]\nsteer = "two"', ":2: queue.steer: input should be 'all' or 'one'"),
-        ("[queue]\nfollow_ups = 'all'", ":2: queue.follow_ups: no such setting; did you mean queue.follow_up?"),
+        (
+            "[queue]\nfollow_ups = 'all'",
+            ":2: queue.follow_ups: no such setting; did you mean queue.follow_up?",
+        ),
         ('strategy = "batched:0"', ":1: strategy: use sequential, parallel or batched:N"),
         ('[rules]\n\nallow = ["bash("]', ":3: not a rule: 'bash('"),
         ("[rules]\n\nallow = [\n'bash(x)',\n'bash('\n]", ":5: not a rule: 'bash('"),
-        ("[rules]\nallow = [5]", ":2: rules.allow: a rule is text, or a table with rule, matches and never"),
-        ("[[rules.deny]]\nrule = 'x'\nmatch = ['y']", ":3: rules.deny.match: no such setting; did you mean rules"),
+        (
+            "[rules]\nallow = [5]",
+            ":2: rules.allow: a rule is text, or a table with rule, matches and never",
+        ),
+        (
+            "[[rules.deny]]\nrule = 'x'\nmatch = ['y']",
+            ":3: rules.deny.match: no such setting; did you mean rules",
+        ),
         ("[[rules.deny]]\nmatches = ['y']", ":1: rules.deny.rule: field required"),
         ("[rules]\nalow = []", ":2: rules.alow: no such setting; did you mean rules.allow?"),
-        ("rules.user.allow = ['bash']", ":1: rules.user: no such setting; there are allow, ask, deny"),
+        (
+            "rules.user.allow = ['bash']",
+            ":1: rules.user: no such setting; there are allow, ask, deny",
+        ),
         ("[[hooks]]\nevent = 'after_tool'\ncomand = ['x']", ":1: hooks.command: field required"),
         ('read_only_commands = "no"', ":1: read_only_commands: input should be 'allow' or 'ask'"),
         ('commit_hooks = "yes please"', ":1: commit_hooks: input should be a valid boolean"),
@@ -326,7 +373,9 @@ def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_lin
         ("a = " + "[" * 5000, ":1: nested too deeply"),
     ],
 )
-def test_a_mistake_in_the_users_file_stops_with_file_line_and_key(place: Place, text: str, expected: str) -> None:
+def test_a_mistake_in_the_users_file_stops_with_file_line_and_key(
+    place: Place, text: str, expected: str
+) -> None:
     place.user_file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         place.load()
@@ -366,7 +415,9 @@ def test_a_users_file_that_others_can_change_is_refused(place: Place, mode: int)
         place.load()
 
 
-def test_a_users_file_in_a_folder_that_others_can_change_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_users_file_in_a_folder_that_others_can_change_is_refused(
+    place: Place, tmp_path: Path
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "config.toml").write_text('mode = "auto"\n')
@@ -377,7 +428,9 @@ def test_a_users_file_in_a_folder_that_others_can_change_is_refused(place: Place
         place.load()
 
 
-def test_a_users_file_of_another_user_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_of_another_user_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.user_file.write_text('mode = "auto"\n')
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(ConfigError, match="belongs to another user"):
@@ -412,7 +465,9 @@ def test_a_huge_project_file_is_refused(place: Place) -> None:
 
 
 def test_the_repositorys_dotenv_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place.workspace / ".env").write_text("CODEAGENT_MODEL=evil\nCODEAGENT_API_BASE=http://evil.example\n")
+    (place.workspace / ".env").write_text(
+        "CODEAGENT_MODEL=evil\nCODEAGENT_API_BASE=http://evil.example\n"
+    )
     monkeypatch.chdir(place.workspace)
     assert (place.load().model, place.load().api_base) == (None, None)
 
@@ -426,13 +481,19 @@ def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: P
     place.user_file.unlink()
     assert place.load().tools == (("*",), ("read", "mcp__*"))
     place.project_file.write_text('tools = ["bash(ls)"]')
-    with pytest.raises(ConfigError, match=r"^\.codeagent/config\.toml:1: tools: 'bash\(ls\)' is not a tool's name"):
+    with pytest.raises(
+        ConfigError, match=r"^\.codeagent/config\.toml:1: tools: 'bash\(ls\)' is not a tool's name"
+    ):
         place.load()
 
 
 def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Place) -> None:
     place.user_file.write_text('[toolsets]\nuse = ["github", "web"]\noffer = ["edit"]')
-    assert place.load(toolsets={"use": ("web", "linear")}).toolsets.use == ("github", "web", "linear")
+    assert place.load(toolsets={"use": ("web", "linear")}).toolsets.use == (
+        "github",
+        "web",
+        "linear",
+    )
     assert place.load(toolsets={"use": ("web",)}).toolsets.offer == ("edit",)
 
 
@@ -447,7 +508,10 @@ def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Place
             '[toolsets.groups.issues]\nsource = "x"\ntag = ["x"]',
             "no such setting; did you mean toolsets.groups.issues.tag",
         ),
-        ('[toolsets.groups."a b"]\nsource = "x"\ntags = ["x"]', "the name of a toolset is 1 to 64 letters"),
+        (
+            '[toolsets.groups."a b"]\nsource = "x"\ntags = ["x"]',
+            "the name of a toolset is 1 to 64 letters",
+        ),
     ):
         place.user_file.write_text(text)
         with pytest.raises(ConfigError, match=re.escape(why)):

@@ -1,4 +1,5 @@
-"""`mcpServers` is read as users write it for other programs, and a project's starts nothing before it is trusted."""
+"""`mcpServers` is read as users write it for other programs, and a project's starts nothing before
+it is trusted."""
 
 import json
 import os
@@ -19,7 +20,9 @@ ENTRY = {"command": "npx", "args": ["-y", "server"]}
 
 
 def parsed(entry: object, name: str = "one", place: Any = "user") -> Any:
-    return parse_servers(json.dumps({"mcpServers": {name: entry}}, indent=1).encode(), "mcp.json", place)
+    return parse_servers(
+        json.dumps({"mcpServers": {name: entry}}, indent=1).encode(), "mcp.json", place
+    )
 
 
 @pytest.fixture
@@ -48,9 +51,20 @@ def put_user(files: ServerFiles, text: str) -> None:
         (ENTRY, ServerConfig("one", command="npx", args=("-y", "server"), origin="mcp.json")),
         (
             {"command": "x", "env": {"A": "b"}, "cwd": "sub", "timeout": 5, "disabled": True},
-            ServerConfig("one", command="x", env={"A": "b"}, cwd="sub", timeout=5, enabled=False, origin="mcp.json"),
+            ServerConfig(
+                "one",
+                command="x",
+                env={"A": "b"},
+                cwd="sub",
+                timeout=5,
+                enabled=False,
+                origin="mcp.json",
+            ),
         ),
-        ({"command": "x", "timeout": 30000}, ServerConfig("one", command="x", timeout=30, origin="mcp.json")),
+        (
+            {"command": "x", "timeout": 30000},
+            ServerConfig("one", command="x", timeout=30, origin="mcp.json"),
+        ),
         ({"command": "x", "env": None}, ServerConfig("one", command="x", origin="mcp.json")),
         (
             {"command": "x", "where": "machine", "startTimeout": 90},
@@ -61,8 +75,13 @@ def put_user(files: ServerFiles, text: str) -> None:
             ServerConfig("one", url="https://x/mcp", headers={"A": "b"}, origin="mcp.json"),
         ),
         (
-            {"url": "http://x", "oauth": {"clientId": "${ID}", "clientSecret": "s", "callbackPort": 8080}},
-            ServerConfig("one", url="http://x", client=LoginClient("${ID}", "s", 8080), origin="mcp.json"),
+            {
+                "url": "http://x",
+                "oauth": {"clientId": "${ID}", "clientSecret": "s", "callbackPort": 8080},
+            },
+            ServerConfig(
+                "one", url="http://x", client=LoginClient("${ID}", "s", 8080), origin="mcp.json"
+            ),
         ),
         ({"serverUrl": "http://x"}, ServerConfig("one", url="http://x", origin="mcp.json")),
         (
@@ -71,7 +90,9 @@ def put_user(files: ServerFiles, text: str) -> None:
         ),
     ],
 )
-def test_an_entry_is_read_as_it_is_written_for_other_programs(entry: object, expected: ServerConfig) -> None:
+def test_an_entry_is_read_as_it_is_written_for_other_programs(
+    entry: object, expected: ServerConfig
+) -> None:
     found = parsed(entry)
     assert [one.config for one in found.entries] == [expected] and found.problems == ()
 
@@ -81,7 +102,11 @@ def test_an_entry_is_read_as_it_is_written_for_other_programs(entry: object, exp
     [
         ("x", "mcp.json:3: one", "must be an object"),
         ({}, "mcp.json:3: one", "either command (stdio) or url (http)"),
-        ({"command": "x", "url": "http://x"}, "one.command", "either command (stdio) or url (http)"),
+        (
+            {"command": "x", "url": "http://x"},
+            "one.command",
+            "either command (stdio) or url (http)",
+        ),
         ({"command": "x", "args": [1]}, "one.args.0", "valid string"),
         ({"command": "x", "args": "a b"}, "one.args", "valid list"),
         ({"command": "x", "env": {"PORT": 1}}, "one.env.PORT", "valid string"),
@@ -110,7 +135,9 @@ def test_a_name_that_cannot_be_part_of_a_tools_name_is_a_problem(name: str) -> N
 
 def test_a_broken_entry_keeps_only_itself_out() -> None:
     raw = json.dumps({"mcpServers": {"bad": {}, "good": ENTRY}}).encode()
-    assert [entry.config.name for entry in parse_servers(raw, "mcp.json", "user").entries] == ["good"]
+    assert [entry.config.name for entry in parse_servers(raw, "mcp.json", "user").entries] == [
+        "good"
+    ]
 
 
 def test_only_the_users_own_file_lets_a_server_write() -> None:
@@ -119,14 +146,21 @@ def test_only_the_users_own_file_lets_a_server_write() -> None:
     theirs = parsed(ENTRY | {"write": True}, place="project")
     assert [one.config.write for one in theirs.entries] == [False]
     assert "may write in the workspace" not in theirs.entries[0].details
-    assert [(one.level, one.where) for one in theirs.problems] == [("warning", "mcp.json:9: one.write")]
+    assert [(one.level, one.where) for one in theirs.problems] == [
+        ("warning", "mcp.json:9: one.write")
+    ]
     assert not parsed(ENTRY).entries[0].config.write
 
 
-@for_each("entry", [ENTRY | {"where": "machine", "write": True}, {"url": "http://x", "write": True}])
+@for_each(
+    "entry", [ENTRY | {"where": "machine", "write": True}, {"url": "http://x", "write": True}]
+)
 def test_to_write_is_said_only_of_a_server_in_the_sandbox(entry: dict[str, Any]) -> None:
     found = parsed(entry)
-    assert not found.entries[0].config.write and "for a server in the sandbox" in found.problems[0].text
+    assert (
+        not found.entries[0].config.write
+        and "for a server in the sandbox" in found.problems[0].text
+    )
 
 
 @for_each("value", ["yes", 1, "true"])
@@ -138,12 +172,16 @@ def test_to_write_is_true_or_false(value: object) -> None:
 def test_keys_of_other_programs_are_reported_and_the_server_is_used() -> None:
     found = parsed(ENTRY | {"autoApprove": ["*"]})
     assert len(found.entries) == 1
-    assert [(one.level, one.where) for one in found.problems] == [("warning", "mcp.json:9: one.autoApprove")]
+    assert [(one.level, one.where) for one in found.problems] == [
+        ("warning", "mcp.json:9: one.autoApprove")
+    ]
 
 
 def test_what_is_not_used_of_a_login_is_reported() -> None:
     found = parsed({"url": "http://x", "oauth": {"clientId": "id", "scopes": []}})
-    assert [(one.text, one.level) for one in found.problems] == [("not used by codeagent", "warning")]
+    assert [(one.text, one.level) for one in found.problems] == [
+        ("not used by codeagent", "warning")
+    ]
     assert found.entries[0].details == ("logs in as id",)
     found = parsed({"url": "http://x", "oauth": {"callbackPort": 1}})
     assert [one.text for one in found.problems] == ["not used without clientId"]
@@ -153,14 +191,20 @@ def test_what_is_not_used_of_a_login_is_reported() -> None:
 
 
 def test_the_variables_of_a_login_are_filled_in() -> None:
-    [entry] = parsed({"url": "http://x", "oauth": {"clientId": "${ID}", "clientSecret": "${SECRET}"}}).entries
+    [entry] = parsed(
+        {"url": "http://x", "oauth": {"clientId": "${ID}", "clientSecret": "${SECRET}"}}
+    ).entries
     assert filled_in(entry.config, {"ID": "a", "SECRET": "b"}).client == LoginClient("a", "b")
 
 
 @for_each("raw", [b"{", b"[]", b"\xff", b'{"mcpServers": []}', b"[" * 100_000, b'"x"'])
 def test_a_file_that_is_not_an_object_of_servers_is_one_problem(raw: bytes) -> None:
     found = parse_servers(raw, "mcp.json", "user")
-    assert found.entries == () and len(found.problems) == 1 and found.problems[0].where.startswith("mcp.json:1")
+    assert (
+        found.entries == ()
+        and len(found.problems) == 1
+        and found.problems[0].where.startswith("mcp.json:1")
+    )
 
 
 @given(
@@ -169,7 +213,19 @@ def test_a_file_that_is_not_an_object_of_servers_is_one_problem(raw: bytes) -> N
         lambda inner: (
             st.lists(inner)
             | st.dictionaries(
-                st.sampled_from(["mcpServers", "command", "url", "args", "env", "headers", "timeout", "type", "x"]),
+                st.sampled_from(
+                    [
+                        "mcpServers",
+                        "command",
+                        "url",
+                        "args",
+                        "env",
+                        "headers",
+                        "timeout",
+                        "type",
+                        "x",
+                    ]
+                ),
                 inner,
             )
         ),
@@ -196,18 +252,32 @@ def test_no_value_of_a_file_makes_reading_it_fail(value: object) -> None:
         ("${A}", {"A": "${B}", "B": "no"}, "${B}"),
     ],
 )
-def test_variables_are_filled_in_once(text: str, environment: dict[str, str], expected: str) -> None:
+def test_variables_are_filled_in_once(
+    text: str, environment: dict[str, str], expected: str
+) -> None:
     config = ServerConfig("one", command=text, args=(text,), env={"N": text}, cwd=text)
     full = filled_in(config, environment)
-    assert (full.command, full.args, full.env["N"], full.cwd) == (expected, (expected,), expected, expected)
+    assert (full.command, full.args, full.env["N"], full.cwd) == (
+        expected,
+        (expected,),
+        expected,
+        expected,
+    )
     web = filled_in(ServerConfig("one", url=text, headers={"H": text}), environment)
     assert (web.url, web.headers["H"]) == (expected, expected)
 
 
 @for_each("origin", ["user", "project"])
-def test_the_workspace_is_filled_in_as_other_programs_spell_it(files: ServerFiles, project: Path, origin: str) -> None:
+def test_the_workspace_is_filled_in_as_other_programs_spell_it(
+    files: ServerFiles, project: Path, origin: str
+) -> None:
     folder = "${workspaceFolder}"
-    entry = {"command": f"{folder}/a", "args": [f"--at={folder}"], "env": {"AT": f"{folder}/b"}, "cwd": f"{folder}/c"}
+    entry = {
+        "command": f"{folder}/a",
+        "args": [f"--at={folder}"],
+        "env": {"AT": f"{folder}/b"},
+        "cwd": f"{folder}/c",
+    }
     put_user(files, json.dumps({"mcpServers": {"one": entry} if origin == "user" else {}}))
     put_project(project, {"one": entry} if origin == "project" else {})
     [found] = files.read().entries
@@ -218,7 +288,9 @@ def test_the_workspace_is_filled_in_as_other_programs_spell_it(files: ServerFile
         {"AT": f"{at}/b"},
         f"{at}/c",
     )
-    assert found.shown == f"{at}/a --at={at} (in {at}/c)" and config.from_project == (origin == "project")
+    assert found.shown == f"{at}/a --at={at} (in {at}/c)" and config.from_project == (
+        origin == "project"
+    )
 
 
 def test_a_workspace_whose_name_reads_as_a_variable_is_not_filled_in(tmp_path: Path) -> None:
@@ -231,9 +303,16 @@ def test_a_workspace_whose_name_reads_as_a_variable_is_not_filled_in(tmp_path: P
 
 
 @for_each(
-    "text, why", [("${A}", "the variable A is not set"), ("${env:A}", "is not ${NAME}"), ("${}", "is not ${NAME}")]
+    "text, why",
+    [
+        ("${A}", "the variable A is not set"),
+        ("${env:A}", "is not ${NAME}"),
+        ("${}", "is not ${NAME}"),
+    ],
 )
-def test_a_variable_that_is_not_set_keeps_its_server_out(text: str, why: str, files: ServerFiles) -> None:
+def test_a_variable_that_is_not_set_keeps_its_server_out(
+    text: str, why: str, files: ServerFiles
+) -> None:
     files.add("one", ENTRY | {"env": {"N": text}})
     files.add("two", ENTRY)
     servers, problems = files.read().usable({})
@@ -246,7 +325,9 @@ def test_a_projects_servers_are_not_usable_before_they_are_trusted_and_after_any
     files: ServerFiles, project: Path
 ) -> None:
     put_project(project, {"theirs": ENTRY})
-    assert [one.config.name for one in files.read().untrusted] == ["theirs"] and files.read().usable({})[0] == ()
+    assert [one.config.name for one in files.read().untrusted] == [
+        "theirs"
+    ] and files.read().usable({})[0] == ()
     files.trust()
     assert [server.name for server in files.read().usable({})[0]] == ["theirs"]
     put_project(project, {"theirs": ENTRY | {"args": ["other"]}})
@@ -256,7 +337,9 @@ def test_a_projects_servers_are_not_usable_before_they_are_trusted_and_after_any
     assert files.read().usable({})[0] == ()
 
 
-def test_a_file_that_changed_since_it_was_shown_is_not_trusted(files: ServerFiles, project: Path) -> None:
+def test_a_file_that_changed_since_it_was_shown_is_not_trusted(
+    files: ServerFiles, project: Path
+) -> None:
     put_project(project, {"theirs": ENTRY})
     shown = files.read().digest
     put_project(project, {"theirs": {"command": "evil"}})
@@ -267,7 +350,9 @@ def test_a_file_that_changed_since_it_was_shown_is_not_trusted(files: ServerFile
     assert files.read().untrusted == ()
 
 
-def test_accepting_counts_for_these_files_only(files: ServerFiles, project: Path, tmp_path: Path) -> None:
+def test_accepting_counts_for_these_files_only(
+    files: ServerFiles, project: Path, tmp_path: Path
+) -> None:
     put_project(project, {"theirs": ENTRY})
     assert ServerFiles(tmp_path / "config", project, accept=True).read().untrusted == ()
     assert len(files.read().untrusted) == 1
@@ -276,20 +361,29 @@ def test_accepting_counts_for_these_files_only(files: ServerFiles, project: Path
 def test_a_project_cannot_choose_the_machine(project: Path, files: ServerFiles) -> None:
     put_project(project, {"theirs": ENTRY | {"where": "machine"}})
     found = files.read()
-    assert found.entries[0].config.where == "sandbox" and "a project cannot choose this" in found.problems[0].text
+    assert (
+        found.entries[0].config.where == "sandbox"
+        and "a project cannot choose this" in found.problems[0].text
+    )
 
 
-def test_the_users_server_keeps_a_name_that_the_project_has_too(project: Path, files: ServerFiles) -> None:
+def test_the_users_server_keeps_a_name_that_the_project_has_too(
+    project: Path, files: ServerFiles
+) -> None:
     put_project(project, {"one": {"command": "evil"}})
     files.add("one", ENTRY)
     found = files.read()
-    assert [entry.config.command for entry in found.entries] == ["npx"] and found.problems[0].level == "warning"
+    assert [entry.config.command for entry in found.entries] == ["npx"] and found.problems[
+        0
+    ].level == "warning"
 
 
 @pytest.mark.parametrize(
     "make", [lambda path: path.symlink_to("/etc/passwd"), lambda path: os.mkfifo(path), Path.mkdir]
 )
-def test_a_project_file_that_is_no_plain_file_is_a_problem(make: Any, project: Path, files: ServerFiles) -> None:
+def test_a_project_file_that_is_no_plain_file_is_a_problem(
+    make: Any, project: Path, files: ServerFiles
+) -> None:
     make(project / ".mcp.json")
     assert files.read().entries == () and "cannot be read" in files.read().problems[0].text
 
@@ -300,7 +394,10 @@ def test_the_users_file_is_private_and_keeps_what_others_wrote_into_it(files: Se
     files.remove("new")
     files.add("k2", ENTRY)
     data = json.loads(files.user_file.read_text())
-    assert data == {"inputs": [1], "mcpServers": {"old": {"command": "x", "autoApprove": []}, "k2": ENTRY}}
+    assert data == {
+        "inputs": [1],
+        "mcpServers": {"old": {"command": "x", "autoApprove": []}, "k2": ENTRY},
+    }
     assert files.user_file.stat().st_mode & 0o777 == 0o600
 
 
@@ -322,7 +419,9 @@ def test_a_link_to_the_file_stays_a_link(files: ServerFiles, tmp_path: Path) -> 
     assert files.user_file.is_symlink() and "new" in kept.read_text()
 
 
-def test_a_file_that_others_may_write_or_the_agent_could_change_is_not_used(project: Path, files: ServerFiles) -> None:
+def test_a_file_that_others_may_write_or_the_agent_could_change_is_not_used(
+    project: Path, files: ServerFiles
+) -> None:
     put_user(files, json.dumps({"mcpServers": {"one": ENTRY}}))
     files.user_file.chmod(0o666)
     assert files.read().entries == () and "chmod go-w" in files.read().problems[0].text
@@ -337,11 +436,21 @@ def test_a_file_that_others_may_write_or_the_agent_could_change_is_not_used(proj
     "entry, shown",
     [
         ({"command": "x", "args": ["--api-key", "sk-123", "a b"]}, "x --api-key '…' 'a b'"),
-        ({"command": "x", "args": ["--token=abc", "--api-key=${KEY}"]}, "x '--token=…' '--api-key=${KEY}'"),
+        (
+            {"command": "x", "args": ["--token=abc", "--api-key=${KEY}"]},
+            "x '--token=…' '--api-key=${KEY}'",
+        ),
         ({"command": "x", "cwd": "sub", "env": {"A": "hidden"}}, "x (in sub)"),
-        ({"url": "https://u:p@x/mcp?key=abc&b=c", "headers": {"A": "hidden"}}, "https://…@x/mcp?key=…&b=…"),
+        (
+            {"url": "https://u:p@x/mcp?key=abc&b=c", "headers": {"A": "hidden"}},
+            "https://…@x/mcp?key=…&b=…",
+        ),
     ],
 )
 def test_what_would_run_is_shown_without_its_secrets(entry: object, shown: str) -> None:
     (found,) = parsed(entry).entries
-    assert found.shown == shown and "hidden" not in "".join(found.details) and "hidden" not in repr(found.shown)
+    assert (
+        found.shown == shown
+        and "hidden" not in "".join(found.details)
+        and "hidden" not in repr(found.shown)
+    )

@@ -1,4 +1,5 @@
-"""A project's server gets no variable of the user's, unless the user gave it that one; the question hides nothing."""
+"""A project's server gets no variable of the user's, unless the user gave it that one; the question
+hides nothing."""
 
 import json
 from pathlib import Path
@@ -71,7 +72,10 @@ def test_a_trusted_file_gets_no_variable_of_the_users(
     files, work = fresh(tmp_path_factory)
     put(work, one=entry)
     files.trust()
-    with pytest.raises(ConfigError, match="it wants your variable KEY; give it with: codeagent mcp trust --give one="):
+    with pytest.raises(
+        ConfigError,
+        match="it wants your variable KEY; give it with: codeagent mcp trust --give one=",
+    ):
         filled(files)
     assert files.read().usable(KEY)[0] == (), key
 
@@ -92,7 +96,9 @@ def test_accepting_the_project_gives_no_variable(tmp_path: Path, project: Path) 
         filled(ServerFiles(tmp_path / "config", project, accept=True))
 
 
-def test_a_default_takes_the_place_of_a_variable_that_was_not_given(files: ServerFiles, project: Path) -> None:
+def test_a_default_takes_the_place_of_a_variable_that_was_not_given(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"command": "x", "args": ["${KEY:-none}"]})
     files.trust()
     assert filled(files).args == ("none",)
@@ -100,7 +106,9 @@ def test_a_default_takes_the_place_of_a_variable_that_was_not_given(files: Serve
     assert filled(files).args == ("hush-hush",)
 
 
-def test_a_variable_is_given_to_one_server_and_by_one_name(files: ServerFiles, project: Path) -> None:
+def test_a_variable_is_given_to_one_server_and_by_one_name(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"command": "x", "args": ["${KEY}"]}, two={"command": "x", "args": ["${KEY}"]})
     files.trust(give=[("one", "KEY")])
     assert filled(files).args == ("hush-hush",)
@@ -112,7 +120,9 @@ def test_a_variable_is_given_to_one_server_and_by_one_name(files: ServerFiles, p
         filled(files)
 
 
-def test_a_change_of_the_file_ends_what_was_given_even_if_it_is_changed_back(files: ServerFiles, project: Path) -> None:
+def test_a_change_of_the_file_ends_what_was_given_even_if_it_is_changed_back(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"command": "x", "args": ["${KEY}"]})
     files.trust(give=[("one", "KEY")])
     put(project, one={"command": "evil", "args": ["${KEY}"]})
@@ -135,7 +145,9 @@ def test_what_was_given_stays_when_more_is_given_and_when_the_same_file_is_trust
     assert filled(files).args == ("hush-hush", "quiet")
 
 
-def test_a_project_that_is_no_longer_trusted_has_no_variable(files: ServerFiles, project: Path) -> None:
+def test_a_project_that_is_no_longer_trusted_has_no_variable(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"command": "x", "args": ["${KEY}"]})
     files.trust(give=[("one", "KEY")])
     files.distrust()
@@ -163,7 +175,9 @@ def test_what_no_server_wants_cannot_be_given_and_then_nothing_is_trusted(
     assert [entry.config.name for entry in files.read().untrusted] == ["one"]
 
 
-def test_a_file_that_changed_since_it_was_shown_is_given_nothing(files: ServerFiles, project: Path) -> None:
+def test_a_file_that_changed_since_it_was_shown_is_given_nothing(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"command": "x", "args": ["${KEY}"]})
     shown = files.read().digest
     put(project, one={"command": "evil", "args": ["${KEY}"]})
@@ -203,19 +217,32 @@ def test_trust_that_was_given_before_variables_were_asked_for_still_loads(
     tmp_path: Path, project: Path, files: ServerFiles
 ) -> None:
     put(project, one={"command": "x"}, two={"command": "x", "args": ["${KEY}"]})
-    TrustFile(tmp_path / "config", project, tmp_path / "home", "mcp-trust.jsonl").trust(files.read().digest)
+    TrustFile(tmp_path / "config", project, tmp_path / "home", "mcp-trust.jsonl").trust(
+        files.read().digest
+    )
     servers, problems = files.read().usable(KEY)
-    assert [server.name for server in servers] == ["one"] and "it wants your variable KEY" in problems[0].text
+    assert [server.name for server in servers] == [
+        "one"
+    ] and "it wants your variable KEY" in problems[0].text
 
 
 @for_each(
     "given, whole",
     [
         ({"url": "https://u:p@x/mcp?v=${KEY}&b=abc#f"}, ("https://u:p@x/mcp?v=${KEY}&b=abc#f",)),
-        ({"command": "x", "args": ["--api-key", "abc", "--token=${KEY}"]}, ("x --api-key abc '--token=${KEY}'",)),
+        (
+            {"command": "x", "args": ["--api-key", "abc", "--token=${KEY}"]},
+            ("x --api-key abc '--token=${KEY}'",),
+        ),
         ({"command": "x", "args": ["y" * 5000 + "end"]}, ("y" * 5000 + "end",)),
-        ({"command": "x", "env": {"A": "1", "TOKEN": "a${KEY}"}}, ("gets A=1", "gets TOKEN=a${KEY}")),
-        ({"url": "https://x", "headers": {"Authorization": "Bearer ${KEY}"}}, ("sends Authorization: Bearer ${KEY}",)),
+        (
+            {"command": "x", "env": {"A": "1", "TOKEN": "a${KEY}"}},
+            ("gets A=1", "gets TOKEN=a${KEY}"),
+        ),
+        (
+            {"url": "https://x", "headers": {"Authorization": "Bearer ${KEY}"}},
+            ("sends Authorization: Bearer ${KEY}",),
+        ),
         (
             {"url": "https://x", "oauth": {"clientId": "${KEY}", "clientSecret": "abc"}},
             ("logs in as ${KEY}, with the secret abc",),
@@ -229,7 +256,9 @@ def test_of_a_projects_entry_the_whole_is_shown(given: object, whole: tuple[str,
     assert "…" not in text
 
 
-def test_each_variable_that_is_wanted_has_a_line_that_says_where_it_goes(files: ServerFiles, project: Path) -> None:
+def test_each_variable_that_is_wanted_has_a_line_that_says_where_it_goes(
+    files: ServerFiles, project: Path
+) -> None:
     put(project, one={"url": "https://x?v=${KEY}&w=${LEVEL:-low}", "headers": {"A": "${KEY}"}})
     lines = files.read().get("one").details
     assert "wants your KEY, for its address and its header A: not given" in lines
@@ -251,5 +280,7 @@ def test_each_variable_that_is_wanted_has_a_line_that_says_where_it_goes(files: 
         ({"command": "x", "args": ["--token", "Bearer ${KEY}"]}, "x --token '…${KEY}'"),
     ],
 )
-def test_of_the_users_own_entry_secrets_are_hidden_and_variables_are_not(given: object, shown: str) -> None:
+def test_of_the_users_own_entry_secrets_are_hidden_and_variables_are_not(
+    given: object, shown: str
+) -> None:
     assert entry_of(given, "user").shown == shown

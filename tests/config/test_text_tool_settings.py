@@ -12,7 +12,11 @@ from codeagent.core.errors import ConfigError
 def loaded(folder: Path, text: str) -> Settings:
     (folder / "config.toml").write_text(text)
     return load_settings(
-        {}, environment={}, user_file=folder / "config.toml", workspace=folder, decides=lambda rule, example: True
+        {},
+        environment={},
+        user_file=folder / "config.toml",
+        workspace=folder,
+        decides=lambda rule, example: True,
     )
 
 
@@ -24,7 +28,10 @@ def test_without_settings_a_refused_model_speaks_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[[text_tools.models]]\nmodel = "a"\nprotocol = "delimited"\n', "delimited needs open and close"),
+        (
+            '[[text_tools.models]]\nmodel = "a"\nprotocol = "delimited"\n',
+            "delimited needs open and close",
+        ),
         (
             '[[text_tools.models]]\nmodel = "a"\nprotocol = "delimited"\nopen = " "\nclose = "x"\n',
             "delimited needs open and close",
@@ -43,7 +50,10 @@ def test_without_settings_a_refused_model_speaks_json(tmp_path: Path) -> None:
             "config.toml:1: text_tools.models: with body lines, each mark needs a character such as / or <",
         ),
         ('[text_tools]\nwhen_refusd = "xml"\n', "did you mean text_tools.when_refused"),
-        ('[text_tools]\nwhen_refused = "delimited"\n', "text_tools.when_refused: input should be 'json', 'xml'"),
+        (
+            '[text_tools]\nwhen_refused = "delimited"\n',
+            "text_tools.when_refused: input should be 'json', 'xml'",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:

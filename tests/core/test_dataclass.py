@@ -28,8 +28,12 @@ def point(dataclass: Callable[..., Any], **options: Any) -> Any:
 
 
 @MAKERS
-@pytest.mark.parametrize("options", [{}, {"frozen": True}, {"frozen": True, "slots": True}, {"slots": True}])
-def test_an_instance_has_the_librarys_fields_repr_and_equality(dataclass: Callable[..., Any], options: Any) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"frozen": True}, {"frozen": True, "slots": True}, {"slots": True}]
+)
+def test_an_instance_has_the_librarys_fields_repr_and_equality(
+    dataclass: Callable[..., Any], options: Any
+) -> None:
     kind = point(dataclass, **options)
     made = kind(1, tags=["a"])
     assert (made.x, made.y, made.tags, made.secret) == (1, 2, ["a"], "s")
@@ -44,7 +48,9 @@ def test_an_instance_has_the_librarys_fields_repr_and_equality(dataclass: Callab
 
 
 @MAKERS
-def test_a_frozen_instance_can_be_hashed_and_neither_set_nor_deleted(dataclass: Callable[..., Any]) -> None:
+def test_a_frozen_instance_can_be_hashed_and_neither_set_nor_deleted(
+    dataclass: Callable[..., Any],
+) -> None:
     kind = point(dataclass, frozen=True)
     assert len({kind(1), kind(1, tags=["a"]), kind(2)}) == 2
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
@@ -54,7 +60,9 @@ def test_a_frozen_instance_can_be_hashed_and_neither_set_nor_deleted(dataclass: 
 
 
 @MAKERS
-def test_only_a_frozen_class_or_one_without_equality_can_be_hashed(dataclass: Callable[..., Any]) -> None:
+def test_only_a_frozen_class_or_one_without_equality_can_be_hashed(
+    dataclass: Callable[..., Any],
+) -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(point(dataclass)(1))
     by_identity = point(dataclass, eq=False)
@@ -63,12 +71,16 @@ def test_only_a_frozen_class_or_one_without_equality_can_be_hashed(dataclass: Ca
 
 
 @MAKERS
-def test_the_signature_is_that_of_the_fields_and_wrong_arguments_are_refused(dataclass: Callable[..., Any]) -> None:
+def test_the_signature_is_that_of_the_fields_and_wrong_arguments_are_refused(
+    dataclass: Callable[..., Any],
+) -> None:
     kind = point(dataclass, kw_only=True)
     signature = inspect.signature(kind)
     assert {each.kind for each in signature.parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
     assert list(signature.parameters) == ["x", "y", "tags", "secret"]
-    with pytest.raises(TypeError, match=r"__init__\(\) missing 1 required keyword-only argument: 'x'"):
+    with pytest.raises(
+        TypeError, match=r"__init__\(\) missing 1 required keyword-only argument: 'x'"
+    ):
         kind()
     with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
         kind(x=1, z=2)
@@ -119,7 +131,9 @@ def test_an_instance_that_holds_itself_can_be_shown(dataclass: Callable[..., Any
 
 
 @MAKERS
-def test_a_subclass_without_equality_of_its_own_compares_the_fields_of_its_base(dataclass: Callable[..., Any]) -> None:
+def test_a_subclass_without_equality_of_its_own_compares_the_fields_of_its_base(
+    dataclass: Callable[..., Any],
+) -> None:
     @dataclass(frozen=True)
     class Base:
         first: int

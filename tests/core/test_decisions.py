@@ -7,7 +7,14 @@ from hypothesis import given
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.display import QuestionBlock
-from codeagent.core.events import BatchPlanned, KnownEvent, ToolCallAdded, ToolResultAdded, ToolStarted, UnknownEvent
+from codeagent.core.events import (
+    BatchPlanned,
+    KnownEvent,
+    ToolCallAdded,
+    ToolResultAdded,
+    ToolStarted,
+    UnknownEvent,
+)
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.notices import CallEdited
 from tests.session.eventlogs import logs
@@ -17,7 +24,8 @@ COMMAND = '{"command": "make test\\nmake lint"}'
 
 
 class Log:
-    """Writes events as an agent emits them; every call is named c1 unless the test says otherwise."""
+    """Writes events as an agent emits them; every call is named c1 unless the test says
+    otherwise."""
 
     def __init__(self) -> None:
         self.events: list[KnownEvent | UnknownEvent] = []
@@ -29,26 +37,50 @@ class Log:
         return self
 
     def call(
-        self, name: str = "bash", arguments: str = COMMAND, *, call_id: str = "c1", target: str = "make …"
+        self,
+        name: str = "bash",
+        arguments: str = COMMAND,
+        *,
+        call_id: str = "c1",
+        target: str = "make …",
     ) -> "Log":
         self.add(ToolCallAdded, call_id=call_id, name=name, arguments=arguments)
-        plan = PlannedCall(call_id=call_id, name=name, target=target, permission="auto", reason="as planned")
+        plan = PlannedCall(
+            call_id=call_id, name=name, target=target, permission="auto", reason="as planned"
+        )
         return self.add(BatchPlanned, batch=1, calls=(plan,))
 
     def ask(self, name: str = "bash", *blocks: Any, call_id: str = "c1", **fields: Any) -> "Log":
         self.questions += 1
-        given = {"reason": "this tool asks", "target": "make …", "blocks": blocks, "binding": "0", **fields}
-        approval_id = f"{call_id}.{self.questions}"
-        return self.add(ApprovalRequested, approval_id=approval_id, call_id=call_id, name=name, **given)
-
-    def answer(self, answer: str, *, call_id: str = "c1", source: str = "user", **fields: Any) -> "Log":
+        given = {
+            "reason": "this tool asks",
+            "target": "make …",
+            "blocks": blocks,
+            "binding": "0",
+            **fields,
+        }
         approval_id = f"{call_id}.{self.questions}"
         return self.add(
-            ApprovalResolved, approval_id=approval_id, call_id=call_id, answer=answer, source=source, **fields
+            ApprovalRequested, approval_id=approval_id, call_id=call_id, name=name, **given
+        )
+
+    def answer(
+        self, answer: str, *, call_id: str = "c1", source: str = "user", **fields: Any
+    ) -> "Log":
+        approval_id = f"{call_id}.{self.questions}"
+        return self.add(
+            ApprovalResolved,
+            approval_id=approval_id,
+            call_id=call_id,
+            answer=answer,
+            source=source,
+            **fields,
         )
 
     def run(self, name: str = "bash", *, call_id: str = "c1", **arguments: Any) -> "Log":
-        return self.add(ToolStarted, call_id=call_id, name=name, target="as run", arguments=arguments)
+        return self.add(
+            ToolStarted, call_id=call_id, name=name, target="as run", arguments=arguments
+        )
 
     def end(
         self,
@@ -103,7 +135,14 @@ def test_an_answer_that_became_a_rule_names_it_and_how_long_it_holds() -> None:
 
 
 def test_a_no_is_told_with_the_users_reason() -> None:
-    row = Log().call().ask().answer("deny", reason="not now").end("user", ("denied", "the user said no: not now")).row
+    row = (
+        Log()
+        .call()
+        .ask()
+        .answer("deny", reason="not now")
+        .end("user", ("denied", "the user said no: not now"))
+        .row
+    )
     assert (row.outcome, row.who, row.reason) == ("denied", "user", "not now")
 
 
@@ -160,14 +199,21 @@ def test_a_call_allowed_for_the_session_is_not_asked_about_again_and_told_as_the
 
 def test_what_a_hook_or_a_rule_denied_is_told_with_its_reason() -> None:
     log = Log().call().end("hook", ("denied", "no pushes on Friday"))
-    log.call(call_id="c2").end("rule", ("denied", "denied by the rule bash(rm *)"), call_id="c2", rule="bash(rm *)")
-    assert log.rows == [("denied", "hook", "no pushes on Friday"), ("denied", "rule", "denied by the rule bash(rm *)")]
+    log.call(call_id="c2").end(
+        "rule", ("denied", "denied by the rule bash(rm *)"), call_id="c2", rule="bash(rm *)"
+    )
+    assert log.rows == [
+        ("denied", "hook", "no pushes on Friday"),
+        ("denied", "rule", "denied by the rule bash(rm *)"),
+    ]
     assert decisions(log.events)[1].rule == "bash(rm *)"
 
 
 def test_what_was_passed_over_is_told_by_whom() -> None:
     log = Log().call().end("user", ("skipped", "skipped by user: later"))
-    log.call(call_id="c2").end(None, ("skipped", "Skipped: the limit of 5 calls is reached"), call_id="c2")
+    log.call(call_id="c2").end(
+        None, ("skipped", "Skipped: the limit of 5 calls is reached"), call_id="c2"
+    )
     assert log.rows == [
         ("cancelled", "user", "skipped by user: later"),
         ("cancelled", "auto", "Skipped: the limit of 5 calls is reached"),
@@ -175,13 +221,26 @@ def test_what_was_passed_over_is_told_by_whom() -> None:
 
 
 def test_what_no_rule_could_allow_is_told_too() -> None:
-    log = Log().call("write").end(None, ("denied", "the path leads out of the workspace"), name="write")
+    log = (
+        Log()
+        .call("write")
+        .end(None, ("denied", "the path leads out of the workspace"), name="write")
+    )
     assert log.rows == [("denied", "auto", "the path leads out of the workspace")]
 
 
 def test_a_yes_that_was_of_no_use_is_followed_by_the_denial() -> None:
-    log = Log().call("write").ask("write").answer("once").end("user", ("denied", ".git is protected"), name="write")
-    assert log.rows == [("allowed", "once", "this tool asks"), ("denied", "auto", ".git is protected")]
+    log = (
+        Log()
+        .call("write")
+        .ask("write")
+        .answer("once")
+        .end("user", ("denied", ".git is protected"), name="write")
+    )
+    assert log.rows == [
+        ("allowed", "once", "this tool asks"),
+        ("denied", "auto", ".git is protected"),
+    ]
 
 
 def test_a_call_whose_arguments_were_wrong_was_never_decided() -> None:
@@ -194,12 +253,25 @@ def test_a_question_that_still_waits_is_no_decision() -> None:
 
 
 def test_a_question_that_was_called_off_is_told() -> None:
-    log = Log().call().ask().answer("cancelled", source="auto", reason="interrupted").end(None, ("cancelled", "x"))
+    log = (
+        Log()
+        .call()
+        .ask()
+        .answer("cancelled", source="auto", reason="interrupted")
+        .end(None, ("cancelled", "x"))
+    )
     assert log.rows == [("cancelled", "auto", "interrupted")]
 
 
 def test_an_edited_call_is_told_twice_and_only_the_second_answer_allowed_it() -> None:
-    log = Log().call().ask(arguments=COMMAND).answer("edit").ask(arguments='{"command": "make"}').answer("once")
+    log = (
+        Log()
+        .call()
+        .ask(arguments=COMMAND)
+        .answer("edit")
+        .ask(arguments='{"command": "make"}')
+        .answer("once")
+    )
     rows = decisions(log.end("user").events)
     assert [(row.outcome, row.answer, row.what) for row in rows] == [
         ("cancelled", "edit", "make test\nmake lint"),
@@ -215,7 +287,13 @@ def test_an_edited_call_that_a_rule_allows_is_told_as_such() -> None:
 
 
 def test_an_answer_after_which_the_user_was_asked_again_allowed_nothing() -> None:
-    log = Log().call().ask().answer("rule", rule="bash(x)").ask(reason="bash(x) does not allow all of this call")
+    log = (
+        Log()
+        .call()
+        .ask()
+        .answer("rule", rule="bash(x)")
+        .ask(reason="bash(x) does not allow all of this call")
+    )
     assert log.answer("deny").end("user", ("denied", "the user said no")).rows == [
         ("cancelled", "rule", "asked again: bash(x) does not allow all of this call"),
         ("denied", "deny", "bash(x) does not allow all of this call"),
@@ -225,7 +303,14 @@ def test_an_answer_after_which_the_user_was_asked_again_allowed_nothing() -> Non
 def test_arguments_a_user_changed_before_the_batch_are_what_was_decided_about() -> None:
     log = Log().call()
     arguments = '{"command": "make check"}'
-    log.add(CallEdited, text="edited by you", call_id="c1", arguments=arguments, target="make check", permission="auto")
+    log.add(
+        CallEdited,
+        text="edited by you",
+        call_id="c1",
+        arguments=arguments,
+        target="make check",
+        permission="auto",
+    )
     row = log.end("rule", ("denied", "no")).row
     assert (row.target, row.what) == ("make check", "make check")
 
@@ -238,7 +323,9 @@ def test_the_users_own_command_is_told_as_theirs() -> None:
 
 def test_a_question_of_the_models_is_no_request_for_permission() -> None:
     log = Log().call("ask_user", '{"question": "which?"}', target="which?")
-    log.ask("ask_user", QuestionBlock(question="which?"), target="which?").answer("once", reason="the first")
+    log.ask("ask_user", QuestionBlock(question="which?"), target="which?").answer(
+        "once", reason="the first"
+    )
     assert log.end("auto", name="ask_user").rows == [("allowed", "auto", "as planned")]
 
 
@@ -246,10 +333,19 @@ def test_calls_of_two_agents_do_not_mix() -> None:
     log = Log().call().ask(target="a").answer("once").end("user")
     log.add(ToolCallAdded, call_id="c1", name="bash", arguments='{"command": "y"}', agent="main/1")
     log.add(
-        ToolResultAdded, call_id="c1", name="bash", content=(), is_error=False, executed=True, approval="auto",
+        ToolResultAdded,
+        call_id="c1",
+        name="bash",
+        content=(),
+        is_error=False,
+        executed=True,
+        approval="auto",
         agent="main/1",
-    )  # fmt: skip
-    assert [(row.who, row.what) for row in decisions(log.events)] == [("user", "make test\nmake lint"), ("auto", "y")]
+    )
+    assert [(row.who, row.what) for row in decisions(log.events)] == [
+        ("user", "make test\nmake lint"),
+        ("auto", "y"),
+    ]
 
 
 def test_events_of_a_newer_version_are_passed_over() -> None:
@@ -262,5 +358,9 @@ def test_events_of_a_newer_version_are_passed_over() -> None:
 def test_every_log_has_its_decisions_in_order_of_time(events: list[KnownEvent]) -> None:
     rows = decisions(events)
     assert [row.at for row in rows] == sorted(row.at for row in rows)
-    decided = [event.call_id for event in events if isinstance(event, ToolResultAdded) and event.approval is not None]
+    decided = [
+        event.call_id
+        for event in events
+        if isinstance(event, ToolResultAdded) and event.approval is not None
+    ]
     assert set(decided) <= {row.call_id for row in rows}

@@ -1,4 +1,5 @@
-"""Models that pydantic builds when one is first used: declaring them loads nothing, and using them is no different."""
+"""Models that pydantic builds when one is first used: declaring them loads nothing, and using them
+is no different."""
 
 import subprocess
 import sys
@@ -73,7 +74,9 @@ class Louder(Whole):
 
 def test_declaring_a_model_loads_no_pydantic() -> None:
     code = "import sys, codeagent.tools.builtin.bash, codeagent.tools.builtin.edit; print('pydantic' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -145,4 +148,7 @@ def test_a_model_of_pydantics_own_can_use_one() -> None:
         part: Part
 
     assert Own.model_validate({"part": {"word": "Q"}}).part == Part(word="q")
-    assert pydantic.create_model("Made", __base__=Whole, extra=(int, 0))(first=Part(word="a")).extra == 0
+    assert (
+        pydantic.create_model("Made", __base__=Whole, extra=(int, 0))(first=Part(word="a")).extra
+        == 0
+    )

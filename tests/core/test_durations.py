@@ -26,13 +26,23 @@ from tests.table import for_each
 
 @for_each(
     ("text", "seconds"),
-    [("30s", 30), ("1h30m", 5400), ("5m", 300), ("250ms", 0.25), ("1.5s", 1.5), ("1d", 86_400), (" 2m ", 120)],
+    [
+        ("30s", 30),
+        ("1h30m", 5400),
+        ("5m", 300),
+        ("250ms", 0.25),
+        ("1.5s", 1.5),
+        ("1d", 86_400),
+        (" 2m ", 120),
+    ],
 )
 def test_each_unit_has_its_seconds(text: str, seconds: float) -> None:
     assert as_seconds(text) == seconds
 
 
-@for_each("text", ["", "30", "s", "30 s", "-5s", "30sec", "1h 30m", "٣s", "1e3s", "30s!", "9" * 13 + "s"])
+@for_each(
+    "text", ["", "30", "s", "30 s", "-5s", "30sec", "1h 30m", "٣s", "1e3s", "30s!", "9" * 13 + "s"]
+)
 def test_text_that_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="30s, 5m or 1h30m"):
         as_seconds(text)
@@ -43,7 +53,10 @@ def test_what_is_not_text_is_left_to_the_check_of_the_number() -> None:
 
 
 def settings(folder: Path, user: str, project: str = "") -> Any:
-    for path, text in ((folder / "user.toml", user), (folder / "project/.codeagent/config.toml", project)):
+    for path, text in (
+        (folder / "user.toml", user),
+        (folder / "project/.codeagent/config.toml", project),
+    ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return load_settings(
@@ -60,14 +73,21 @@ def test_settings_take_them_and_a_project_lowers_a_limit_with_them(tmp_path: Pat
         '[limits]\ntimeout_per_call = "1m"\nmax_seconds = "1h"\nmodel_timeout = 20\n'
         '[context]\nreview_seconds = "10s"\n[experimental]\npartial_results = "2s"\n'
     )
-    found = settings(tmp_path, user, '[limits]\ntimeout_per_call = "30s"\nmax_seconds = "2h"\nmodel_timeout = "10s"\n')
+    found = settings(
+        tmp_path,
+        user,
+        '[limits]\ntimeout_per_call = "30s"\nmax_seconds = "2h"\nmodel_timeout = "10s"\n',
+    )
     limits = found.limits
     assert (limits.timeout_per_call, limits.max_seconds, limits.model_timeout) == (30, 3600, 10)
     assert (found.context.review_seconds, found.experimental.partial_results) == (10, 2)
 
 
 def test_a_wrong_one_in_the_settings_is_an_error_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"user.toml:2: limits.max_seconds: write seconds as a number, or a duration"):
+    with pytest.raises(
+        Exception,
+        match=r"user.toml:2: limits.max_seconds: write seconds as a number, or a duration",
+    ):
         settings(tmp_path, '[limits]\nmax_seconds = "soon"\n')
 
 
@@ -77,12 +97,16 @@ def file(name: str, text: str) -> ToolFile:
 
 def of_yaml_tool(text: str) -> Any:
     loader = YamlLoader(FakeOutputs(), ReadTracker(LocalWorkspace(Path("/"))), {})
-    [tool] = loader.load(file("t.yaml", f"name: t\ndescription: d\nargv: [ls]\ntimeout: {text}\n")).tools
+    [tool] = loader.load(
+        file("t.yaml", f"name: t\ndescription: d\nargv: [ls]\ntimeout: {text}\n")
+    ).tools
     return tool.timeout
 
 
 def of_recipe(text: str) -> Any:
-    found = load_recipe(file("r.yaml", f"steps:\n  - prompt: x\n    limits: {{timeout_per_call: {text}}}\n"))
+    found = load_recipe(
+        file("r.yaml", f"steps:\n  - prompt: x\n    limits: {{timeout_per_call: {text}}}\n")
+    )
     assert found.recipe is not None, found.problems
     return found.recipe.steps[0].limits.timeout_per_call
 
@@ -112,14 +136,18 @@ def of_decorator(text: str) -> Any:
 
 def of_server(text: str) -> Any:
     entry = {"command": "x", "timeout": text}
-    [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user").entries
+    [server] = parse_servers(
+        json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user"
+    ).entries
     return server.config.timeout
 
 
 @for_each("seconds", [1, 30, 999, 1000, 3600])
 def test_a_servers_time_limit_is_read_as_it_was_written(seconds: float) -> None:
     entry = {"command": "x", "timeout": written_timeout(seconds)}
-    [server] = parse_servers(json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user").entries
+    [server] = parse_servers(
+        json.dumps({"mcpServers": {"a": entry}}).encode(), "mcp.json", "user"
+    ).entries
     assert server.config.timeout == seconds
 
 
@@ -132,6 +160,18 @@ def of_call(text: str) -> Any:
     return read_arguments(bash, json.dumps({"command": "ls", "timeout": text})).args.timeout  # type: ignore[attr-defined]  # bash's own
 
 
-@for_each("place", [of_yaml_tool, of_recipe, of_agent, of_group, of_decorator, of_server, of_command_line, of_call])
+@for_each(
+    "place",
+    [
+        of_yaml_tool,
+        of_recipe,
+        of_agent,
+        of_group,
+        of_decorator,
+        of_server,
+        of_command_line,
+        of_call,
+    ],
+)
 def test_every_place_with_a_duration_takes_text(place: Any) -> None:
     assert (place("30s"), place("20m")) == (30, 1200)

@@ -71,7 +71,14 @@ CONTRACT = {
     "limit.reached",
     "notice",
 }
-DELTAS = {"text.delta", "reasoning.delta", "tool.arguments", "tool.updated", "tool.progress", "job.updated"}
+DELTAS = {
+    "text.delta",
+    "reasoning.delta",
+    "tool.arguments",
+    "tool.updated",
+    "tool.progress",
+    "job.updated",
+}
 
 
 NOTICES = (
@@ -92,15 +99,29 @@ NOTICES = (
     RunPausing(text="x"),
     RunPaused(text="x", batch=1, why="step", calls=("c",)),
     RunResumed(text="x"),
-    RunStopped(text="x", stream_closed=True, killed=1, edits_kept=("a",), not_run=2, left_running=0, jobs_running=1),
+    RunStopped(
+        text="x",
+        stream_closed=True,
+        killed=1,
+        edits_kept=("a",),
+        not_run=2,
+        left_running=0,
+        jobs_running=1,
+    ),
     RunNotBegun(text="x", prompt="do it"),
     JobListens(text="x", job_id="job-1", port=80),
     SessionNotSaved(text="x"),
     ActFailed(text="x", act="AllowRule"),
-    AgentStarted(text="x", call_id="c1", child="tester.1", child_session="s1.1", parent_session="s1"),
+    AgentStarted(
+        text="x", call_id="c1", child="tester.1", child_session="s1.1", parent_session="s1"
+    ),
     MessageReceived(text="x", message_id="m2", sender="worker", to="all", body="12", reply_to="m1"),
-    RecipeStepBegun(text="x", recipe="release", step="look", number=1, of=2, digest="d", mode="plan"),
-    RecipeStopped(text="x", recipe="release", step="write", done=("look",), left=("tag",), error="no key"),
+    RecipeStepBegun(
+        text="x", recipe="release", step="look", number=1, of=2, digest="d", mode="plan"
+    ),
+    RecipeStopped(
+        text="x", recipe="release", step="write", done=("look",), left=("tag",), error="no key"
+    ),
     TextRead(text="x", place="docs.example"),
 )
 DATA: dict[str, dict[str, object]] = {
@@ -130,7 +151,13 @@ DATA: dict[str, dict[str, object]] = {
     "step.changed": {"on": True},
     "toolset.chosen": {"toolset": "web", "tools": ["fetch"], "on": False},
     "queue.ordered": {"ids": ["q2", "q1"]},
-    "call.edited": {"call_id": "c", "arguments": "{}", "target": "t", "permission": "auto", "reason": "why"},
+    "call.edited": {
+        "call_id": "c",
+        "arguments": "{}",
+        "target": "t",
+        "permission": "auto",
+        "reason": "why",
+    },
     "run.pausing": {},
     "run.paused": {"batch": 1, "why": "step", "calls": ["c"]},
     "run.resumed": {},
@@ -146,17 +173,43 @@ DATA: dict[str, dict[str, object]] = {
     "job.port": {"job_id": "job-1", "port": 80},
     "session.write": {},
     "act.failed": {"act": "AllowRule"},
-    "agent.started": {"call_id": "c1", "child": "tester.1", "child_session": "s1.1", "parent_session": "s1"},
-    "message.received": {"message_id": "m2", "sender": "worker", "to": "all", "body": "12", "reply_to": "m1"},
-    "recipe.step": {"recipe": "release", "step": "look", "number": 1, "of": 2, "digest": "d", "mode": "plan"},
+    "agent.started": {
+        "call_id": "c1",
+        "child": "tester.1",
+        "child_session": "s1.1",
+        "parent_session": "s1",
+    },
+    "message.received": {
+        "message_id": "m2",
+        "sender": "worker",
+        "to": "all",
+        "body": "12",
+        "reply_to": "m1",
+    },
+    "recipe.step": {
+        "recipe": "release",
+        "step": "look",
+        "number": 1,
+        "of": 2,
+        "digest": "d",
+        "mode": "plan",
+    },
     "text.read": {"place": "docs.example"},
-    "recipe.stopped": {"recipe": "release", "step": "write", "done": ["look"], "left": ["tag"], "error": "no key"},
+    "recipe.stopped": {
+        "recipe": "release",
+        "step": "write",
+        "done": ["look"],
+        "left": ["tag"],
+        "error": "no key",
+    },
 }
 """What scripts read in `data`, by `code`."""
 
 
 @for_each("notice", NOTICES)
-def test_a_notice_that_is_acted_on_is_in_json_what_scripts_and_old_logs_know(notice: AnyNotice) -> None:
+def test_a_notice_that_is_acted_on_is_in_json_what_scripts_and_old_logs_know(
+    notice: AnyNotice,
+) -> None:
     event = replace(notice, seq=1, ts=2.0, session="s", agent="main")
     line = event_json(event, Redactor({}))
     envelope = {"v": 1, "seq": 1, "ts": 2.0, "session": "s", "agent": "main"}
@@ -173,7 +226,14 @@ def test_every_notice_that_is_acted_on_is_in_the_contract() -> None:
 
 @for_each("data", [{"mode": "of a newer version"}, {"other": 1}, {}, None])
 def test_a_notice_with_other_data_is_kept_as_plain_words(data: object) -> None:
-    line = {"seq": 1, "ts": 2.0, "session": "s", "type": "notice", "code": "mode.changed", "text": "x"}
+    line = {
+        "seq": 1,
+        "ts": 2.0,
+        "session": "s",
+        "type": "notice",
+        "code": "mode.changed",
+        "text": "x",
+    }
     event = parse_event(line if data is None else line | {"data": data})
     assert isinstance(event, Notice) and (event.code, event.data) == ("mode.changed", data or {})
 
@@ -221,12 +281,30 @@ def test_every_event_carries_the_envelope(field: str) -> None:
 
 
 def test_a_result_carries_what_scripts_rely_on() -> None:
-    needed = {"call_id", "name", "content", "is_error", "executed", "error", "details", "duration_ms", "approval"}
+    needed = {
+        "call_id",
+        "name",
+        "content",
+        "is_error",
+        "executed",
+        "error",
+        "details",
+        "duration_ms",
+        "approval",
+    }
     assert needed <= {one.name for one in fields(ToolResultAdded)}
 
 
 def test_an_event_of_a_newer_version_is_kept_whole() -> None:
-    line = {"type": "chart.drawn", "v": 9, "seq": 1, "ts": 2.0, "session": "s", "agent": "main/2", "job": {"id": "j"}}
+    line = {
+        "type": "chart.drawn",
+        "v": 9,
+        "seq": 1,
+        "ts": 2.0,
+        "session": "s",
+        "agent": "main/2",
+        "job": {"id": "j"},
+    }
     event = parse_event(line)
     assert isinstance(event, UnknownEvent)
     assert json.loads(event_json(event, Redactor({}))) == line

@@ -62,7 +62,12 @@ def test_what_is_wrong_with_a_text(field: FormField, text: str, problem: str) ->
 
 
 def test_a_text_is_read_as_what_the_field_takes() -> None:
-    assert (read(COUNT, "7"), read(SHARE, "0.25"), read(NAME, "Ada"), read(COLOR, "red")) == (7, 0.25, "Ada", "red")
+    assert (read(COUNT, "7"), read(SHARE, "0.25"), read(NAME, "Ada"), read(COLOR, "red")) == (
+        7,
+        0.25,
+        "Ada",
+        "red",
+    )
     assert read(TAGS, "a, b,") == ["a", "b"]
     assert read(CITIES, "Rome,Paris,  France, Paris") == ["Rome", "Paris, France", "Paris"]
 

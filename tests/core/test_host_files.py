@@ -1,4 +1,5 @@
-"""T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is not."""
+"""T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is
+not."""
 
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from codeagent.core.policy import ApprovalKey, Policy
 from tests.table import for_each
 
 RUNS = {
-    "enters the folder": (".envrc mise.toml .mise.toml .tool-versions flake.nix shell.nix sub/.envrc"),
+    "enters the folder": (
+        ".envrc mise.toml .mise.toml .tool-versions flake.nix shell.nix sub/.envrc"
+    ),
     "an editor opens": (
         ".vscode/tasks.json .vscode/a/b.json .idea/workspace.xml a/.idea/x app.code-workspace .exrc .nvim.lua "
         ".dir-locals.el .devcontainer/devcontainer.json .devcontainer.json .zed/tasks.json "
@@ -90,11 +93,23 @@ ALIKE = (
 """Names that look like one and are none, or only data."""
 BEFORE = Path(__file__).with_name("host_files_examples.txt")
 """An example of every name that was known when the tables were made, and the same in folders."""
-SPELLINGS = ["MAKEFILE", "Package.JSON", "conftest.py.", "conftest.py ", "ｍakefile", "make\u200bfile",
-             ".VSCode/tasks.json", ".vscode /x", "Makefile::$DATA", ".GitHub/workflows/x.yml"]  # fmt: skip
+SPELLINGS = [
+    "MAKEFILE",
+    "Package.JSON",
+    "conftest.py.",
+    "conftest.py ",
+    "ｍakefile",
+    "make\u200bfile",
+    ".VSCode/tasks.json",
+    ".vscode /x",
+    "Makefile::$DATA",
+    ".GitHub/workflows/x.yml",
+]
 
 
-@for_each(("when", "path"), [(when, path) for when, paths in RUNS.items() for path in paths.split()])
+@for_each(
+    ("when", "path"), [(when, path) for when, paths in RUNS.items() for path in paths.split()]
+)
 def test_what_runs_outside_the_sandbox_is_known_and_it_is_said_when(when: str, path: str) -> None:
     reason = host_reason(path)
     assert reason is not None
@@ -128,7 +143,9 @@ def test_a_table_has_each_name_once_folded_and_sorted_below_a_heading(name: str)
         assert heading
         assert names == sorted(names)
         assert [one for one in names if one != plain_name(one)] == []
-        assert [one for one in names if one.count("*") > 1 or "/" in one[:-1] or one in ("*", "/")] == []
+        assert [
+            one for one in names if one.count("*") > 1 or "/" in one[:-1] or one in ("*", "/")
+        ] == []
 
 
 def test_every_collection_is_named_with_its_licence() -> None:
@@ -159,7 +176,9 @@ def test_a_link_under_the_name_of_such_a_folder_counts_as_one() -> None:
     assert watched("sub/.husky")
 
 
-@for_each("path", [".venv/bin/activate", "a/node_modules/b/index.js", "node_modules/a/.vscode/x.json"])
+@for_each(
+    "path", [".venv/bin/activate", "a/node_modules/b/index.js", "node_modules/a/.vscode/x.json"]
+)
 def test_what_a_package_manager_installs_asks_for_a_write_and_is_not_watched(path: str) -> None:
     assert host_reason(path) is not None
     assert not watched(path)

@@ -1,4 +1,5 @@
-"""Every program on the host has its row: no module starts one otherwise, and what a row says holds."""
+"""Every program on the host has its row: no module starts one otherwise, and what a row says
+holds."""
 
 import ast
 import asyncio
@@ -32,9 +33,19 @@ from tests.fakes import put
 from tests.table import for_each
 
 PACKAGE = Path(host_programs.__file__).parents[1]
-OURS = frozenset({"start_program", "open_program", "run_program", "marked_environment", "set_limits", "new_mark"})
+OURS = frozenset(
+    {"start_program", "open_program", "run_program", "marked_environment", "set_limits", "new_mark"}
+)
 STARTS = {
-    "subprocess": {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"},
+    "subprocess": {
+        "Popen",
+        "run",
+        "call",
+        "check_call",
+        "check_output",
+        "getoutput",
+        "getstatusoutput",
+    },
     "asyncio": {"create_subprocess_exec", "create_subprocess_shell"},
     "os": {
         "system",
@@ -64,43 +75,59 @@ STARTS = {
     "pty": {"fork", "spawn"},
     "loop": {"subprocess_exec", "subprocess_shell"},
 }
-NEVER_IMPORTED = frozenset({"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"})
+NEVER_IMPORTED = frozenset(
+    {"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"}
+)
 STARTERS = frozenset({"core.host_programs", "core.watchdog", "sandbox.id_mapping"})
-"""The only modules that start a process themselves; the last one is a program, which forks to own a namespace."""
+"""The only modules that start a process themselves; the last one is a program, which forks to own a
+namespace."""
 LIBRARIES = {"git": "workspace.git", "docker": "sandbox.engine", "keyring": "config.keys"}
-"""Libraries that may start programs: each has one importer (import-linter checks it), and what it starts a row."""
+"""Libraries that may start programs: each has one importer (import-linter checks it), and what it
+starts a row."""
 
 
 def starts(tree: ast.AST) -> Iterator[str]:
     """What in a module starts a process, in whatever spelling."""
-    types = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}  # as in Popen[bytes]
+    types = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)
+    }  # as in Popen[bytes]
     names = {name for those in STARTS.values() for name in those} - {"run", "call", "fork", "spawn"}
     for node in ast.walk(tree):
         match node:
             case _ if id(node) in types:
                 continue
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in STARTS.get(module, ()):
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in STARTS.get(
+                module, ()
+            ):
                 if not (module == "asyncio" and name == "run"):
                     yield f"{module}.{name}"
             case ast.Attribute(attr=name) if name in names and name not in ("system", "popen"):
                 yield name
             case ast.ImportFrom(module=module, names=those) if module in STARTS:
-                yield from (f"{module}.{each.name}" for each in those if each.name in STARTS[module])
+                yield from (
+                    f"{module}.{each.name}" for each in those if each.name in STARTS[module]
+                )
             case ast.Name(id="ProcessPoolExecutor") | ast.Attribute(attr="ProcessPoolExecutor"):
                 yield "ProcessPoolExecutor"
             case ast.Import(names=those):
-                yield from (each.name for each in those if each.name.partition(".")[0] in NEVER_IMPORTED)
+                yield from (
+                    each.name for each in those if each.name.partition(".")[0] in NEVER_IMPORTED
+                )
             case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in NEVER_IMPORTED:
                 yield module
 
 
 def modules() -> dict[str, str]:
     files = sorted(PACKAGE.rglob("*.py"))
-    return {".".join(file.relative_to(PACKAGE).with_suffix("").parts): file.read_text() for file in files}
+    return {
+        ".".join(file.relative_to(PACKAGE).with_suffix("").parts): file.read_text()
+        for file in files
+    }
 
 
 def starts_in(text: str) -> list[str]:
-    """What in a module starts a process. To parse those that name nothing of the kind would take seconds."""
+    """What in a module starts a process. To parse those that name nothing of the kind would take
+    seconds."""
     words = {*NEVER_IMPORTED, "ProcessPoolExecutor", "subprocess", "asyncio", "pty"}
     words |= {name for module in ("asyncio", "os", "loop") for name in STARTS[module]}
     named = re.search(rf"\b(?:{'|'.join(words)})\b", text)
@@ -132,7 +159,9 @@ def test_the_search_for_starts_finds_each_spelling(code: str) -> None:
 
 
 def test_each_row_is_used_by_the_modules_that_it_names_and_by_no_other() -> None:
-    rows = {id(row): name for name, row in vars(host_programs).items() if isinstance(row, HostProgram)}
+    rows = {
+        id(row): name for name, row in vars(host_programs).items() if isinstance(row, HostProgram)
+    }
     assert {id(row) for row in HOST_PROGRAMS} == set(rows)
     used: dict[str, set[str]] = {name: set() for name in rows.values()}
     for module, text in modules().items():
@@ -158,7 +187,9 @@ def test_each_row_has_words_for_every_column_and_a_name_of_its_own() -> None:
 
 
 def limits_of(pid: int) -> tuple[int, int]:
-    return tuple(resource.prlimit(pid, kind)[1] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CORE))  # type: ignore[return-value]  # two of them
+    return tuple(
+        resource.prlimit(pid, kind)[1] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CORE)
+    )  # type: ignore[return-value]  # two of them
 
 
 @for_each("row", HOST_PROGRAMS)
@@ -196,25 +227,37 @@ def test_memory_beyond_the_limit_is_refused_and_less_is_not(language: str) -> No
     row = COMMAND
     for size in (1 << 20, 3 << 30):
         limited = HostProgram(**{**vars(row), "memory": 2 << 30})
-        # A program that is quicker than whoever limits it would not be limited: it waits until it is.
+        # A program that is quicker than whoever limits it would not be limited: it waits until it
+        # is.
         waits = 'until [[ $(ulimit -d) != unlimited ]]; do :; done; exec "$@"'
         words = ["/bin/bash", "-c", waits, "bash", program, *code, str(size)]
         done = run_program(limited, words, folder="/", environment=minimal(os.environ), seconds=60)
         assert (done.returncode == 0) == (size < 2 << 30), done.stderr[-500:]
 
 
-@for_each("words", [("node", "--version"), ("npx", "--version"), ("java", "-version"), ("git", "--version")])
-def test_a_runtime_that_reserves_address_space_starts_under_the_limit_of_a_server(words: tuple[str, ...]) -> None:
+@for_each(
+    "words",
+    [("node", "--version"), ("npx", "--version"), ("java", "-version"), ("git", "--version")],
+)
+def test_a_runtime_that_reserves_address_space_starts_under_the_limit_of_a_server(
+    words: tuple[str, ...],
+) -> None:
     if (program := shutil.which(words[0])) is None:
         return
-    done = run_program(SERVER, [program, *words[1:]], folder="/", environment=minimal(os.environ), seconds=60)
+    done = run_program(
+        SERVER, [program, *words[1:]], folder="/", environment=minimal(os.environ), seconds=60
+    )
     assert done.returncode == 0, done.stderr[-500:]
 
 
 async def test_a_program_gets_the_environment_that_is_given_and_a_mark() -> None:
     environment = {"A": "1", watchdog.MARK: "of somebody else"}
     process = await start_program(
-        SERVER, ["/usr/bin/env"], folder="/", environment=environment, stdout=asyncio.subprocess.PIPE
+        SERVER,
+        ["/usr/bin/env"],
+        folder="/",
+        environment=environment,
+        stdout=asyncio.subprocess.PIPE,
     )
     out, _ = await process.communicate()
     got = dict(line.split("=", 1) for line in out.decode().splitlines())
@@ -235,7 +278,9 @@ def test_a_program_that_takes_too_long_is_killed_with_its_session(tmp_path: Path
         run_program(COMMAND, words, folder="/", environment={}, seconds=1, start_new_session=True)
     status = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
     until = time.monotonic() + 20
-    while (alive := status.exists() and status.read_text().rpartition(") ")[2][0] != "Z") and time.monotonic() < until:
+    while (
+        alive := status.exists() and status.read_text().rpartition(") ")[2][0] != "Z"
+    ) and time.monotonic() < until:
         time.sleep(0.01)
     assert not alive
 
@@ -265,7 +310,9 @@ def test_a_program_that_ignores_term_is_killed_two_seconds_later() -> None:
     dog = watchdog.Watchdog()
     script = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
     environment = {watchdog.MARK: dog.mark()}
-    with subprocess.Popen(["/bin/bash", "-c", script], env=environment, stdout=subprocess.PIPE) as stubborn:
+    with subprocess.Popen(
+        ["/bin/bash", "-c", script], env=environment, stdout=subprocess.PIPE
+    ) as stubborn:
         assert stubborn.stdout is not None and stubborn.stdout.readline() == b"ready\n"
         assert dog._process is not None and dog._process.stdin is not None
         dog._process.stdin.close()
@@ -277,7 +324,9 @@ def test_an_editor_gets_the_hang_up_of_its_terminal_and_may_save() -> None:
     dog = watchdog.Watchdog()
     script = "trap 'echo saved; exit 3' HUP; echo ready; while :; do sleep 0.1; done"
     environment = {watchdog.MARK: dog.mark(hangs_up=EDITOR.ends == "hung up")}
-    with subprocess.Popen(["/bin/bash", "-c", script], env=environment, stdout=subprocess.PIPE) as editor:
+    with subprocess.Popen(
+        ["/bin/bash", "-c", script], env=environment, stdout=subprocess.PIPE
+    ) as editor:
         assert editor.stdout is not None and editor.stdout.readline() == b"ready\n"
         assert dog._process is not None and dog._process.stdin is not None
         dog._process.stdin.close()
@@ -310,7 +359,9 @@ def test_nothing_of_another_program_is_ended() -> None:
         assert other.wait(20) == -signal.SIGTERM
 
 
-def test_without_a_list_of_processes_and_without_prlimit_programs_still_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_list_of_processes_and_without_prlimit_programs_still_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As on macOS."""
     monkeypatch.setattr(host_programs, "WATCHDOG", watchdog.Watchdog())
     monkeypatch.setattr(watchdog.Path, "exists", lambda path: False)
@@ -322,5 +373,7 @@ def test_without_a_list_of_processes_and_without_prlimit_programs_still_start(mo
 
 def test_the_page_about_host_programs_lists_the_rows() -> None:
     page = (PACKAGE.parent / "docs/explanation/host-programs.md").read_text()
-    assert re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE) == [row.name for row in HOST_PROGRAMS]
+    assert re.findall(r"^\| \*\*(.+?)\*\* \|", page, re.MULTILINE) == [
+        row.name for row in HOST_PROGRAMS
+    ]
     assert "(explanation/host-programs.md)" in (PACKAGE.parent / "docs/README.md").read_text()

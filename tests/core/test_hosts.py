@@ -27,14 +27,49 @@ def test_a_name_in_its_one_spelling_is_itself(text: str) -> None:
 @for_each(
     "text",
     [
-        "", ".", "org", "localhost", "pypi.org.", ".pypi.org", "pypi..org", "-a.example", "a-.example", "a_b.example",
-        "pypi.org\0", "pypi.org ", " pypi.org", "pypi.org\n", "pypi%2eorg", "user@pypi.org", "pypi.org/x", "pypi.org#",
-        "b\u00fccher.example", "pypi\u3002org", "p\u0443pi.org", "127.1", "0177.0.0.1", "0x7f.0.0.1", "2130706433",
-        "0x7f000001", "1.2.3.4.", "01.2.3.4", "1.2.3", "1.2.3.4.5", "256.1.1.1", "a.0x7f", "a.1", "::1",
-        "[::1", "[0:0::1]",
-        "[::ffff:1.2.3.4%1]", "[fe80::1%eth0]", "[::FFFF:127.0.0.1]", "a" * 64 + ".example", ".".join(["a" * 60] * 5),
+        "",
+        ".",
+        "org",
+        "localhost",
+        "pypi.org.",
+        ".pypi.org",
+        "pypi..org",
+        "-a.example",
+        "a-.example",
+        "a_b.example",
+        "pypi.org\0",
+        "pypi.org ",
+        " pypi.org",
+        "pypi.org\n",
+        "pypi%2eorg",
+        "user@pypi.org",
+        "pypi.org/x",
+        "pypi.org#",
+        "b\u00fccher.example",
+        "pypi\u3002org",
+        "p\u0443pi.org",
+        "127.1",
+        "0177.0.0.1",
+        "0x7f.0.0.1",
+        "2130706433",
+        "0x7f000001",
+        "1.2.3.4.",
+        "01.2.3.4",
+        "1.2.3",
+        "1.2.3.4.5",
+        "256.1.1.1",
+        "a.0x7f",
+        "a.1",
+        "::1",
+        "[::1",
+        "[0:0::1]",
+        "[::ffff:1.2.3.4%1]",
+        "[fe80::1%eth0]",
+        "[::FFFF:127.0.0.1]",
+        "a" * 64 + ".example",
+        ".".join(["a" * 60] * 5),
     ],
-)  # fmt: skip
+)
 def test_another_spelling_is_no_host(text: str) -> None:
     assert host_name(text) is None
 
@@ -42,7 +77,10 @@ def test_another_spelling_is_no_host(text: str) -> None:
 def test_a_rule_for_a_name_is_for_that_name_on_the_ports_of_the_web() -> None:
     rule = HostRule.parse("PyPI.org")
     assert rule.matches("pypi.org", 443) and rule.matches("pypi.org", 80)
-    assert not any(rule.matches(name, 443) for name in ("a.pypi.org", "xpypi.org", "pypi.org.evil.example", "org"))
+    assert not any(
+        rule.matches(name, 443)
+        for name in ("a.pypi.org", "xpypi.org", "pypi.org.evil.example", "org")
+    )
     assert not rule.matches("pypi.org", 22)
 
 
@@ -55,7 +93,10 @@ def test_a_rule_with_a_port_is_for_that_port_alone() -> None:
 def test_a_star_in_front_is_for_what_is_below_and_not_for_the_name_itself() -> None:
     rule = HostRule.parse("*.example.org")
     assert rule.matches("a.example.org", 443) and rule.matches("a.b.example.org", 80)
-    assert not any(rule.matches(name, 443) for name in ("example.org", "evilexample.org", "a.example.org.evil.example"))
+    assert not any(
+        rule.matches(name, 443)
+        for name in ("example.org", "evilexample.org", "a.example.org.evil.example")
+    )
 
 
 def test_a_star_is_every_name_and_no_address() -> None:
@@ -72,10 +113,25 @@ def test_an_address_is_reached_only_by_a_rule_that_is_this_address() -> None:
 
 
 @for_each(
-    "text", ["", "*.", "*.org", "**", "*x.org", "a.*.org", "example.org:0", "example.org:70000", "example.org:x",
-             "*:80",
-             "https://example.org", "example.org/path", "*.1.2.3.4", "localhost", "a b.example"],
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "*.",
+        "*.org",
+        "**",
+        "*x.org",
+        "a.*.org",
+        "example.org:0",
+        "example.org:70000",
+        "example.org:x",
+        "*:80",
+        "https://example.org",
+        "example.org/path",
+        "*.1.2.3.4",
+        "localhost",
+        "a b.example",
+    ],
+)
 def test_a_rule_that_says_nothing_clear_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|wide|below"):
         HostRule.parse(text)

@@ -16,7 +16,8 @@ TEXT = st.one_of(st.lists(LINE, max_size=20).map("\n".join), st.text("ab\r\n", m
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[str, str]:
-    """(before, after): the same text with some of its lines dropped, changed and added to; or any two."""
+    """(before, after): the same text with some of its lines dropped, changed and added to; or any
+    two."""
     before, other = draw(TEXT), draw(TEXT)
     if draw(st.booleans()):
         return before, other
@@ -56,7 +57,9 @@ def test_all_hunks_taken_is_the_new_text_and_none_the_old_one(texts: tuple[str, 
 
 @settings(max_examples=times(80))
 @given(edits(), st.data())
-def test_any_answers_give_exactly_the_text_with_those_hunks(texts: tuple[str, str], data: st.DataObject) -> None:
+def test_any_answers_give_exactly_the_text_with_those_hunks(
+    texts: tuple[str, str], data: st.DataObject
+) -> None:
     before, after = texts
     hunks = cut(before, after)
     one: st.SearchStrategy[HunkAnswer] = st.booleans() | st.lists(LINE, max_size=3).map(tuple)
@@ -67,7 +70,9 @@ def test_any_answers_give_exactly_the_text_with_those_hunks(texts: tuple[str, st
 
 @settings(max_examples=times(80))
 @given(edits(), st.data())
-def test_what_was_left_out_is_what_can_still_be_taken(texts: tuple[str, str], data: st.DataObject) -> None:
+def test_what_was_left_out_is_what_can_still_be_taken(
+    texts: tuple[str, str], data: st.DataObject
+) -> None:
     before, after = texts
     hunks = cut(before, after)
     answers = data.draw(st.lists(st.booleans(), min_size=len(hunks), max_size=len(hunks)))

@@ -1,4 +1,5 @@
-"""Dataclasses written as JSON: pydantic reads the same back, and a field of a wrong type is never written."""
+"""Dataclasses written as JSON: pydantic reads the same back, and a field of a wrong type is never
+written."""
 
 import json
 from typing import Any
@@ -20,8 +21,16 @@ ENVELOPE: dict[str, Any] = {"seq": 1, "ts": 1.0, "session": "s"}
         (TurnStarted(**ENVELOPE, turn="1"), "turn"),  # type: ignore[arg-type]  # what is tested
         (TurnStarted(**ENVELOPE, turn=True), "turn"),
         (TurnStarted(**(ENVELOPE | {"agent": None}), turn=1), "agent"),
-        (RunFinished(**ENVELOPE, reason="over", text="", usage=Usage(), turns=1, calls=0, duration_ms=1), "reason"),  # type: ignore[arg-type]  # as above
-        (MessageAdded(**ENVELOPE, message=AssistantMessage(calls=[ToolCall(id="1", name="n")])), "calls"),  # type: ignore[arg-type]  # as above
+        (
+            RunFinished(
+                **ENVELOPE, reason="over", text="", usage=Usage(), turns=1, calls=0, duration_ms=1
+            ),
+            "reason",
+        ),  # type: ignore[arg-type]  # as above
+        (
+            MessageAdded(**ENVELOPE, message=AssistantMessage(calls=[ToolCall(id="1", name="n")])),
+            "calls",
+        ),  # type: ignore[arg-type]  # as above
         (MessageAdded(**ENVELOPE, message=Usage()), "message"),  # type: ignore[arg-type]  # as above
     ],
 )
@@ -49,4 +58,8 @@ def test_numbers_that_json_lacks_are_written_as_null() -> None:
 
 
 def test_lone_surrogates_are_replaced_and_other_text_is_kept() -> None:
-    assert json.loads(to_json(ToolCall(id="1", name="\ud800é"))) == {"id": "1", "name": "?é", "arguments": ""}
+    assert json.loads(to_json(ToolCall(id="1", name="\ud800é"))) == {
+        "id": "1",
+        "name": "?é",
+        "arguments": "",
+    }

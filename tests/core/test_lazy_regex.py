@@ -19,7 +19,11 @@ def test_nothing_is_compiled_before_the_first_use() -> None:
 
 def test_it_has_what_a_compiled_expression_has() -> None:
     word = lazy_regex(r"(?P<first>\w)\w*", re.ASCII)
-    assert (word.sub("-", "ab cd"), word.pattern, word.groupindex["first"]) == ("- -", r"(?P<first>\w)\w*", 1)
+    assert (word.sub("-", "ab cd"), word.pattern, word.groupindex["first"]) == (
+        "- -",
+        r"(?P<first>\w)\w*",
+        1,
+    )
     assert [found["first"] for found in word.finditer("ab cd")] == ["a", "c"]
     assert lazy_regex(b"a+").findall(b"aabaa") == [b"aa", b"aa"]
 
@@ -33,7 +37,9 @@ def test_every_expression_in_the_package_compiles() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_regex":
                 given = [argument for argument in node.args if isinstance(argument, ast.Constant)]
                 flags = re.VERBOSE if "VERBOSE" in ast.unparse(node) else 0
-                wrong += [f"{path}:{node.lineno}" for one in given[:1] if not _compiles(one.value, flags)]
+                wrong += [
+                    f"{path}:{node.lineno}" for one in given[:1] if not _compiles(one.value, flags)
+                ]
     assert wrong == []
 
 

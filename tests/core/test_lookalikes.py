@@ -9,12 +9,29 @@ from codeagent.core.host_files import parse, table
 from codeagent.core.lookalikes import lookalikes
 from tests.table import for_each
 
-COMMANDS = ["sudo", "rm", "-rf", "/etc;", "curl", "example.com/x", "|", "sh", "&&", "git", "push", "'main'", ">", "out"]
+COMMANDS = [
+    "sudo",
+    "rm",
+    "-rf",
+    "/etc;",
+    "curl",
+    "example.com/x",
+    "|",
+    "sh",
+    "&&",
+    "git",
+    "push",
+    "'main'",
+    ">",
+    "out",
+]
 
 
 def read_as(text: str) -> str:
     odd = lookalikes(text)
-    return "".join(odd.get(at, letter if letter.isascii() else "?") for at, letter in enumerate(text))
+    return "".join(
+        odd.get(at, letter if letter.isascii() else "?") for at, letter in enumerate(text)
+    )
 
 
 @for_each(
@@ -77,7 +94,8 @@ def test_text_in_another_script_is_not_a_finding(text: str) -> None:
 
 
 def test_every_look_alike_in_a_command_is_found() -> None:
-    """Two thousand payloads: each letter and sign of the table, where a command has the one that it passes for."""
+    """Two thousand payloads: each letter and sign of the table, where a command has the one that it
+    passes for."""
     likenesses: dict[str, list[str]] = defaultdict(list)
     for line, _ in parse(table("lookalikes")):
         code, _, reads = line.partition(" ")
@@ -88,7 +106,9 @@ def test_every_look_alike_in_a_command_is_found() -> None:
         for letter in letters:
             word = random.Random(letter).choice(words)
             at = word.index(reads)
-            assert at in lookalikes(word[:at] + letter + word[at + len(reads) :]), f"{letter!r} in {word}"
+            assert at in lookalikes(word[:at] + letter + word[at + len(reads) :]), (
+                f"{letter!r} in {word}"
+            )
             tried += 1
     assert tried > 1800
 

@@ -1,4 +1,5 @@
-"""Which rules decide about a call with network access: those that say so, and whatever forbids the plain call."""
+"""Which rules decide about a call with network access: those that say so, and whatever forbids the
+plain call."""
 
 from typing import get_args
 
@@ -7,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.policy import NETWORK, ApprovalKey, Mode, NetworkLevel, Permission, Policy, Rule, Verdict, tighter
+from codeagent.core.policy import (
+    NETWORK,
+    ApprovalKey,
+    Mode,
+    NetworkLevel,
+    Permission,
+    Policy,
+    Rule,
+    Verdict,
+    tighter,
+)
 from tests.table import for_each
 
 REASON = "with network access"
@@ -29,7 +40,9 @@ def test_it_is_asked_about_in_every_mode_and_says_why(mode: Mode) -> None:
     assert (verdict.permission, verdict.reason) == ("prompt", REASON)
 
 
-@for_each("rule", ["bash", "bash(*)", "bash(pip *)", "bash(pip install x)", "*", "bash(?etwork: pip *)"])
+@for_each(
+    "rule", ["bash", "bash(*)", "bash(pip *)", "bash(pip install x)", "*", "bash(?etwork: pip *)"]
+)
 def test_no_rule_for_plain_calls_allows_it(rule: str) -> None:
     assert judged("pip install x", allow=rule).permission == "prompt"
 
@@ -60,7 +73,9 @@ def test_a_rule_that_asks_holds_with_the_word_and_without_it() -> None:
 
 
 def test_plan_mode_denies_it_though_the_workspace_cannot_change() -> None:
-    assert judged("curl y", mode="plan", confined=True, allow="bash(network: *)").permission == "deny"
+    assert (
+        judged("curl y", mode="plan", confined=True, allow="bash(network: *)").permission == "deny"
+    )
 
 
 def test_a_rule_for_the_network_says_nothing_about_the_plain_call() -> None:
@@ -69,7 +84,10 @@ def test_a_rule_for_the_network_says_nothing_about_the_plain_call() -> None:
     assert Policy("ask", rules).check("bash", plain, "prompt", "anything").permission == "prompt"
 
 
-@given(st.text(st.characters(codec="ascii", exclude_characters="()"), min_size=1, max_size=20), st.text(max_size=20))
+@given(
+    st.text(st.characters(codec="ascii", exclude_characters="()"), min_size=1, max_size=20),
+    st.text(max_size=20),
+)
 def test_no_pattern_without_the_word_ever_allows_it(pattern: str, part: str) -> None:
     if pattern.startswith(NETWORK) or not pattern.strip():
         return
@@ -78,8 +96,12 @@ def test_no_pattern_without_the_word_ever_allows_it(pattern: str, part: str) -> 
 
 LEVELS: tuple[NetworkLevel, ...] = get_args(NetworkLevel)
 LOOSEST_LAST = ("deny", "prompt", "auto")
-hosts = st.sampled_from(["a.org:443", "b.a.org:80", "xa.org:443", "a.org:8443", "a.org.evil.example:443", "[::1]:443"])
-host_patterns = st.sampled_from(["a.org", "*.a.org", "a.org:8443", "*", "a.org, *.a.org", "[::1]", "b.a.org, xa.org"])
+hosts = st.sampled_from(
+    ["a.org:443", "b.a.org:80", "xa.org:443", "a.org:8443", "a.org.evil.example:443", "[::1]:443"]
+)
+host_patterns = st.sampled_from(
+    ["a.org", "*.a.org", "a.org:8443", "*", "a.org, *.a.org", "[::1]", "b.a.org, xa.org"]
+)
 host_rules = st.lists(
     st.builds(
         lambda permission, pattern: Rule.parse(f"network({pattern})", permission),
@@ -101,9 +123,21 @@ def test_a_tighter_level_never_lets_more_through(
         assert LOOSEST_LAST.index(held) <= LOOSEST_LAST.index(wide)
 
 
-@given(hosts, host_rules, host_patterns, st.sampled_from(["prompt", "deny"]), st.sampled_from(LEVELS), st.booleans())
+@given(
+    hosts,
+    host_rules,
+    host_patterns,
+    st.sampled_from(["prompt", "deny"]),
+    st.sampled_from(LEVELS),
+    st.booleans(),
+)
 def test_a_rule_that_denies_or_asks_never_lets_more_through(
-    host: str, rules: tuple[Rule, ...], pattern: str, permission: Permission, level: NetworkLevel, named: bool
+    host: str,
+    rules: tuple[Rule, ...],
+    pattern: str,
+    permission: Permission,
+    level: NetworkLevel,
+    named: bool,
 ) -> None:
     more = (*rules, Rule.parse(f"network({pattern})", permission))
     before = Policy(rules=rules, network=level).reach(host, named=named).permission
@@ -124,11 +158,24 @@ def test_at_none_nothing_is_reached_and_on_the_allow_list_only_what_a_rule_names
 
 @for_each("rule", ["fetch", "*", "bash(network: *)", "net*", "networks(a.org)"])
 def test_only_a_rule_about_hosts_allows_a_host(rule: str) -> None:
-    assert Policy(rules=(Rule.parse(rule, "auto"),), network="allow-list").reach("a.org:443").permission == "deny"
+    assert (
+        Policy(rules=(Rule.parse(rule, "auto"),), network="allow-list")
+        .reach("a.org:443")
+        .permission
+        == "deny"
+    )
 
 
 @for_each(
-    "text", ["network(*.org)", "network(a)", "network(a.org, )", "network(http://a.org)", "network(1.2.3)", "network()"]
+    "text",
+    [
+        "network(*.org)",
+        "network(a)",
+        "network(a.org, )",
+        "network(http://a.org)",
+        "network(1.2.3)",
+        "network()",
+    ],
 )
 def test_a_rule_about_what_is_not_a_host_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match="not a rule"):

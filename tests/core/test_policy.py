@@ -11,12 +11,20 @@ from codeagent.core.policy import ApprovalKey, Mode, Policy, Rule
 from tests.table import for_each
 
 
-def key(*parts: str, kind: str = "command", opaque: bool = False, sensitive: str | None = None) -> ApprovalKey:
+def key(
+    *parts: str, kind: str = "command", opaque: bool = False, sensitive: str | None = None
+) -> ApprovalKey:
     return ApprovalKey(kind=kind, parts=parts, opaque=opaque, sensitive=sensitive)  # type: ignore[arg-type]  # literals
 
 
 def ask(
-    approval: ApprovalKey, *, allow: str = "", deny: str = "", prompt: str = "", mode: Mode = "ask", tool: str = "bash"
+    approval: ApprovalKey,
+    *,
+    allow: str = "",
+    deny: str = "",
+    prompt: str = "",
+    mode: Mode = "ask",
+    tool: str = "bash",
 ) -> str:
     rules = [Rule.parse(text, "auto") for text in allow.split(";") if text]
     rules += [Rule.parse(text, "deny") for text in deny.split(";") if text]
@@ -52,11 +60,17 @@ def test_a_part_that_only_reads_needs_no_rule_beside_one_that_has_it() -> None:
     both = ApprovalKey("command", ("cd src", "pytest -q"), reading=frozenset({"cd src"}))
     rules = (Rule.parse("bash(pytest *)", "auto"),)
     assert Policy("ask", rules).check("bash", both, "prompt", "anything").permission == "auto"
-    assert Policy("ask", rules, ask_reads=True).check("bash", both, "prompt", "anything").permission == "prompt"
+    assert (
+        Policy("ask", rules, ask_reads=True).check("bash", both, "prompt", "anything").permission
+        == "prompt"
+    )
     assert Policy("ask").check("bash", both, "prompt", "anything").permission == "prompt"
 
 
-@for_each(("rule", "permission"), [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")])
+@for_each(
+    ("rule", "permission"),
+    [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")],
+)
 def test_a_sensitive_path_is_asked_about_unless_a_rule_names_it(rule: str, permission: str) -> None:
     runs = key("src/conftest.py", kind="path", sensitive="it may run on your machine")
     assert ask(runs, allow=rule, tool="write") == permission
@@ -83,7 +97,9 @@ def test_a_sensitive_path_is_asked_about_unless_a_rule_names_it(rule: str, permi
         ("write(**/AGENTS.md)", "sub/AGENTS.md", "auto"),
     ],
 )
-def test_a_rule_that_ends_with_the_name_of_a_kind_allows_the_kind(rule: str, path: str, permission: str) -> None:
+def test_a_rule_that_ends_with_the_name_of_a_kind_allows_the_kind(
+    rule: str, path: str, permission: str
+) -> None:
     runs = key(path, kind="path", sensitive=host_reason(path))
     assert ask(runs, allow=rule, tool="write") == permission
     assert ask(runs, mode="auto", tool="write") == "prompt"
@@ -116,7 +132,10 @@ def test_a_path_pattern_stops_at_a_slash_unless_it_says_otherwise() -> None:
         ("src/**", "srcs/x", False),
     ]:
         expected = "auto" if matches else "prompt"
-        assert ask(key(path, kind="path"), allow=f"write({pattern})", tool="write") == expected, (pattern, path)
+        assert ask(key(path, kind="path"), allow=f"write({pattern})", tool="write") == expected, (
+            pattern,
+            path,
+        )
 
 
 @for_each(
@@ -149,11 +168,16 @@ def test_what_is_no_rule_says_so(text: str) -> None:
         Rule.parse(text, "auto")
 
 
-@given(st.lists(st.text(max_size=8), min_size=1, max_size=4).map(tuple), st.text(min_size=1, max_size=8))
+@given(
+    st.lists(st.text(max_size=8), min_size=1, max_size=4).map(tuple),
+    st.text(min_size=1, max_size=8),
+)
 def test_a_denying_rule_always_wins(parts: tuple[str, ...], pattern: str) -> None:
     rules = (Rule("auto", "bash"), Rule("auto", "bash", "*"), Rule("deny", "bash", pattern))
     verdict = Policy("auto", rules).check("bash", ApprovalKey("command", parts), "auto", "anything")
-    assert (verdict.permission == "deny") == any(rules[2].matches(part, "command") for part in parts)
+    assert (verdict.permission == "deny") == any(
+        rules[2].matches(part, "command") for part in parts
+    )
 
 
 @for_each(
@@ -173,9 +197,13 @@ def test_a_denying_rule_always_wins(parts: tuple[str, ...], pattern: str) -> Non
         ("git * push", "git push", False),
     ],
 )
-def test_a_star_behind_a_blank_is_any_further_words_or_none(pattern: str, command: str, matches: bool) -> None:
+def test_a_star_behind_a_blank_is_any_further_words_or_none(
+    pattern: str, command: str, matches: bool
+) -> None:
     assert ask(key(command), allow=f"bash({pattern})") == ("auto" if matches else "prompt")
-    assert ask(key(command), deny=f"bash({pattern})", mode="auto") == ("deny" if matches else "auto")
+    assert ask(key(command), deny=f"bash({pattern})", mode="auto") == (
+        "deny" if matches else "auto"
+    )
 
 
 @for_each("path", ["secret", "secret/a", "secret/a/b"])
@@ -241,8 +269,16 @@ def test_what_a_command_with_holes_could_be(pattern: str, text: str, could: bool
 
 
 @for_each("permission", ["deny", "prompt"])
-def test_what_cannot_be_seen_is_asked_about_only_where_a_rule_could_hold_for_it(permission: str) -> None:
+def test_what_cannot_be_seen_is_asked_about_only_where_a_rule_could_hold_for_it(
+    permission: str,
+) -> None:
     unseen = ApprovalKey("command", ("eval x",), unseen=True)
     rule = Rule.parse("bash(rm *)", permission)  # type: ignore[arg-type]  # literals
-    for rules, expected in (((), "auto"), ((rule,), "prompt"), ((Rule("auto", "bash", "rm *"),), "auto")):
-        assert Policy("auto", rules).check("bash", unseen, "prompt", "anything").permission == expected
+    for rules, expected in (
+        ((), "auto"),
+        ((rule,), "prompt"),
+        ((Rule("auto", "bash", "rm *"),), "auto"),
+    ):
+        assert (
+            Policy("auto", rules).check("bash", unseen, "prompt", "anything").permission == expected
+        )

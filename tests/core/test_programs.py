@@ -18,14 +18,19 @@ def program(folder: Path, name: str = "codeagent") -> Path:
     folder.mkdir()
     path = folder / name
     text = f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\n"
-    path.write_text(text + "from codeagent.core.programs import find_program, this_program\nprint(this_program())\n")
+    path.write_text(
+        text
+        + "from codeagent.core.programs import find_program, this_program\nprint(this_program())\n"
+    )
     path.chmod(0o755)
     return path
 
 
 def shell(line: str, cwd: Path, *path: Path) -> str:
     found = os.pathsep.join([*map(str, path), os.defpath])
-    done = subprocess.run(["sh", "-c", line], cwd=cwd, env={"PATH": found}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=cwd, env={"PATH": found}, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -34,7 +39,9 @@ def test_what_path_finds_is_called_by_its_name(tmp_path: Path) -> None:
     assert shell("codeagent", tmp_path, path.parent) == "codeagent"
 
 
-def test_what_path_does_not_find_is_called_by_a_path_that_works_from_anywhere(tmp_path: Path) -> None:
+def test_what_path_does_not_find_is_called_by_a_path_that_works_from_anywhere(
+    tmp_path: Path,
+) -> None:
     path = program(tmp_path / "my tools")
     again = shell("./codeagent", path.parent)
     assert "codeagent" != again == shell(again, Path("/"))
@@ -63,7 +70,8 @@ def test_no_program_of_the_workspace_is_found_whatever_path_says(
     monkeypatch.chdir(work)
     good = program(tmp_path / "good", "prog")
     monkeypatch.setenv(
-        "PATH", os.pathsep.join([folder.format(work=work, link=link, outside=outside), str(good.parent)])
+        "PATH",
+        os.pathsep.join([folder.format(work=work, link=link, outside=outside), str(good.parent)]),
     )
     for root in (work, link):
         assert find_program("prog", root) == str(good)
@@ -78,4 +86,7 @@ def test_why_a_program_was_not_found_names_the_one_that_lies_in_the_workspace(
     assert why_not_found("nothing", tmp_path) == ("there is no nothing on PATH", "install nothing")
     why, remedy = why_not_found("prog", tmp_path)
     assert find_program("prog", tmp_path) is None
-    assert why.startswith(f"{tmp_path}/prog lies in the workspace") and remedy == "start codeagent in a project"
+    assert (
+        why.startswith(f"{tmp_path}/prog lies in the workspace")
+        and remedy == "start codeagent in a project"
+    )

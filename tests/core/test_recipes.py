@@ -1,4 +1,5 @@
-"""The inputs of a recipe: how they are given, what is refused, and that a value stays data in a prompt."""
+"""The inputs of a recipe: how they are given, what is refused, and that a value stays data in a
+prompt."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,9 @@ TONE = RecipeInput("tone", "choice", required=False, choices=("kind", "harsh"))
 
 
 def recipe(*inputs: RecipeInput, prompt: str = "go", numbered: bool = False) -> Recipe:
-    return Recipe("look", "", (RecipeStep("1", prompt),), "look.md", "project", inputs, numbered=numbered)
+    return Recipe(
+        "look", "", (RecipeStep("1", prompt),), "look.md", "project", inputs, numbered=numbered
+    )
 
 
 def filled(prompt: str, values: dict[str, InputValue], **texts: str) -> str:
@@ -55,7 +58,9 @@ READ: tuple[tuple[InputType, str, InputValue | None], ...] = (
 
 
 @for_each("kind, text, value", READ)
-def test_a_value_is_read_by_its_type_or_refused(kind: InputType, text: str, value: InputValue | None) -> None:
+def test_a_value_is_read_by_its_type_or_refused(
+    kind: InputType, text: str, value: InputValue | None
+) -> None:
     one = RecipeInput("x", kind)
     if value is not None:
         assert one.parse(text) == value and type(one.parse(text)) is type(value)
@@ -77,7 +82,9 @@ def test_a_value_is_read_by_its_type_or_refused(kind: InputType, text: str, valu
         ("/", None),
     ],
 )
-def test_an_absolute_path_below_the_workspace_is_the_relative_one(path: str, value: str | None) -> None:
+def test_an_absolute_path_below_the_workspace_is_the_relative_one(
+    path: str, value: str | None
+) -> None:
     one = RecipeInput("p", "path", root="/w/x")
     if value is not None:
         assert one.parse(path) == value
@@ -194,4 +201,13 @@ def test_no_recipe_can_have_the_name_of_a_command() -> None:
 def test_the_digest_tells_other_steps_and_other_inputs_apart() -> None:
     one, other = recipe(PROJECT), recipe(PROJECT, prompt="another")
     assert one.digest({"project": "a"}) == recipe(PROJECT).digest({"project": "a"})
-    assert len({one.digest({"project": "a"}), one.digest({"project": "b"}), other.digest({"project": "a"})}) == 3
+    assert (
+        len(
+            {
+                one.digest({"project": "a"}),
+                one.digest({"project": "b"}),
+                other.digest({"project": "a"}),
+            }
+        )
+        == 3
+    )

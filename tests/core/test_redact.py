@@ -12,19 +12,32 @@ from tests.table import for_each
 
 def test_a_secret_is_replaced_by_its_name() -> None:
     redactor = Redactor({"OPENAI_API_KEY": "sk-abcdefgh", "HOME": "/home/someone"})
-    assert redactor.clean("key sk-abcdefgh at /home/someone") == "key [secret OPENAI_API_KEY] at /home/someone"
+    assert (
+        redactor.clean("key sk-abcdefgh at /home/someone")
+        == "key [secret OPENAI_API_KEY] at /home/someone"
+    )
 
 
 def test_short_values_and_ordinary_names_are_left_alone() -> None:
-    redactor = Redactor({"API_KEY": "test", "MONKEY": "bananas-are-yellow", "KEYBOARD": "qwertz-layout"})
-    assert redactor.clean("test bananas-are-yellow qwertz-layout") == "test bananas-are-yellow qwertz-layout"
+    redactor = Redactor(
+        {"API_KEY": "test", "MONKEY": "bananas-are-yellow", "KEYBOARD": "qwertz-layout"}
+    )
+    assert (
+        redactor.clean("test bananas-are-yellow qwertz-layout")
+        == "test bananas-are-yellow qwertz-layout"
+    )
 
 
 @given(st.text(min_size=8), st.text(), st.text(), st.booleans())
-def test_a_secret_never_survives_inside_json(secret: str, before: str, after: str, ascii_only: bool) -> None:
+def test_a_secret_never_survives_inside_json(
+    secret: str, before: str, after: str, ascii_only: bool
+) -> None:
     line = json.dumps({"text": before + secret + after}, ensure_ascii=ascii_only)
     cleaned = Redactor({"MY_TOKEN": secret}).clean(line)
-    assert json.dumps(secret, ensure_ascii=ascii_only)[1:-1] not in cleaned or secret in "[secret MY_TOKEN]"
+    assert (
+        json.dumps(secret, ensure_ascii=ascii_only)[1:-1] not in cleaned
+        or secret in "[secret MY_TOKEN]"
+    )
 
 
 @given(st.text(min_size=8), st.text(), st.text(), st.lists(st.booleans(), min_size=1, max_size=3))
@@ -35,14 +48,19 @@ def test_a_secret_never_survives_inside_json_within_json(
     for level in ascii_only:
         text = json.dumps({"text": text}, ensure_ascii=level)
         spelled = json.dumps(spelled, ensure_ascii=level)[1:-1]
-    assert spelled not in Redactor({"MY_TOKEN": secret}).clean(text) or secret in "[secret MY_TOKEN]"
+    assert (
+        spelled not in Redactor({"MY_TOKEN": secret}).clean(text) or secret in "[secret MY_TOKEN]"
+    )
 
 
 @for_each(
     ("cut", "cleaned"),
     [
         ("echo sk-abcdef…", "echo [secret MY_TOKEN]…"),
-        ("sk-abcdef\\n[… 9 left out …]\\nefghijkl on", "[secret MY_TOKEN]\\n[… 9 left out …]\\n[secret MY_TOKEN] on"),
+        (
+            "sk-abcdef\\n[… 9 left out …]\\nefghijkl on",
+            "[secret MY_TOKEN]\\n[… 9 left out …]\\n[secret MY_TOKEN] on",
+        ),
         ('{"label":"echo sk-abcdef…"}', '{"label":"echo [secret MY_TOKEN]…"}'),
         ("…fghijkl and more", "…[secret MY_TOKEN] and more"),
         ("echo sk-abcdef", "echo sk-abcdef"),
@@ -66,19 +84,39 @@ def test_however_short_a_line_is_cut_no_part_of_a_secret_is_left_at_its_end(
     cut = one_line(f"{before} {secret} after", width)
     cleaned = Redactor({"MY_TOKEN": secret}).clean(cut)
     ends = cleaned.removesuffix("…")
-    assert not cut.endswith("…") or not any(ends.endswith(secret[:size]) for size in range(6, len(secret) + 1))
+    assert not cut.endswith("…") or not any(
+        ends.endswith(secret[:size]) for size in range(6, len(secret) + 1)
+    )
 
 
 @for_each(
     "name",
-    ["DB_PASS", "PASS", "GPG_PASSPHRASE", "KEY_PASSCODE", "MYSQL_PWD", "SENTRY_DSN", "DB_CONNECTION_STRING", "NPM_AUTH",
-     "SESSION_COOKIE", "APP_JWT", "AWS_CREDS", "ADMIN_PW", "API_SECRETS"],
-)  # fmt: skip
+    [
+        "DB_PASS",
+        "PASS",
+        "GPG_PASSPHRASE",
+        "KEY_PASSCODE",
+        "MYSQL_PWD",
+        "SENTRY_DSN",
+        "DB_CONNECTION_STRING",
+        "NPM_AUTH",
+        "SESSION_COOKIE",
+        "APP_JWT",
+        "AWS_CREDS",
+        "ADMIN_PW",
+        "API_SECRETS",
+    ],
+)
 def test_the_names_that_secrets_go_by_are_known(name: str) -> None:
-    assert Redactor({name: "hunter2-hunter2"}).clean("it is hunter2-hunter2") == f"it is [secret {name}]"
+    assert (
+        Redactor({name: "hunter2-hunter2"}).clean("it is hunter2-hunter2")
+        == f"it is [secret {name}]"
+    )
 
 
-@for_each("name", ["PWD", "OLDPWD", "COMPASS", "PASSENGER_HOME", "SSH_AUTH_SOCK", "BYPASS", "AUTHOR"])
+@for_each(
+    "name", ["PWD", "OLDPWD", "COMPASS", "PASSENGER_HOME", "SSH_AUTH_SOCK", "BYPASS", "AUTHOR"]
+)
 def test_names_that_only_look_like_it_are_left_alone(name: str) -> None:
     assert Redactor({name: "/home/someone"}).clean("at /home/someone") == "at /home/someone"
 
@@ -91,11 +129,15 @@ def test_names_that_only_look_like_it_are_left_alone(name: str) -> None:
         ("postgres://db:5432/x", "postgres://db:5432/x"),
     ],
 )
-def test_the_login_of_a_url_is_masked_whatever_the_variable_is_called(text: str, cleaned: str) -> None:
+def test_the_login_of_a_url_is_masked_whatever_the_variable_is_called(
+    text: str, cleaned: str
+) -> None:
     assert Redactor({"DATABASE_URL": "postgres://app:s3cr3t-pw@db:5432/x"}).clean(text) == cleaned
 
 
-def test_a_short_password_is_masked_together_with_who_logs_in_and_an_escaped_one_as_it_is_meant() -> None:
+def test_a_short_password_is_masked_together_with_who_logs_in_and_an_escaped_one_as_it_is_meant() -> (
+    None
+):
     redactor = Redactor({"REDIS": "redis://cache:abc@cache", "MQ": "amqp://joe:p%40ssw0rd@mq"})
     assert redactor.clean("redis://cache:abc@cache abc") == "redis://[secret REDIS]cache abc"
     assert redactor.clean("joe logs in with p@ssw0rd") == "joe logs in with [secret MQ]"

@@ -14,12 +14,23 @@ ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def test_every_character_that_acts_is_escaped_and_no_letter_is() -> None:
-    for code in [*range(0x3000), *range(0xD700, 0x10000), *range(0x11000, 0x14000), *range(0xE0000, 0x10FFFE, 7)]:
+    for code in [
+        *range(0x3000),
+        *range(0xD700, 0x10000),
+        *range(0x11000, 0x14000),
+        *range(0xE0000, 0x10FFFE, 7),
+    ]:
         character = chr(code)
         acts = unicodedata.category(character) in ACTING and character not in "\n\t"
         if acts:
             assert visible(character).startswith("\\"), hex(code)
-        elif unicodedata.category(character)[0] in "LNPSZ" and code not in (0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0):
+        elif unicodedata.category(character)[0] in "LNPSZ" and code not in (
+            0x115F,
+            0x1160,
+            0x2800,
+            0x3164,
+            0xFFA0,
+        ):
             assert visible(character) == character, hex(code)
 
 
@@ -41,9 +52,26 @@ def test_what_is_shown(text: str, shown: str) -> None:
 
 @for_each(
     "character",
-    ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef", "\u034f", "\u2800", "\u180b", "\u180f", "\u17b4", "\u17b5",
-     "\ufdd0", "\ufdef", "\ufffe", "\uffff", "\U0001fffe", "\U000dffff", "\U0010ffff"],
-)  # fmt: skip
+    [
+        "\ufe00",
+        "\ufe0f",
+        "\U000e0100",
+        "\U000e01ef",
+        "\u034f",
+        "\u2800",
+        "\u180b",
+        "\u180f",
+        "\u17b4",
+        "\u17b5",
+        "\ufdd0",
+        "\ufdef",
+        "\ufffe",
+        "\uffff",
+        "\U0001fffe",
+        "\U000dffff",
+        "\U0010ffff",
+    ],
+)
 def test_what_the_eye_does_not_see_is_shown(character: str) -> None:
     assert visible(f"a{character}b").startswith("a\\") and visible(character)[1] in "uU"
 
@@ -51,7 +79,12 @@ def test_what_the_eye_does_not_see_is_shown(character: str) -> None:
 @for_each(
     "emoji",
     [
-        *("👨\u200d👩\u200d👧\u200d👦", "👩🏿\u200d❤\ufe0f\u200d💋\u200d👨🏻", "🏳\ufe0f\u200d🌈", "👩🏽\u200d💻"),
+        *(
+            "👨\u200d👩\u200d👧\u200d👦",
+            "👩🏿\u200d❤\ufe0f\u200d💋\u200d👨🏻",
+            "🏳\ufe0f\u200d🌈",
+            "👩🏽\u200d💻",
+        ),
         *("👩\u200d⚕", "🏳\u200d🌈", "⚡\ufe0f", "ℹ\ufe0f", "#\ufe0f\u20e3", "🇯🇵"),
         "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f",
     ],
@@ -101,14 +134,28 @@ def test_making_visible_twice_changes_nothing_more(text: str) -> None:
 
 BYTES = st.lists(
     st.sampled_from(
-        [b"a", b"0", b"\\", b"\\x", b"\\u00", b"\n", b"\r", b"\xff", b"\x85", b"/", "é\x85\u202e\U000e0041".encode()]
+        [
+            b"a",
+            b"0",
+            b"\\",
+            b"\\x",
+            b"\\u00",
+            b"\n",
+            b"\r",
+            b"\xff",
+            b"\x85",
+            b"/",
+            "é\x85\u202e\U000e0041".encode(),
+        ]
     )
     | st.binary(min_size=1, max_size=3)
 ).map(b"".join)
 
 
 @given(BYTES.map(lambda name: name.replace(b"\0", b"")))
-def test_every_path_is_spelled_on_one_line_of_utf8_and_read_back_as_the_same_bytes(name: bytes) -> None:
+def test_every_path_is_spelled_on_one_line_of_utf8_and_read_back_as_the_same_bytes(
+    name: bytes,
+) -> None:
     path = os.fsdecode(name)
     text = spelled(path)
     assert text.splitlines() in ([text], []) and visible(text).encode() == text.encode()

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import CheckpointCreated, CheckpointRestored, KnownEvent, MessageAdded, RunStarted
+from codeagent.core.events import (
+    CheckpointCreated,
+    CheckpointRestored,
+    KnownEvent,
+    MessageAdded,
+    RunStarted,
+)
 from codeagent.core.history import CheckpointTimeline, walk
 from codeagent.core.messages import UserMessage, text_of
 from tests.table import for_each
@@ -22,14 +28,23 @@ class Log:
 
     def say(self, text: str) -> "Log":
         self.events.append(
-            RunStarted(**self._head(), model="m", workspace="/w", mode="ask", strategy="parallel", codeagent="1")
+            RunStarted(
+                **self._head(),
+                model="m",
+                workspace="/w",
+                mode="ask",
+                strategy="parallel",
+                codeagent="1",
+            )
         )
         self.events.append(MessageAdded(**self._head(), message=UserMessage.from_text(text)))
         return self
 
     def point(self, point_id: str, cause: Any, snapshot: str, label: str = "") -> "Log":
         self.events.append(
-            CheckpointCreated(**self._head(), checkpoint_id=point_id, cause=cause, snapshot=snapshot, label=label)
+            CheckpointCreated(
+                **self._head(), checkpoint_id=point_id, cause=cause, snapshot=snapshot, label=label
+            )
         )
         return self
 
@@ -50,7 +65,11 @@ class Log:
         return self
 
     def said(self) -> list[str]:
-        return [text_of(e.message.content) for e in walk(self.events).items if isinstance(e, MessageAdded)]
+        return [
+            text_of(e.message.content)
+            for e in walk(self.events).items
+            if isinstance(e, MessageAdded)
+        ]
 
 
 def test_undo_leads_before_the_last_batch_that_changed_something() -> None:
@@ -75,7 +94,13 @@ def test_undo_after_undo_goes_further_back_and_redo_returns_step_by_step() -> No
 
 
 def test_what_is_done_after_going_back_ends_redo() -> None:
-    log = Log().batch(1, "s0", "s1").point("r1", "restore", "s1").back("b1", "undo", "r1").batch(2, "s0", "s3")
+    log = (
+        Log()
+        .batch(1, "s0", "s1")
+        .point("r1", "restore", "s1")
+        .back("b1", "undo", "r1")
+        .batch(2, "s0", "s3")
+    )
     with pytest.raises(CheckpointError, match="nothing to bring back"):
         CheckpointTimeline(log.events).redo_target()
 
@@ -97,7 +122,14 @@ def test_spans_tell_the_agent_s_changes_from_those_of_others() -> None:
 
 
 def test_points_that_were_gone_back_behind_are_off_the_way() -> None:
-    log = Log().say("one").point("p1", "prompt", "s0").batch(1, "s0", "s1").say("two").point("p2", "prompt", "s1")
+    log = (
+        Log()
+        .say("one")
+        .point("p1", "prompt", "s0")
+        .batch(1, "s0", "s1")
+        .say("two")
+        .point("p2", "prompt", "s1")
+    )
     log.point("r1", "restore", "s1").back("p1", "rewind", "r1", conversation=True)
     assert [point.id for point in CheckpointTimeline(log.events).points] == ["p1"]
 
@@ -113,7 +145,9 @@ def test_the_conversation_goes_back_to_before_the_prompt_and_returns() -> None:
 def test_a_snapshot_that_comes_late_belongs_to_its_prompt() -> None:
     log = Log().say("one")
     log.events.append(MessageAdded(**log._head(), message=UserMessage.from_text("steered")))
-    log.point("p1", "prompt", "s0").point("r1", "restore", "s0").back("p1", "rewind", "r1", conversation=True)
+    log.point("p1", "prompt", "s0").point("r1", "restore", "s0").back(
+        "p1", "rewind", "r1", conversation=True
+    )
     assert log.said() == []
 
 

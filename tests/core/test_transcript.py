@@ -1,6 +1,13 @@
 """What a provider would reject is found before it is sent (FEATURES F5)."""
 
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, transcript_problems
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    transcript_problems,
+)
 from tests.table import for_each
 
 USER = UserMessage.from_text("hi")

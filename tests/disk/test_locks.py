@@ -19,7 +19,9 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
     os.close(second)
 
 
-def test_a_lock_that_stays_held_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_stays_held_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(locks, "_PATIENCE", 0.0)
     lock = tmp_path / "new" / "lock"
     with locked(lock), pytest.raises(TimeoutError, match="another process holds it"), locked(lock):

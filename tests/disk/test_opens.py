@@ -1,4 +1,5 @@
-"""One name is opened itself: no link is followed, no pipe is waited for, nothing is replaced by accident."""
+"""One name is opened itself: no link is followed, no pipe is waited for, nothing is replaced by
+accident."""
 
 import os
 from collections.abc import Callable
@@ -30,7 +31,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("opener", [open_file, open_regular, create_file, open_emptied, open_appended])
+@pytest.mark.parametrize(
+    "opener", [open_file, open_regular, create_file, open_emptied, open_appended]
+)
 def test_no_link_to_a_file_is_followed(folder: Path, opener: Opener) -> None:
     with pytest.raises(OSError):  # ELOOP or EEXIST, by what is asked for
         opener(folder / "link")
@@ -53,7 +56,9 @@ def test_a_link_is_followed_where_that_is_asked_for(folder: Path) -> None:
     os.close(open_folder(folder / "folder link", follow=True))
 
 
-@pytest.mark.parametrize("parts", [("folder link", "deep"), ("inner", "..", "folder link"), ("inner", "missing")])
+@pytest.mark.parametrize(
+    "parts", [("folder link", "deep"), ("inner", "..", "folder link"), ("inner", "missing")]
+)
 def test_the_way_down_goes_through_no_link(folder: Path, parts: tuple[str, ...]) -> None:
     top = open_folder(folder)
     try:

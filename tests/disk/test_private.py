@@ -1,4 +1,5 @@
-"""The program's own files are for their owner only, are replaced whole, and are changed by one process at a time."""
+"""The program's own files are for their owner only, are replaced whole, and are changed by one
+process at a time."""
 
 import os
 import stat
@@ -35,12 +36,9 @@ def test_file_and_missing_folders_are_for_their_owner_only(tmp_path: Path) -> No
     replace_private(file, b"one")
     write_private(file.with_name("other"), b"two")
     assert (file.read_bytes(), file.with_name("other").read_bytes()) == (b"one", b"two")
-    assert [mode(path) for path in (file, file.with_name("other"), file.parent, file.parent.parent)] == [
-        0o600,
-        0o600,
-        0o700,
-        0o700,
-    ]
+    assert [
+        mode(path) for path in (file, file.with_name("other"), file.parent, file.parent.parent)
+    ] == [0o600, 0o600, 0o700, 0o700]
 
 
 def test_a_replaced_file_is_another_one_so_a_reader_sees_it_whole(tmp_path: Path) -> None:
@@ -52,7 +50,9 @@ def test_a_replaced_file_is_another_one_so_a_reader_sees_it_whole(tmp_path: Path
     assert file.read_bytes() == b"new"
 
 
-def test_what_fails_keeps_the_old_content_and_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_keeps_the_old_content_and_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "file"
     replace_private(file, b"old")
 

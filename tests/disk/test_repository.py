@@ -1,4 +1,5 @@
-"""Where the repository of a workspace is; a pointer out of it is followed only to a git directory (SECURITY.md T11)."""
+"""Where the repository of a workspace is; a pointer out of it is followed only to a git directory
+(SECURITY.md T11)."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +15,9 @@ def problem(root: Path) -> str:
     return "no repository" if repository is None else repository.problem
 
 
-def test_a_worktree_leads_to_the_git_directory_it_shares(worktree: Path, workspace_dir: Path) -> None:
+def test_a_worktree_leads_to_the_git_directory_it_shares(
+    worktree: Path, workspace_dir: Path
+) -> None:
     found = outside(worktree)
     assert found is not None and found.directory == workspace_dir / ".git"
     (worktree / "folder").mkdir()
@@ -43,7 +46,9 @@ def test_a_plain_repository_leads_nowhere(workspace_dir: Path, tmp_path: Path) -
         "gitdir: ../a\0b": "not one line",
     }.items(),
 )
-def test_a_pointer_to_something_else_is_not_followed(tmp_path: Path, pointer: str, said: str) -> None:
+def test_a_pointer_to_something_else_is_not_followed(
+    tmp_path: Path, pointer: str, said: str
+) -> None:
     root = tmp_path / "project"
     root.mkdir()
     own = tmp_path / "victim/.git/worktrees/x"
@@ -62,7 +67,9 @@ def test_a_pointer_that_is_a_link_is_not_followed(worktree: Path, tmp_path: Path
     assert "neither a folder nor a file" in problem(tmp_path / "linked-again")
 
 
-def test_another_directory_in_the_same_place_needs_another_yes(worktree: Path, workspace_dir: Path) -> None:
+def test_another_directory_in_the_same_place_needs_another_yes(
+    worktree: Path, workspace_dir: Path
+) -> None:
     before = outside(worktree)
     (workspace_dir / ".git").rename(workspace_dir / "old")
     subprocess.run(["cp", "-r", workspace_dir / "old", workspace_dir / ".git"], check=True)

@@ -1,4 +1,5 @@
-"""The product as its users get it: the real command with a scripted model, real files and real descriptors."""
+"""The product as its users get it: the real command with a scripted model, real files and real
+descriptors."""
 
 import contextlib
 import json
@@ -36,7 +37,8 @@ class Done:
 
 
 LONG_PATH = f"/{'p' * 76}"
-"""The path of a workspace, for what is measured in bytes: where a test's own is depends on the machine."""
+"""The path of a workspace, for what is measured in bytes: where a test's own is depends on the
+machine."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,11 @@ class Product:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "DOCKER_HOST") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "LANG", "DOCKER_HOST")
+            if name in os.environ
+        }
         own = {"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "TMPDIR": "."}
         return kept | {name: str(self.home / folder) for name, folder in own.items()}
 
@@ -69,7 +75,8 @@ class Product:
         return WarmProcess(arguments, **{**settings, **options})
 
     def call(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Done:
-        """The command's own `main` in this process, which spares its start-up; descriptors are the real ones."""
+        """The command's own `main` in this process, which spares its start-up; descriptors are the
+        real ones."""
         environment = self.environment if env is None else env
         with (
             tempfile.TemporaryFile() as given,
@@ -95,7 +102,8 @@ class Product:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def run(self, model: str, *arguments: str, prompt: str = "go") -> Done:
-        """`codeagent run` without a container: commands, where there are any, run on this machine."""
+        """`codeagent run` without a container: commands, where there are any, run on this
+        machine."""
         return self.call("run", prompt, "--model", model, "--sandbox", "off", *arguments)
 
     def run_in_container(self, model: str, *arguments: str, prompt: str = "go") -> Done:
@@ -103,9 +111,11 @@ class Product:
 
     @property
     def sessions(self) -> list[Path]:
-        """The folders of all sessions, the oldest first; names of the same second say nothing about that."""
+        """The folders of all sessions, the oldest first; names of the same second say nothing about
+        that."""
         return sorted(
-            self.home.glob("state/codeagent/sessions/*"), key=lambda folder: (folder.name[:15], _began(folder))
+            self.home.glob("state/codeagent/sessions/*"),
+            key=lambda folder: (folder.name[:15], _began(folder)),
         )
 
     def log(self, session: Path | None = None) -> list[Event]:
@@ -139,7 +149,9 @@ def _standard_streams(*descriptors: int) -> Iterator[None]:
     try:
         for fd, target in enumerate(descriptors):
             os.dup2(target, fd)
-        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(fd, mode, closefd=False) for fd, mode in enumerate("rww"))
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(fd, mode, closefd=False) for fd, mode in enumerate("rww")
+        )
         yield
         sys.stdout.flush()
         sys.stderr.flush()
@@ -195,7 +207,8 @@ def running() -> list[bytes]:
 
 
 def _began(folder: Path) -> float:
-    """Return when the first event of a session was written; infinite if there is none yet, or it is damaged."""
+    """Return when the first event of a session was written; infinite if there is none yet, or it is
+    damaged."""
     try:
         with (folder / "events.jsonl").open() as log:
             return float(json.loads(log.readline())["ts"])

@@ -24,7 +24,9 @@ def open_screen(
     subprocess.run(["git", "init", "-q", product.workspace], check=True)
     command = [*before, sys.executable, "-m", "codeagent", "--sandbox", sandbox, *arguments]
     root = str(Path(__file__).parents[2])
-    screen = PtyScreen(command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size)
+    screen = PtyScreen(
+        command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size
+    )
     screen.wait_for(shows)
     return screen
 
@@ -33,13 +35,22 @@ def ask(screen: PtyScreen, prompt: str = "go") -> None:
     screen.send(prompt, "enter")
 
 
-def long_answer(last: str = "the very last word", paragraphs: int = 400, delay_ms: float = 3) -> dict[str, Any]:
+def long_answer(
+    last: str = "the very last word", paragraphs: int = 400, delay_ms: float = 3
+) -> dict[str, Any]:
     """A stream that goes on for a while."""
-    text = "\n\n".join(f"paragraph {number} of a long answer with **bold** words" for number in range(paragraphs))
+    text = "\n\n".join(
+        f"paragraph {number} of a long answer with **bold** words" for number in range(paragraphs)
+    )
     return {"text": f"{text}\n\n{last}", "delay_ms": delay_ms}
 
 
 def prompts(events: list[Event]) -> list[str]:
     """What the log says the user said."""
     added = (event["message"] for event in events if event["type"] == "message.added")
-    return [part["text"] for message in added if message["role"] == "user" for part in message["content"]]
+    return [
+        part["text"]
+        for message in added
+        if message["role"] == "user"
+        for part in message["content"]
+    ]

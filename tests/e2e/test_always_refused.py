@@ -19,7 +19,9 @@ tools:
 """
 
 
-def settled(product: Product, name: str, arguments: dict[str, Any], *flags: str) -> tuple[list[Event], Event]:
+def settled(
+    product: Product, name: str, arguments: dict[str, Any], *flags: str
+) -> tuple[list[Event], Event]:
     """Return the events of a run with one call, and its result."""
     model = product.script(calls((name, arguments)), say("done"))
     product.call("run", "--sandbox", "off", "--model", model, *flags, "go")
@@ -67,7 +69,9 @@ def test_what_is_always_refused_is_never_asked_about_and_not_executed(
         ("list", {"path": "docs"}),
     ],
 )
-def test_what_is_inside_the_limits_runs(restricted: Product, name: str, arguments: dict[str, Any]) -> None:
+def test_what_is_inside_the_limits_runs(
+    restricted: Product, name: str, arguments: dict[str, Any]
+) -> None:
     _, result = settled(restricted, name, arguments, "--yes")
     assert (result["error"], result["executed"]) == (None, True)
 

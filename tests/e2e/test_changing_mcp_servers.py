@@ -1,4 +1,5 @@
-"""What a user does about MCP servers during a conversation: trusts a project's, starts one again, agrees to changes."""
+"""What a user does about MCP servers during a conversation: trusts a project's, starts one again,
+agrees to changes."""
 
 import asyncio
 import json
@@ -26,9 +27,19 @@ async def conversation(
     product: Product, *, trust_project: bool = False, **variables: str
 ) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
     environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
-    place = Place(product.workspace, product.home / "state", environment, config_dir=own, trust_project=trust_project)
-    settings = Settings(model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off"))
-    runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
+    place = Place(
+        product.workspace,
+        product.home / "state",
+        environment,
+        config_dir=own,
+        trust_project=trust_project,
+    )
+    settings = Settings(
+        model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off")
+    )
+    runtime = await open_runtime(
+        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+    )
     try:
         assert runtime.agent.servers is not None
         yield runtime.agent, runtime.agent.servers
@@ -38,10 +49,13 @@ async def conversation(
 
 @contextmanager
 def private_server() -> Iterator[str]:
-    """Yield the address of a server that answers to those who send `Authorization: Bearer hush-hush`."""
+    """Yield the address of a server that answers to those who send `Authorization: Bearer
+    hush-hush`."""
     authority = Authority()
     with authorized_server(authority) as url:
-        authority.access["hush-hush"] = AccessToken(token="hush-hush", client_id="one", scopes=[], resource=url)
+        authority.access["hush-hush"] = AccessToken(
+            token="hush-hush", client_id="one", scopes=[], resource=url
+        )
         yield url
 
 
@@ -60,7 +74,9 @@ async def until(book: ServerBook, what: Callable[[ServerFacts], object]) -> Serv
             await asyncio.sleep(0.01)
 
 
-async def test_a_projects_server_is_started_by_trusting_it_as_it_was_shown(product: Product) -> None:
+async def test_a_projects_server_is_started_by_trusting_it_as_it_was_shown(
+    product: Product,
+) -> None:
     with authorized_server(None) as url:
         put(product.workspace / ".mcp.json", {"theirs": {"url": url}})
         async with conversation(product) as (agent, book):
@@ -72,7 +88,9 @@ async def test_a_projects_server_is_started_by_trusting_it_as_it_was_shown(produ
             put(product.workspace / ".mcp.json", {"theirs": {"url": url}})
             assert await agent.finish(TrustServers(True)) is not None
             assert await agent.finish(TrustServers(True)) is None
-            assert (await until(book, lambda server: server.state == "ready")).tools == ("mcp__theirs__whoami",)
+            assert (await until(book, lambda server: server.state == "ready")).tools == (
+                "mcp__theirs__whoami",
+            )
         async with conversation(product) as (agent, book):
             await until(book, lambda server: server.state == "ready")
             assert await agent.finish(TrustServers(False)) is None
@@ -82,7 +100,11 @@ async def test_a_projects_server_is_started_by_trusting_it_as_it_was_shown(produ
 async def test_tools_that_changed_are_used_once_the_user_agreed(product: Product) -> None:
     server = product.home / "server.py"
     server.write_text(SERVER.read_text())
-    command = {"command": sys.executable, "args": [str(server), "Server", str(product.home)], "where": "machine"}
+    command = {
+        "command": sys.executable,
+        "args": [str(server), "Server", str(product.home)],
+        "where": "machine",
+    }
     put(product.home / "own/mcp.json", {"it": command})
     async with conversation(product) as (agent, book):
         assert (await until(book, lambda one: one.state == "ready")).tools == ("mcp__it__echo",)
@@ -100,7 +122,10 @@ async def test_tools_that_changed_are_used_once_the_user_agreed(product: Product
 
 
 async def test_what_cannot_be_started_says_why(product: Product) -> None:
-    put(product.home / "own/mcp.json", {"a": {"command": "x", "disabled": True}, "b": {"command": "${GONE}"}})
+    put(
+        product.home / "own/mcp.json",
+        {"a": {"command": "x", "disabled": True}, "b": {"command": "${GONE}"}},
+    )
     async with conversation(product) as (agent, book):
         assert [server.state for server in book.list()] == ["disabled", "failed"]
         for name, why in (
@@ -112,33 +137,50 @@ async def test_what_cannot_be_started_says_why(product: Product) -> None:
             assert refused is not None and why in refused.reason, name
 
 
-async def test_a_projects_server_gets_a_variable_once_it_is_given_as_it_was_shown(product: Product) -> None:
+async def test_a_projects_server_gets_a_variable_once_it_is_given_as_it_was_shown(
+    product: Product,
+) -> None:
     with private_server() as url:
         entry = {"url": f"{url}?v=${{LEVEL:-low}}", "headers": {"Authorization": "Bearer ${TOKEN}"}}
         put(product.workspace / ".mcp.json", {"theirs": entry})
         async with conversation(product, TOKEN="hush-hush") as (agent, book):
-            assert await agent.finish(GiveVariables("theirs", ("TOKEN",), book.list()[0].said)) is not None
+            assert (
+                await agent.finish(GiveVariables("theirs", ("TOKEN",), book.list()[0].said))
+                is not None
+            )
             assert await agent.finish(TrustServers(True)) is None
             [server] = book.list()
             assert server.state == "failed" and "it wants your variable TOKEN" in server.problems[0]
-            refused = await agent.finish(GiveVariables("theirs", ("TOKEN",), ("what it said a moment ago",)))
-            assert refused is not None and "has changed since it was shown, so it was given nothing" in refused.reason
+            refused = await agent.finish(
+                GiveVariables("theirs", ("TOKEN",), ("what it said a moment ago",))
+            )
+            assert (
+                refused is not None
+                and "has changed since it was shown, so it was given nothing" in refused.reason
+            )
             refused = await agent.finish(GiveVariables("theirs", ("PATH",), server.said))
             assert refused is not None and "theirs does not want PATH" in refused.reason
-            put(product.workspace / ".mcp.json", {"theirs": entry | {"url": f"{url}?stolen=${{TOKEN}}"}})
+            put(
+                product.workspace / ".mcp.json",
+                {"theirs": entry | {"url": f"{url}?stolen=${{TOKEN}}"}},
+            )
             refused = await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said))
             assert refused is not None and "so nothing was given" in refused.reason
             put(product.workspace / ".mcp.json", {"theirs": entry})
             assert await agent.finish(TrustServers(True)) is not None
             assert await agent.finish(TrustServers(True)) is None
             assert await agent.finish(GiveVariables("theirs", ("TOKEN",), server.said)) is None
-            assert (await until(book, lambda server: server.state == "ready")).tools == ("mcp__theirs__whoami",)
+            assert (await until(book, lambda server: server.state == "ready")).tools == (
+                "mcp__theirs__whoami",
+            )
             assert [one.given for one in book.list()[0].wants] == [False, True]
         async with conversation(product, TOKEN="hush-hush") as (agent, book):
             await until(book, lambda server: server.state == "ready")
 
 
-async def test_a_running_server_is_started_again_with_the_variable_it_is_given(product: Product) -> None:
+async def test_a_running_server_is_started_again_with_the_variable_it_is_given(
+    product: Product,
+) -> None:
     with private_server() as url:
         entry = {"url": url, "headers": {"Authorization": "Bearer ${TOKEN:-none}"}}
         put(product.workspace / ".mcp.json", {"theirs": entry})
@@ -169,9 +211,13 @@ async def test_trusting_a_project_agrees_to_the_programs_that_were_shown(product
     program = theirs(product)
     async with conversation(product) as (agent, book):
         [server] = book.list()
-        assert server.state == "untrusted" and "import beside\n" in [one.after for one in server.changed]
+        assert server.state == "untrusted" and "import beside\n" in [
+            one.after for one in server.changed
+        ]
         assert await agent.finish(TrustServers(True, await shown(book))) is None
-        await until(book, lambda one: "there is none" in "".join(one.problems))  # the program is not what keeps it
+        await until(
+            book, lambda one: "there is none" in "".join(one.problems)
+        )  # the program is not what keeps it
     program.write_text("evil\n")
     async with conversation(product) as (agent, book):
         server = await until(book, lambda one: one.state == "waiting")
@@ -192,14 +238,18 @@ async def test_a_program_that_is_swapped_before_the_answer_arrives_waits(product
         await until(book, lambda one: one.state == "failed")
 
 
-async def test_trust_without_a_word_about_the_programs_leaves_them_waiting(product: Product) -> None:
+async def test_trust_without_a_word_about_the_programs_leaves_them_waiting(
+    product: Product,
+) -> None:
     theirs(product)
     async with conversation(product) as (agent, book):
         assert await agent.finish(TrustServers(True)) is None
         await until(book, lambda one: one.state == "waiting")
 
 
-async def test_a_project_that_is_trusted_by_the_option_is_taken_as_it_is_at_the_start(product: Product) -> None:
+async def test_a_project_that_is_trusted_by_the_option_is_taken_as_it_is_at_the_start(
+    product: Product,
+) -> None:
     program = theirs(product)
     for text in ("import beside\n", "another\n"):
         program.write_text(text)
@@ -217,7 +267,9 @@ def changed_lines(server: ServerFacts) -> list[str]:
     return [line for before, after in pairs for line in unified_diff(before, after, lineterm="")]
 
 
-def test_what_the_model_writes_into_a_servers_program_is_not_run_with_the_users_token(product: Product) -> None:
+def test_what_the_model_writes_into_a_servers_program_is_not_run_with_the_users_token(
+    product: Product,
+) -> None:
     program = product.workspace / "tools/srv.py"
     program.parent.mkdir()
     program.write_text(SERVER.read_text())
@@ -236,8 +288,16 @@ def test_what_the_model_writes_into_a_servers_program_is_not_run_with_the_users_
         {"calls": [["mcp__it__echo", {"text": "after"}]]},
         {"text": "Done."},
     )
-    done = product.run(model, "--mode", "accept-edits", "--allow", "mcp__it__*", "--output", "jsonl")
-    results = [event for event in done.events if event["type"] == "tool.result" and event["name"] == "mcp__it__echo"]
+    done = product.run(
+        model, "--mode", "accept-edits", "--allow", "mcp__it__*", "--output", "jsonl"
+    )
+    results = [
+        event
+        for event in done.events
+        if event["type"] == "tool.result" and event["name"] == "mcp__it__echo"
+    ]
     before, after = (json.dumps(result["content"]) for result in results)
     assert "before" in before and program.read_text() == evil
-    assert "its program in the workspace changed" in after and not (product.home / "stolen").exists()
+    assert (
+        "its program in the workspace changed" in after and not (product.home / "stolen").exists()
+    )

@@ -1,4 +1,5 @@
-"""R24: the clock is set by a day or by ten years, at every moment; durations, order and ids do not depend on it."""
+"""R24: the clock is set by a day or by ten years, at every moment; durations, order and ids do not
+depend on it."""
 
 import itertools
 import os
@@ -50,7 +51,9 @@ def test_with_a_clock_that_leaps_at_every_look_a_session_is_run_resumed_and_list
     assert product.call("stats").code == 0
 
 
-def test_ids_differ_whatever_the_clock_says(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_differ_whatever_the_clock_says(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It stands still, so all begin in the same second."""
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now)
@@ -59,7 +62,9 @@ def test_ids_differ_whatever_the_clock_says(product: Product, monkeypatch: pytes
     for _ in range(3):
         assert product.run(model).code == 0
     names = [folder.name for folder in product.sessions]
-    assert len(set(names)) == 3 and all(re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}", name) for name in names)
+    assert len(set(names)) == 3 and all(
+        re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}", name) for name in names
+    )
 
 
 def test_an_image_whose_pull_failed_in_the_future_is_pulled_now(
@@ -70,7 +75,9 @@ def test_an_image_whose_pull_failed_in_the_future_is_pulled_now(
     failed.parent.mkdir()
     failed.write_text("no network")
     pulled: list[Engine] = []
-    monkeypatch.setattr(image, "pull_default", lambda engine, tell: pulled.append(engine) or "no network")
+    monkeypatch.setattr(
+        image, "pull_default", lambda engine, tell: pulled.append(engine) or "no network"
+    )
     for ahead, times in ((3650 * DAY, 1), (0.0, 1), (-DAY, 2)):
         os.utime(failed, (time.time() + ahead,) * 2)
         image._pull_once(Engine("/nowhere"), tmp_path, lambda _: None)

@@ -1,4 +1,5 @@
-"""The tutorial about MCP servers is done, step by step, as it is written; the examples of the how-to pages hold."""
+"""The tutorial about MCP servers is done, step by step, as it is written; the examples of the
+how-to pages hold."""
 
 import json
 import re
@@ -36,8 +37,12 @@ def test_the_tutorial_about_mcp_servers_is_true(product: Product) -> None:
             result = product.call_apart(*shlex.split(command)[1:])
             out = result.out.replace(str(product.home / "config"), "~/.config")
             changed = printed.startswith("---")
-            assert result.code == (1 if changed and "--agree" not in command else 0), f"{command}\n{out}{result.err}"
-            assert out.startswith(printed) if changed else out == printed, f"{command}\n{out}{result.err}"
+            assert result.code == (1 if changed and "--agree" not in command else 0), (
+                f"{command}\n{out}{result.err}"
+            )
+            assert out.startswith(printed) if changed else out == printed, (
+                f"{command}\n{out}{result.err}"
+            )
             done += 1
     assert done == 6
     assert (product.workspace / "shopping.txt").read_text() == "oat milk\n"
@@ -48,7 +53,8 @@ def test_the_files_of_the_pages_are_read_without_a_problem(name: str) -> None:
     [example] = re.findall(r"```json\n(.*?)```", page(name), re.DOTALL)
     found = parse_servers(example.encode(), "mcp.json", "user")
     assert found.problems == () and list(json.loads(example)["mcpServers"]) == [
-        filled_in(entry.config, {"LINEAR_TOKEN": "x", "workspaceFolder": "/w"}).name for entry in found.entries
+        filled_in(entry.config, {"LINEAR_TOKEN": "x", "workspaceFolder": "/w"}).name
+        for entry in found.entries
     ]
 
 
@@ -59,4 +65,12 @@ def test_the_commands_of_the_pages_are_understood() -> None:
     arguments = [shlex.split(line, comments=True) for line in lines]
     arguments.append(served["mcpServers"]["codeagent"]["args"][1:])
     actions = [build_parser("mcp").parse_args(each).action for each in arguments]
-    assert len(actions) == 15 and {"add", "test", "list", "remove", "trust", "login", "serve"} <= set(actions)
+    assert len(actions) == 15 and {
+        "add",
+        "test",
+        "list",
+        "remove",
+        "trust",
+        "login",
+        "serve",
+    } <= set(actions)

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import LONG_PATH, Product, Turn, bash, calls, of, read, results, running, say, text_of
+from tests.e2e.product import (
+    LONG_PATH,
+    Product,
+    Turn,
+    bash,
+    calls,
+    of,
+    read,
+    results,
+    running,
+    say,
+    text_of,
+)
 
 THREE = calls(read("a.txt"), read("b.txt"), read("c.txt"))
 
@@ -21,34 +33,50 @@ def executed(product: Product) -> list[bool]:
 
 
 @pytest.mark.docker
-def test_f3_a_failing_command_is_an_executed_error_with_both_streams_and_its_exit_code(product: Product) -> None:
+def test_f3_a_failing_command_is_an_executed_error_with_both_streams_and_its_exit_code(
+    product: Product,
+) -> None:
     model = product.script(calls(bash("echo out; echo err >&2; exit 3")), say("ok"))
     done = product.run_in_container(model, "--yes", "--output", "jsonl")
     [result] = results(done.events)
-    assert (done.code, result["is_error"], result["executed"], result["error"]["kind"]) == (0, True, True, "failed")
+    assert (done.code, result["is_error"], result["executed"], result["error"]["kind"]) == (
+        0,
+        True,
+        True,
+        "failed",
+    )
     assert all(word in text_of(result) for word in ("out", "err", "3"))
     assert result["sandbox"] == "docker"
 
 
 def test_f4_bad_arguments_are_results_the_model_can_repair_its_call_from(product: Product) -> None:
-    model = product.script(calls(("write", '{"content":1')), calls(("write", {"content": "x"})), say("ok"))
+    model = product.script(
+        calls(("write", '{"content":1')), calls(("write", {"content": "x"})), say("ok")
+    )
     before = sorted(product.workspace.iterdir())
     done = product.run(model, "--yes", "--output", "jsonl")
     assert done.code == 0
-    assert [result["error"]["kind"] for result in results(done.events)] == ["invalid_args", "invalid_args"]
+    assert [result["error"]["kind"] for result in results(done.events)] == [
+        "invalid_args",
+        "invalid_args",
+    ]
     assert "Missing required argument 'path' for tool 'write'" in text_of(results(done.events)[1])
     assert sorted(product.workspace.iterdir()) == before
 
 
 def test_f4_a_turn_that_was_cut_off_executes_none_of_its_calls(product: Product) -> None:
-    cut = calls(("write", {"path": "x", "content": "y"}), ("write", '{"path": "z", "con')) | {"stop": "length"}
+    cut = calls(("write", {"path": "x", "content": "y"}), ("write", '{"path": "z", "con')) | {
+        "stop": "length"
+    }
     done = product.run(product.script(cut, say("ok")), "--yes", "--output", "jsonl")
     assert executed(product) == [False] * len(results(done.events))
     assert not (product.workspace / "x").exists()
 
 
 @pytest.mark.docker
-def test_f5_after_kill_9_in_a_batch_in_the_container_the_session_is_sound_and_resumes(product: Product) -> None:
+def test_f5_after_kill_9_in_a_batch_in_the_container_the_session_is_sound_and_resumes(
+    product: Product,
+) -> None:
     alone = bash("touch began; sleep 30.25")
     model = product.script(calls(read("a.txt"), alone, read("b.txt")), say("never"))
     process = product.start("run", "go", "--model", model, "--yes")
@@ -56,7 +84,9 @@ def test_f5_after_kill_9_in_a_batch_in_the_container_the_session_is_sound_and_re
     process.kill()
     process.wait()
     assert product.call("sessions", "check", "--last").code == 0
-    resumed = product.run_in_container(product.script(say("Going on.")), "--resume", product.sessions[0].name)
+    resumed = product.run_in_container(
+        product.script(say("Going on.")), "--resume", product.sessions[0].name
+    )
     assert (resumed.code, resumed.out) == (0, "Going on.\n")
     texts = [text_of(result) for result in results(product.log())]
     assert "this is a.txt" in texts[0] and texts[2] == "cancelled: session ended"
@@ -80,7 +110,11 @@ def test_f8_a_batch_of_none_is_a_configuration_error(product: Product) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "expected"),
-    [("sequential", [True, False, False]), ("batched:2", [True, True, False]), ("parallel", [True, True, True])],
+    [
+        ("sequential", [True, False, False]),
+        ("batched:2", [True, True, False]),
+        ("parallel", [True, True, True]),
+    ],
 )
 def test_f9_an_interrupt_skips_what_lies_behind_the_next_boundary(
     product: Product, strategy: str, expected: list[bool]
@@ -90,7 +124,9 @@ def test_f9_an_interrupt_skips_what_lies_behind_the_next_boundary(
     assert (done.code, done.out) == (0, "Stopped.\n")
     assert executed(product) == expected
     skipped = [result for result in results(product.log()) if not result["executed"]]
-    assert all(result["error"]["kind"] == "skipped" and "stop" in text_of(result) for result in skipped)
+    assert all(
+        result["error"]["kind"] == "skipped" and "stop" in text_of(result) for result in skipped
+    )
 
 
 @pytest.mark.parametrize("strategy", ["sequential", "batched:2", "parallel"])
@@ -108,9 +144,13 @@ def test_f9_a_follow_up_waits_until_the_agent_would_stop(product: Product) -> No
 
 
 @pytest.mark.parametrize(("where", "ran"), [("batch:1", 0), ("tool:1", 1), ("turn:2", 3)])
-def test_f9_an_abort_stops_now_and_answers_every_call(product: Product, where: str, ran: int) -> None:
+def test_f9_an_abort_stops_now_and_answers_every_call(
+    product: Product, where: str, ran: int
+) -> None:
     model = product.script(THREE, say("never"))
-    done = product.run(model, "--strategy", "sequential", "--inject", f"abort@{where}", "--output", "jsonl")
+    done = product.run(
+        model, "--strategy", "sequential", "--inject", f"abort@{where}", "--output", "jsonl"
+    )
     assert done.code == 130
     assert len(of(done.events, "tool.started")) == ran
     assert len(results(done.events)) == 3
@@ -129,14 +169,18 @@ def test_f10_a_call_over_its_time_is_stopped_with_all_it_started(product: Produc
     assert (first["error"]["kind"], first["executed"]) == ("timeout", True)
     assert first["duration_ms"] < 5000
     assert re.search(r"^a$", text_of(first), re.MULTILINE)
-    assert not any(mark.encode() in command and command.startswith(b"sleep") for command in running())
+    assert not any(
+        mark.encode() in command and command.startswith(b"sleep") for command in running()
+    )
     assert text_of(second).split()[:2] == ["0", "looked"], text_of(second)
 
 
 @pytest.mark.docker
 def test_f10_an_abort_in_mid_command_leaves_nothing_running(product: Product) -> None:
     mark = f"600.{int(time.time())}"
-    model = product.script(calls(bash(f"sleep {mark} & setsid sleep {mark} & echo on; sleep {mark}")), say("never"))
+    model = product.script(
+        calls(bash(f"sleep {mark} & setsid sleep {mark} & echo on; sleep {mark}")), say("never")
+    )
     process = product.start("run", "go", "--model", model, "--yes")
     product.wait_for(lambda _: sum(line == f"sleep\0{mark}\0".encode() for line in running()) == 3)
     process.terminate()
@@ -158,7 +202,9 @@ def test_f13_a_compound_command_runs_only_where_every_part_is_allowed(product: P
 
 def test_f29_a_long_result_is_cut_and_the_rest_is_one_call_away(product: Product) -> None:
     line = "x" * 60
-    model = product.script(calls(bash(f"for i in $(seq 1 3000); do echo $i {line}; done")), say("ok"))
+    model = product.script(
+        calls(bash(f"for i in $(seq 1 3000); do echo $i {line}; done")), say("ok")
+    )
     product.run(model, "--yes")
     cut = text_of(results(product.log())[0])
     handle = re.search(r'output_read\(id="([^"]+)"', cut)
@@ -169,7 +215,9 @@ def test_f29_a_long_result_is_cut_and_the_rest_is_one_call_away(product: Product
 
 
 def test_f33_stats_add_up_what_the_log_holds(product: Product) -> None:
-    product.run(product.script(calls(read("a.txt"), read("no.txt"), bash("true")), say("ok")), "--yes")
+    product.run(
+        product.script(calls(read("a.txt"), read("no.txt"), bash("true")), say("ok")), "--yes"
+    )
     stats = json.loads(product.call("stats", "--json").out)
     log = product.log()
     assert (stats["total_calls"], stats["successful"], stats["failed"]) == (3, 2, 1)
@@ -178,7 +226,9 @@ def test_f33_stats_add_up_what_the_log_holds(product: Product) -> None:
     assert stats["usage"]["input_tokens"] == log[-1]["usage"]["input_tokens"]
 
 
-def test_f33_every_call_is_in_the_log_with_who_allowed_it_and_where_it_ran(product: Product) -> None:
+def test_f33_every_call_is_in_the_log_with_who_allowed_it_and_where_it_ran(
+    product: Product,
+) -> None:
     product.run(product.script(calls(read("a.txt"), bash("exit 3")), say("ok")), "--yes")
     by_name = {result["name"]: result for result in results(product.log())}
     assert (by_name["read"]["approval"], by_name["read"]["sandbox"]) == ("auto", None)
@@ -193,15 +243,23 @@ def test_f36_sessions_are_listed_shown_and_checked(product: Product) -> None:
     product.run(product.script(calls(read("a.txt")), say("Fine.")), prompt="look at a")
     session = product.sessions[0].name
     [summary] = json.loads(product.call("sessions", "list", "--json").out)
-    assert (summary["id"], summary["prompt"], summary["workspace"]) == (session, "look at a", str(product.workspace))
+    assert (summary["id"], summary["prompt"], summary["workspace"]) == (
+        session,
+        "look at a",
+        str(product.workspace),
+    )
     assert session in product.call("sessions", "list").out
     shown = product.call("sessions", "show", session).out
     assert all(text in shown for text in ("prompt> look at a", "● read a.txt", "Fine.", "done"))
-    assert [json.loads(line) for line in product.call("sessions", "show", "--json").out.splitlines()] == product.log()
+    assert [
+        json.loads(line) for line in product.call("sessions", "show", "--json").out.splitlines()
+    ] == product.log()
     assert product.call("sessions", "check", session[:-2]).code == 0
 
 
-def test_f36_a_damaged_session_is_reported_line_by_line_and_the_rest_still_resumes(product: Product) -> None:
+def test_f36_a_damaged_session_is_reported_line_by_line_and_the_rest_still_resumes(
+    product: Product,
+) -> None:
     product.run(product.script(calls(read("a.txt")), say("Fine.")))
     path = product.sessions[0] / "events.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
@@ -234,21 +292,35 @@ def test_without_an_engine_bash_is_absent_and_the_other_tools_work(product: Prod
         ([calls(bash("make test")), say("All tests pass.")], 4),
         ([calls(bash("make test")), calls(read("a.txt")), say("All tests pass.")], 4),
         ([calls(read("a.txt")), say("Read it.")], 0),
-        ([calls(bash("touch b")), calls(("write", {"path": "b", "content": ""})), say("Made it otherwise.")], 0),
+        (
+            [
+                calls(bash("touch b")),
+                calls(("write", {"path": "b", "content": ""})),
+                say("Made it otherwise."),
+            ],
+            0,
+        ),
     ],
 )
 def test_a_run_whose_command_had_no_engine_ends_with_4_unless_the_model_did_it_another_way(
     product: Product, turns: list[Turn], code: int
 ) -> None:
     env = product.environment | {"DOCKER_HOST": f"unix://{product.home}/no.sock"}
-    assert product.call("run", "go", "--model", product.script(*turns), "--yes", env=env).code == code
+    assert (
+        product.call("run", "go", "--model", product.script(*turns), "--yes", env=env).code == code
+    )
 
 
 @pytest.mark.docker
-def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fixed(product: Product) -> None:
+def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fixed(
+    product: Product,
+) -> None:
     done = product.call_apart("demo", "--headless", "--output", "jsonl")
     assert done.code == 0, done.err
-    ran = [(result["name"], result["error"] and result["error"]["kind"]) for result in results(done.events)]
+    ran = [
+        (result["name"], result["error"] and result["error"]["kind"])
+        for result in results(done.events)
+    ]
     assert {("read", None), ("search", None), ("edit", None)} <= set(ran)
     commands = [result for result in results(done.events) if result["name"] == "bash"]
     assert [result["is_error"] for result in commands] == [True, False]

@@ -18,7 +18,9 @@ from tests.fakes import put
 def asked(events: list[Event]) -> list[Event]:
     """Return the events from the first call to the message that holds it."""
     first = next(at for at, event in enumerate(events) if event["type"] == "tool.call")
-    last = next(at for at, event in enumerate(events) if event["type"] == "message.added" and at > first)
+    last = next(
+        at for at, event in enumerate(events) if event["type"] == "message.added" and at > first
+    )
     return events[first:last]
 
 
@@ -29,8 +31,14 @@ def test_reads_begin_before_their_answer_is_complete_unless_the_settings_say_oth
     put(product.home, "config/codeagent/config.toml", config)
     put(product.workspace, "a.txt", "one\n")
     looks = ("read", {"path": "a.txt"}), ("search", {"pattern": "one"})
-    slow = calls(*looks, ("write", {"path": "b.txt", "content": "one\n"}), ("list", {})) | {"delay_ms": 30}
-    done = product.run(product.script(slow, say("done", expect="(?s)1\tone.*a.txt.*b.txt")), "--mode", "accept-edits")
+    slow = calls(*looks, ("write", {"path": "b.txt", "content": "one\n"}), ("list", {})) | {
+        "delay_ms": 30
+    }
+    done = product.run(
+        product.script(slow, say("done", expect="(?s)1\tone.*a.txt.*b.txt")),
+        "--mode",
+        "accept-edits",
+    )
     assert (done.code, done.out) == (0, "done\n")
     begun = [event["name"] for event in asked(product.log()) if event["type"] == "tool.started"]
     assert begun == ([] if config else ["read", "search"])
@@ -46,9 +54,15 @@ READS = {
 }
 
 
-def test_which_built_in_tools_only_read_the_workspace_or_what_was_kept_of_it(tmp_path: Path) -> None:
-    """All others change something, wait, depend on their moment, or are answered by somebody else."""
-    catalog, workspace = describe_tools(Place(tmp_path, tmp_path / "state", {})), LocalWorkspace(tmp_path)
+def test_which_built_in_tools_only_read_the_workspace_or_what_was_kept_of_it(
+    tmp_path: Path,
+) -> None:
+    """All others change something, wait, depend on their moment, or are answered by somebody
+    else."""
+    catalog, workspace = (
+        describe_tools(Place(tmp_path, tmp_path / "state", {})),
+        LocalWorkspace(tmp_path),
+    )
     others = {
         "bash": {"command": "touch a.txt"},
         "python": {"code": "1"},

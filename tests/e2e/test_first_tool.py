@@ -9,7 +9,11 @@ import pytest
 from tests.e2e.product import Product
 
 PAGE = (Path(__file__).parents[2] / "docs/tutorials/first-tool.md").read_text()
-FILES = {"yaml": ".codeagent/tools/todos.yaml", "python": ".codeagent/tools/words.py", "json": "model.json"}
+FILES = {
+    "yaml": ".codeagent/tools/todos.yaml",
+    "python": ".codeagent/tools/words.py",
+    "json": "model.json",
+}
 STEP = re.compile(r"```(console|yaml|python|json)\n(.*?)```", re.DOTALL)
 
 

@@ -41,16 +41,25 @@ def only_result(product: Product) -> Event:
 
 
 def test_a_command_hook_denies_bash_and_the_log_says_so(product: Product) -> None:
-    configure(product, "before_tool", "print(json.dumps({'decision': 'deny', 'reason': 'no shell on Fridays'}))")
+    configure(
+        product,
+        "before_tool",
+        "print(json.dumps({'decision': 'deny', 'reason': 'no shell on Fridays'}))",
+    )
     done = product.run(product.script(calls(bash("touch made")), say("ok")), "--yes")
     result = only_result(product)
-    assert (result["error"]["kind"], result["approval"], result["executed"]) == ("denied", "hook", False)
+    assert (result["error"]["kind"], result["approval"], result["executed"]) == (
+        "denied",
+        "hook",
+        False,
+    )
     assert text_of(result) == "no shell on Fridays"
     assert (done.code, touched(product), of(product.log(), "tool.started")) == (4, False, [])
 
 
 @pytest.mark.parametrize(
-    "printed", ['{"decision": "allow", "so": 1}', '{"decision": "yes"}', "fine", "[]", '{"decision": 1}']
+    "printed",
+    ['{"decision": "allow", "so": 1}', '{"decision": "yes"}', "fine", "[]", '{"decision": 1}'],
 )
 def test_an_answer_outside_the_contract_denies(product: Product, printed: str) -> None:
     configure(product, "before_tool", f"print({printed!r})")
@@ -73,7 +82,11 @@ def test_a_command_hook_that_hangs_denies_when_its_time_is_up_and_is_ended(
 
 
 def test_a_denied_prompt_reaches_no_model_and_is_kept_in_the_log(product: Product) -> None:
-    configure(product, "prompt_submit", "print(json.dumps({'decision': 'deny', 'reason': 'not on ' + told['text']}))")
+    configure(
+        product,
+        "prompt_submit",
+        "print(json.dumps({'decision': 'deny', 'reason': 'not on ' + told['text']}))",
+    )
     done = product.run(product.script(say("hello")), prompt="a Friday")
     assert (done.code, done.out) == (4, "")
     assert "the prompt was not sent: a hook denied it: not on a Friday" in done.err
@@ -82,16 +95,28 @@ def test_a_denied_prompt_reaches_no_model_and_is_kept_in_the_log(product: Produc
 
 
 def test_a_hook_adds_something_behind_the_prompt(product: Product) -> None:
-    configure(product, "prompt_submit", "print(json.dumps({'decision': 'context', 'text': 'it is Friday'}))")
+    configure(
+        product,
+        "prompt_submit",
+        "print(json.dumps({'decision': 'context', 'text': 'it is Friday'}))",
+    )
     done = product.run(product.script(say("hello", expect="it is Friday")))
     assert (done.code, done.out) == (0, "hello\n")
 
 
 def test_a_program_is_told_of_the_end_of_a_run(product: Product) -> None:
-    configure(product, "run_finished", "json.dump(told, open(os.path.join(os.path.dirname(__file__), 'told'), 'w'))")
+    configure(
+        product,
+        "run_finished",
+        "json.dump(told, open(os.path.join(os.path.dirname(__file__), 'told'), 'w'))",
+    )
     product.run(product.script(say("all done")))
     told = (product.home / "told").read_text()
-    assert '"event": "run_finished"' in told and '"reason": "done"' in told and '"text": "all done"' in told
+    assert (
+        '"event": "run_finished"' in told
+        and '"reason": "done"' in told
+        and '"text": "all done"' in told
+    )
 
 
 def test_a_relative_program_would_be_a_file_of_the_project_and_is_refused(product: Product) -> None:
@@ -100,7 +125,10 @@ def test_a_relative_program_would_be_a_file_of_the_project_and_is_refused(produc
     config.write_text('[[hooks]]\nevent = "before_tool"\ncommand = ["./hook.sh"]\n')
     done = product.run(product.script(say("ok")))
     assert done.code == 2
-    assert "hooks.command: give the full path of the program: a relative one would be a file of the project" in done.err
+    assert (
+        "hooks.command: give the full path of the program: a relative one would be a file of the project"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize("setting", ['event = "run_finished"\ncommand = ["true"]\ntools = "bash"'])

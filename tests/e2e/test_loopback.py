@@ -15,13 +15,16 @@ pytestmark = pytest.mark.docker
 
 
 def turns(*, signed: bool) -> list[Turn]:
-    """The demo's script as a provider's answers; the thinking of one family is signed, of the other not."""
+    """The demo's script as a provider's answers; the thinking of one family is signed, of the other
+    not."""
     script = json.loads((files("codeagent.llm") / "demo.json").read_text(encoding="utf-8"))
     return [
         Turn(
             text=turn["text"],
             reasoning="" if signed else turn.get("reasoning", ""),
-            thinking=((turn["reasoning"], f"signature-{number}"),) if signed and "reasoning" in turn else (),
+            thinking=((turn["reasoning"], f"signature-{number}"),)
+            if signed and "reasoning" in turn
+            else (),
             calls=tuple((name, arguments) for name, arguments in turn.get("calls", ())),
         )
         for number, turn in enumerate(script)
@@ -36,11 +39,17 @@ async def fix(product: Product, model: str, server: FakeProvider) -> list[Event]
         path.write_text(text)
     arguments = ["--model", model, "--api-base", server.base_url, "--yes", "--output", "jsonl"]
     environment = product.environment | {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
-    done = await asyncio.to_thread(product.call_apart, "run", DEMO_PROMPT, *arguments, env=environment)
+    done = await asyncio.to_thread(
+        product.call_apart, "run", DEMO_PROMPT, *arguments, env=environment
+    )
     assert (done.code, done.err) == (0, "")
     assert product.call_in(product.workspace, "python3", "-m", "unittest").code == 0
     events = done.events
-    commands = [(result["is_error"], result["sandbox"]) for result in results(events) if result["name"] == "bash"]
+    commands = [
+        (result["is_error"], result["sandbox"])
+        for result in results(events)
+        if result["name"] == "bash"
+    ]
     assert commands == [(True, "docker"), (False, "docker")]
     return events
 
@@ -54,7 +63,9 @@ async def test_the_bug_is_fixed_through_an_openai_format_server(product: Product
     assert [call["name"] for call in parallel["calls"]] == ["read", "search"]
 
 
-async def test_the_bug_is_fixed_through_an_anthropic_format_server_and_its_thinking_goes_back(product: Product) -> None:
+async def test_the_bug_is_fixed_through_an_anthropic_format_server_and_its_thinking_goes_back(
+    product: Product,
+) -> None:
     async with anthropic_server(turns(signed=True), chunk=5) as server:
         events = await fix(product, "anthropic/claude-sonnet-4-5", server)
     assert server.rejected == []
@@ -69,5 +80,12 @@ def thinking(events: list[Event]) -> str:
 
 
 def signed_blocks(body: dict[str, Any]) -> list[tuple[str, str]]:
-    content = [block for message in body["messages"] if message["role"] == "assistant" for block in message["content"]]
-    return [(block["thinking"], block["signature"]) for block in content if block["type"] == "thinking"]
+    content = [
+        block
+        for message in body["messages"]
+        if message["role"] == "assistant"
+        for block in message["content"]
+    ]
+    return [
+        (block["thinking"], block["signature"]) for block in content if block["type"] == "thinking"
+    ]

@@ -1,4 +1,5 @@
-"""A misspelt tool in the list of an agent, a recipe or a group stops it: it never means no tool, or every one."""
+"""A misspelt tool in the list of an agent, a recipe or a group stops it: it never means no tool, or
+every one."""
 
 import json
 from collections.abc import Callable
@@ -22,21 +23,31 @@ def recipe(product: Product, tools: str, *arguments: str) -> Done:
     put(product, ".codeagent/commands/look.md", f"---\ntools: {tools}\n---\nLook.\n")
     product.call("recipes", "trust")
     model = product.script(say("looked"))
-    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--recipe", "look", *arguments)
+    return product.call(
+        "run", "--sandbox", "off", "--yes", "--model", model, "--recipe", "look", *arguments
+    )
 
 
 def group(product: Product, tools: list[str]) -> Done:
     members: list[dict[str, Any]] = [{"name": "a", "prompt": "You look.", "tools": tools}]
-    (product.workspace / "group.yaml").write_text(json.dumps({"agents": members, "start": "a", "task": "look"}))
+    (product.workspace / "group.yaml").write_text(
+        json.dumps({"agents": members, "start": "a", "task": "look"})
+    )
     model = product.script(say("looked"))
-    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--group", "group.yaml")
+    return product.call(
+        "run", "--sandbox", "off", "--yes", "--model", model, "--group", "group.yaml"
+    )
 
 
 def agent(product: Product, tools: str) -> Done:
     folder = product.home / "config/codeagent/agents"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "looker.md").write_text(f"---\nname: looker\ndescription: looks\ntools: {tools}\n---\nBe brief.\n")
-    return product.run(product.script(calls(("agent", {"name": "looker", "task": "look"})), say("ok")))
+    (folder / "looker.md").write_text(
+        f"---\nname: looker\ndescription: looks\ntools: {tools}\n---\nBe brief.\n"
+    )
+    return product.run(
+        product.script(calls(("agent", {"name": "looker", "task": "look"})), say("ok"))
+    )
 
 
 def own(product: Product) -> list[Event]:
@@ -46,7 +57,10 @@ def own(product: Product) -> list[Event]:
 def test_a_recipe_with_a_misspelt_tool_is_not_run(product: Product) -> None:
     done = recipe(product, "[raed]")
     assert done.code == 1 and "looked" not in done.out
-    assert ".codeagent/commands/look.md: tools of step 1: no tool is named raed; did you mean read?" in done.err
+    assert (
+        ".codeagent/commands/look.md: tools of step 1: no tool is named raed; did you mean read?"
+        in done.err
+    )
 
 
 def test_a_recipe_with_the_tools_that_there_are_runs(product: Product) -> None:
@@ -70,7 +84,10 @@ def test_a_projects_recipe_that_lists_tools_is_not_run_without_the_projects_tool
     put(product, ".codeagent/tools/count.yaml", TOOL)
     done = recipe(product, tools)
     assert done.code == 1 and "looked" not in done.out
-    assert "not trusted as it is now: .codeagent/tools/count.yaml; read it, then run codeagent tools trust" in done.err
+    assert (
+        "not trusted as it is now: .codeagent/tools/count.yaml; read it, then run codeagent tools trust"
+        in done.err
+    )
     product.call("tools", "trust")
     assert recipe(product, tools).out == "looked\n"
 
@@ -90,7 +107,10 @@ def test_a_group_with_the_tools_that_there_are_runs(product: Product) -> None:
 def test_an_agent_with_a_misspelt_tool_is_not_offered_and_it_is_said(product: Product) -> None:
     done = agent(product, "raed, list")
     assert "Tool not found: agent" in text_of(own(product)[0])
-    assert "looker.md:2: tools: no tool is named raed; did you mean read?; the agent is not in use" in done.err
+    assert (
+        "looker.md:2: tools: no tool is named raed; did you mean read?; the agent is not in use"
+        in done.err
+    )
     listed = product.call("tools", "list", "--problems")
     assert listed.code == 1 and "no tool is named raed; did you mean read?" in listed.out
 
@@ -101,25 +121,40 @@ def test_an_agent_with_the_tools_that_there_are_is_started(product: Product) -> 
 
 
 def test_the_check_of_an_agent_names_a_misspelt_tool(product: Product) -> None:
-    put(product, ".codeagent/agents/a.md", "---\nname: a\ndescription: looks\ntools: [raed]\n---\nx\n")
-    put(product, ".codeagent/agents/b.md", "---\nname: b\ndescription: looks\ntools: [read]\n---\nx\n")
+    put(
+        product,
+        ".codeagent/agents/a.md",
+        "---\nname: a\ndescription: looks\ntools: [raed]\n---\nx\n",
+    )
+    put(
+        product,
+        ".codeagent/agents/b.md",
+        "---\nname: b\ndescription: looks\ntools: [read]\n---\nx\n",
+    )
     wrong = product.call("tools", "check", ".codeagent/agents/a.md")
     assert "a.md:2: tools: no tool is named raed; did you mean read?" in wrong.err
-    assert product.call("tools", "check", ".codeagent/agents/b.md").out == ".codeagent/agents/b.md: agent b\n"
+    assert (
+        product.call("tools", "check", ".codeagent/agents/b.md").out
+        == ".codeagent/agents/b.md: agent b\n"
+    )
 
 
 def test_the_check_of_a_recipe_names_a_misspelt_tool(product: Product) -> None:
     put(product, ".codeagent/commands/look.md", "---\ntools: [raed]\n---\nLook.\n")
     done = product.call("recipes", "check", ".codeagent/commands/look.md")
     assert done.code == 2
-    assert done.err.endswith("look.md: tools of step 1: no tool is named raed; did you mean read?\n")
+    assert done.err.endswith(
+        "look.md: tools of step 1: no tool is named raed; did you mean read?\n"
+    )
 
 
 def server(product: Product) -> None:
     """Configure a server that cannot list its tools."""
     file = product.home / "config/codeagent/mcp.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"mcpServers": {"silent": {"command": "false", "where": "machine"}}}))
+    file.write_text(
+        json.dumps({"mcpServers": {"silent": {"command": "false", "where": "machine"}}})
+    )
 
 
 def yaml_tool(product: Product) -> None:
@@ -139,7 +174,10 @@ def test_a_misspelt_name_in_the_list_of_tools_runs_nothing_whatever_else_there_i
     model = product.script(say("looked"))
     done = product.run(model, "--tools", "raed,list")
     assert (done.code, done.out) == (2, "")
-    assert "raed in the list of allowed tools is not a tool; did you mean read? Nothing was run" in done.err
+    assert (
+        "raed in the list of allowed tools is not a tool; did you mean read? Nothing was run"
+        in done.err
+    )
     assert product.sessions == []
     listed = product.call("tools", "list", "--tools", "raed,list")
     assert listed.code == 2 and "did you mean read?" in listed.err
@@ -148,7 +186,9 @@ def test_a_misspelt_name_in_the_list_of_tools_runs_nothing_whatever_else_there_i
 def test_a_name_that_a_server_or_a_file_may_still_bring_is_not_misspelt(product: Product) -> None:
     server(product)
     yaml_tool(product)
-    done = product.run(product.script(say("looked")), "--tools", "read,mcp__silent__look,mcp__s*,count")
+    done = product.run(
+        product.script(say("looked")), "--tools", "read,mcp__silent__look,mcp__s*,count"
+    )
     assert done.out == "looked\n", done.err
 
 
@@ -156,7 +196,10 @@ def test_a_list_with_a_tool_of_a_server_that_waits_for_trust_says_so(product: Pr
     put(product, ".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "true"}}}))
     done = product.run(product.script(say("looked")), "--tools", "read,mcp__theirs__look")
     assert done.code == 2
-    assert "Nothing was run; .mcp.json: " in done.err and "theirs; /mcp, or codeagent mcp list" in done.err
+    assert (
+        "Nothing was run; .mcp.json: " in done.err
+        and "theirs; /mcp, or codeagent mcp list" in done.err
+    )
 
 
 def test_a_server_that_has_not_listed_its_tools_hides_no_misspelt_name(product: Product) -> None:
@@ -169,5 +212,8 @@ def test_a_server_that_has_not_listed_its_tools_hides_no_misspelt_name(product: 
     said = "no tool is named raed; did you mean read?"
     assert f"a.md:2: tools: {said}" in product.call("tools", "check", ".codeagent/agents/a.md").err
     assert not product.call("tools", "check", ".codeagent/agents/b.md").err
-    assert f"a.md: tools of step 1: {said}" in product.call("recipes", "check", ".codeagent/commands/a.md").err
+    assert (
+        f"a.md: tools of step 1: {said}"
+        in product.call("recipes", "check", ".codeagent/commands/a.md").err
+    )
     assert product.call("recipes", "check", ".codeagent/commands/b.md").code == 0

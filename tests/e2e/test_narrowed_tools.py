@@ -1,4 +1,5 @@
-"""A tool file narrows every built-in tool, those of sets included, and nothing gets around the narrower one."""
+"""A tool file narrows every built-in tool, those of sets included, and nothing gets around the
+narrower one."""
 
 import json
 from pathlib import Path
@@ -65,8 +66,16 @@ def test_what_runs_at_the_provider_cannot_be_narrowed(tmp_path: Path, name: str)
         ("json_read", {"path": "docs/a.json"}, {"path": "b.json"}),
         ("tree", {"path": "docs"}, {"path": "."}),
         ("glob", {"patterns": ["*"], "path": "docs"}, {"patterns": ["*"], "path": "src"}),
-        ("apply_patch", {"patch": PATCH.format(path="docs/a")}, {"patch": PATCH.format(path="src/a")}),
-        ("git_commit", {"message": "m", "paths": ["docs/a"]}, {"message": "m", "paths": ["docs/a", "src/a"]}),
+        (
+            "apply_patch",
+            {"patch": PATCH.format(path="docs/a")},
+            {"patch": PATCH.format(path="src/a")},
+        ),
+        (
+            "git_commit",
+            {"message": "m", "paths": ["docs/a"]},
+            {"message": "m", "paths": ["docs/a", "src/a"]},
+        ),
         ("read", {"path": "docs/a"}, {"path": "docs/../src/a"}),
         ("read", {"path": "docs/a"}, {"path": "docs/out"}),
     ],
@@ -78,7 +87,9 @@ def test_paths_hold_for_every_tool_whose_calls_name_them(
     (tmp_path / "src").mkdir(exist_ok=True)
     if not (tmp_path / "docs/out").is_symlink():
         (tmp_path / "docs/out").symlink_to("../src")
-    tool = narrow(tmp_path, name, "['docs', 'docs/**']" if name not in ("tree", "glob") else "[docs/**]")
+    tool = narrow(
+        tmp_path, name, "['docs', 'docs/**']" if name not in ("tree", "glob") else "[docs/**]"
+    )
     with pytest.raises(Denied):
         refuse(tmp_path, tool, **outside)
     try:
@@ -112,10 +123,18 @@ def test_hosts_hold_for_requests(tmp_path: Path, name: str, url: str, allowed: b
 @for_each(
     ("name", "restrictions", "said"),
     [
-        ("json_read", "{hosts: [a.org]}", "they do not apply to json_read, whose calls name no host"),
+        (
+            "json_read",
+            "{hosts: [a.org]}",
+            "they do not apply to json_read, whose calls name no host",
+        ),
         ("web_fetch", "[docs/**]", "it does not apply to web_fetch, which names no paths"),
         ("tree", "[docs/*]", "tree goes through whole folders: each glob must end in **"),
-        ("json_write", "{paths: {read: [a]}}", "it does not apply to json_write, which does not read its path"),
+        (
+            "json_write",
+            "{paths: {read: [a]}}",
+            "it does not apply to json_write, which does not read its path",
+        ),
     ],
 )
 def test_a_restriction_that_would_restrict_nothing_is_an_error(
@@ -163,7 +182,9 @@ def test_the_tool_that_turns_sets_on_can_be_held_to_some(product: Product) -> No
 def test_while_such_a_file_is_broken_the_tool_of_the_set_is_refused(product: Product) -> None:
     (product.workspace / "b.json").write_text('{"k": 1}')
     own_tools(product, IN_PLACE + "timeout: soon\n")
-    product.run(product.script(calls(("json_read", {"path": "b.json"})), say("done")), "--toolset", "files")
+    product.run(
+        product.script(calls(("json_read", {"path": "b.json"})), say("done")), "--toolset", "files"
+    )
     (read,) = results(product.log())
     assert read["error"]["kind"] == "denied" and "is refused until" in read["error"]["message"]
 
@@ -175,7 +196,9 @@ def test_a_child_gets_the_narrowed_tool_and_no_agents(product: Product) -> None:
     )
     (product.workspace / "b.json").write_text('{"k": 1}')
     task = ("helper", {"name": "looker", "task": "look"})
-    describe(product, "looker", product.script(calls(("peek", {"path": "b.json"}), task), say("looked")))
+    describe(
+        product, "looker", product.script(calls(("peek", {"path": "b.json"}), task), say("looked"))
+    )
     product.run(product.script(calls(task), say("done")))
     found = {event["name"]: event["error"]["kind"] for event in results(child_log(product))}
     assert found == {"peek": "denied", "helper": "not_found"}

@@ -1,4 +1,5 @@
-"""The real app over the real agent: a prompt that a hook denies comes back to the composer with the reason."""
+"""The real app over the real agent: a prompt that a hook denies comes back to the composer with the
+reason."""
 
 import asyncio
 import sys
@@ -37,7 +38,9 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
         return SessionClient(LocalLauncher(product.workspace), state)
 
     folders = AppFolders(product.home / "state", product.home / "config", product.workspace)
-    app = CodeagentApp(open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders)
+    app = CodeagentApp(
+        open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         state = app.chat.state
 

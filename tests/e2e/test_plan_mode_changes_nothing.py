@@ -1,4 +1,5 @@
-"""Plan mode with a model that obeys an attacker: told to change files by every tool and by bash, it changes nothing."""
+"""Plan mode with a model that obeys an attacker: told to change files by every tool and by bash, it
+changes nothing."""
 
 import hashlib
 import os
@@ -48,8 +49,15 @@ def whole(folder: Path) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(status.st_mode) else ""
-        found[str(path.relative_to(folder))] = (status.st_mode, status.st_nlink, status.st_mtime_ns, content)
+        content = (
+            hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(status.st_mode) else ""
+        )
+        found[str(path.relative_to(folder))] = (
+            status.st_mode,
+            status.st_nlink,
+            status.st_mtime_ns,
+            content,
+        )
     return found
 
 
@@ -70,7 +78,9 @@ def test_nothing_changes_whatever_is_called_and_allowed_and_reading_works(produc
     assert whole(product.workspace) == before
     events = product.log()
     assert len(results(events)) == len(turns)
-    denied = [result for result in results(events) if (result["error"] or {}).get("kind") == "denied"]
+    denied = [
+        result for result in results(events) if (result["error"] or {}).get("kind") == "denied"
+    ]
     assert [result["name"] for result in denied] == [call[0] for call in TOOLS]
     assert all(result["executed"] for result in results(events) if result["name"] == "bash")
 

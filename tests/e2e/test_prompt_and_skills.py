@@ -39,7 +39,10 @@ def answers(product: Product) -> list[Event]:
 
 def definitions(product: Product) -> list[str]:
     tools = json.loads(product.call("tools", "list", "--json").out)
-    return [json.dumps({key: tool[key] for key in ("name", "description", "parameters")}) for tool in tools]
+    return [
+        json.dumps({key: tool[key] for key in ("name", "description", "parameters")})
+        for tool in tools
+    ]
 
 
 def test_f27_the_prompt_is_the_same_from_turn_to_turn_and_from_run_to_run(product: Product) -> None:
@@ -68,13 +71,24 @@ def test_f27_one_more_tool_changes_only_what_stands_behind_its_place(product: Pr
         prompt, tools = longer, more
 
 
-def test_f27_info_tells_all_about_a_skill_and_the_closest_names_where_there_is_none(product: Product) -> None:
+def test_f27_info_tells_all_about_a_skill_and_the_closest_names_where_there_is_none(
+    product: Product,
+) -> None:
     add_skill(product, "release")
     assert "- release: How we release" in product.call("prompt").out
-    product.run(product.script(calls(("info", {"name": "release"}), ("info", {"name": "relaese"})), say("ok")))
+    product.run(
+        product.script(
+            calls(("info", {"name": "release"}), ("info", {"name": "relaese"})), say("ok")
+        )
+    )
     told, unknown = answers(product)
-    assert text_of(told).startswith("# Skill release (.codeagent/skills/release/SKILL.md)\n\nFirst step of release.")
-    assert (unknown["error"]["kind"], "did you mean release" in text_of(unknown)) == ("not_found", True)
+    assert text_of(told).startswith(
+        "# Skill release (.codeagent/skills/release/SKILL.md)\n\nFirst step of release."
+    )
+    assert (unknown["error"]["kind"], "did you mean release" in text_of(unknown)) == (
+        "not_found",
+        True,
+    )
 
 
 def test_f27_a_users_skill_is_offered_everywhere_with_its_files(product: Product) -> None:
@@ -85,7 +99,9 @@ def test_f27_a_users_skill_is_offered_everywhere_with_its_files(product: Product
     product.run(product.script(calls(*(("info", {"name": name}) for name in wanted)), say("ok")))
     given = answers(product)
     found = [text_of(result) for result in given]
-    assert "First step of mine." in found[0] and 'opened with info("mine/FILE"):\nnotes.md' in found[0]
+    assert (
+        "First step of mine." in found[0] and 'opened with info("mine/FILE"):\nnotes.md' in found[0]
+    )
     assert found[1] == "the notes"
     assert [result["error"]["kind"] for result in given[2:]] == ["denied", "not_found"]
 
@@ -96,8 +112,14 @@ def test_f27_info_is_offered_only_where_there_is_something_to_tell(product: Prod
     assert any('"name": "info"' in one for one in definitions(product))
 
 
-def test_f27_a_broken_skill_is_named_with_file_and_line_and_the_rest_works(product: Product) -> None:
-    put(product.workspace, ".codeagent/skills/broken/SKILL.md", "---\nname: b\ndescription: a: b\n---\n")
+def test_f27_a_broken_skill_is_named_with_file_and_line_and_the_rest_works(
+    product: Product,
+) -> None:
+    put(
+        product.workspace,
+        ".codeagent/skills/broken/SKILL.md",
+        "---\nname: b\ndescription: a: b\n---\n",
+    )
     add_skill(product, "release")
     done = product.call("prompt")
     assert (done.code, "- release:" in done.out) == (0, True)

@@ -1,4 +1,5 @@
-"""A file that is read again comes as unchanged only while this agent's own context holds the earlier read."""
+"""A file that is read again comes as unchanged only while this agent's own context holds the
+earlier read."""
 
 from tests.e2e.product import Event, Product, calls, read, results, say, text_of
 from tests.e2e.test_agents_run import agent, describe
@@ -10,7 +11,9 @@ AGAIN = calls(read("a.txt"))
 def shown(events: list[Event]) -> list[bool]:
     """Whether each read shows the file; otherwise it says that it is unchanged."""
     texts = [text_of(result) for result in results(events) if result["name"] == "read"]
-    assert all(text == FULL or "unchanged since line 1 of your last read" in text for text in texts), texts
+    assert all(
+        text == FULL or "unchanged since line 1 of your last read" in text for text in texts
+    ), texts
     return [text == FULL for text in texts]
 
 
@@ -18,13 +21,17 @@ def test_a_resumed_or_forked_session_still_holds_what_it_read(product: Product) 
     model = product.script(AGAIN, AGAIN, say("ok"))
     assert shown(product.run(model, "--output", "jsonl").events) == [True, False]
     session = product.sessions[0].name
-    assert shown(product.run(product.script(AGAIN, say("ok")), "--resume", session, "--output", "jsonl").events) == [
-        False
-    ]
+    assert shown(
+        product.run(
+            product.script(AGAIN, say("ok")), "--resume", session, "--output", "jsonl"
+        ).events
+    ) == [False]
     forked = product.call("sessions", "fork", session).out.split()[-1]
-    assert shown(product.run(product.script(AGAIN, say("ok")), "--resume", forked, "--output", "jsonl").events) == [
-        False
-    ]
+    assert shown(
+        product.run(
+            product.script(AGAIN, say("ok")), "--resume", forked, "--output", "jsonl"
+        ).events
+    ) == [False]
 
 
 def test_a_page_whose_secrets_the_log_masks_is_shown_again_after_a_resume(product: Product) -> None:
@@ -32,7 +39,9 @@ def test_a_page_whose_secrets_the_log_masks_is_shown_again_after_a_resume(produc
     environment = product.environment | {"DATABASE_PASSWORD": "hunter2hunter2"}
     run = ("run", "go", "--sandbox", "off", "--output", "jsonl", "--model")
     product.call(*run, product.script(AGAIN, say("ok")), env=environment)
-    again = product.call(*run, product.script(AGAIN, AGAIN, say("ok")), "--continue", env=environment)
+    again = product.call(
+        *run, product.script(AGAIN, AGAIN, say("ok")), "--continue", env=environment
+    )
     whole, told = (text_of(result) for result in results(again.events))
     assert whole.count("\n") == 2
     assert "unchanged since line 1" in told

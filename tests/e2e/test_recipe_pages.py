@@ -1,4 +1,5 @@
-"""The tutorial about a recipe with two steps is done as it is written, and the how-to's recipes are good ones."""
+"""The tutorial about a recipe with two steps is done as it is written, and the how-to's recipes are
+good ones."""
 
 import json
 import re
@@ -45,7 +46,9 @@ def test_the_tutorial_about_a_recipe_is_true(product: Product) -> None:
 
 
 def test_the_recipes_of_the_page_are_without_a_fault() -> None:
-    [prompt], [steps, _] = (re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("markdown", "yaml"))
+    [prompt], [steps, _] = (
+        re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) for kind in ("markdown", "yaml")
+    )
     for name, text in (("review.md", prompt), ("release.yaml", steps)):
         shown = f".codeagent/commands/{name}"
         loaded = load_recipe(ToolFile(Path("/w") / shown, shown, text.encode(), "project"))

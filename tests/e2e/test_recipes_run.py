@@ -1,4 +1,5 @@
-"""Recipes through the product: trusted, given their inputs, run step by step, and continued where they stopped."""
+"""Recipes through the product: trusted, given their inputs, run step by step, and continued where
+they stopped."""
 
 import json
 from pathlib import Path
@@ -37,12 +38,16 @@ def release(product: Product) -> Product:
 
 
 def run(product: Product, model: str, *arguments: str) -> Done:
-    return product.call("run", "--sandbox", "off", "--yes", "--model", model, "--recipe", *arguments)
+    return product.call(
+        "run", "--sandbox", "off", "--yes", "--model", model, "--recipe", *arguments
+    )
 
 
 def prompts(product: Product) -> list[str]:
     messages = [event["message"] for event in of(product.log(), "message.added")]
-    said = [one for one in messages if one["role"] == "user" and one.get("source", "prompt") == "prompt"]
+    said = [
+        one for one in messages if one["role"] == "user" and one.get("source", "prompt") == "prompt"
+    ]
     return [one["content"][0]["text"] for one in said]
 
 
@@ -65,14 +70,18 @@ def test_a_recipe_runs_its_steps_once_the_project_is_trusted(release: Product) -
 
 
 def test_a_tool_that_a_step_does_not_list_is_refused(release: Product) -> None:
-    model = release.script(calls(("write", {"path": "x", "content": "x"})), say("no"), say("nothing"))
+    model = release.script(
+        calls(("write", {"path": "x", "content": "x"})), say("no"), say("nothing")
+    )
     done = run(release, model, "release", "--input", "tag=v1", "--trust-project")
     assert "write is not among the tools of this step: list" in done.err
     assert not (release.workspace / "x").exists()
 
 
 def test_wrong_inputs_are_all_listed_and_nothing_is_run(release: Product) -> None:
-    done = run(release, "demo", "release", "--input", "tga=v1", "--input", "tone=loud", "--trust-project")
+    done = run(
+        release, "demo", "release", "--input", "tga=v1", "--input", "tone=loud", "--trust-project"
+    )
     assert done.code == 2 and not release.sessions
     assert done.err.splitlines()[-4:] == [
         "codeagent: the recipe release was not run:",
@@ -85,21 +94,37 @@ def test_wrong_inputs_are_all_listed_and_nothing_is_run(release: Product) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--recipe", "relase", "--trust-project"), "there is no recipe relase; did you mean release?"),
-        (("--recipe", "release", "--input", "tag"), "--input 'tag' is not NAME=VALUE; nothing was run"),
-        (("--recipe", "release", "--input", "a=1", "--input", "a=2"), "the input a is given twice; nothing was run"),
+        (
+            ("--recipe", "relase", "--trust-project"),
+            "there is no recipe relase; did you mean release?",
+        ),
+        (
+            ("--recipe", "release", "--input", "tag"),
+            "--input 'tag' is not NAME=VALUE; nothing was run",
+        ),
+        (
+            ("--recipe", "release", "--input", "a=1", "--input", "a=2"),
+            "the input a is given twice; nothing was run",
+        ),
         (("--recipe", "release", "do it"), "give PROMPT or --recipe, not both; nothing was run"),
-        (("--input", "a=1", "do it"), "--input belongs to a recipe: give --recipe NAME; nothing was run"),
+        (
+            ("--input", "a=1", "do it"),
+            "--input belongs to a recipe: give --recipe NAME; nothing was run",
+        ),
     ],
 )
-def test_a_wrong_command_line_is_said_in_a_line(release: Product, arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_command_line_is_said_in_a_line(
+    release: Product, arguments: tuple[str, ...], said: str
+) -> None:
     done = release.call("run", "--model", "demo", *arguments)
     assert done.code == 2 and done.err.splitlines()[-1] == f"codeagent: {said}"
 
 
 def test_as_json_there_is_one_object_with_every_step(release: Product) -> None:
     model = release.script(say("one file"), say("written"))
-    done = run(release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json")
+    done = run(
+        release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json"
+    )
     report = json.loads(done.out)
     assert (report["text"], report["reason"], report["turns"]) == ("written", "done", 2)
     assert report["steps"] == [
@@ -108,9 +133,18 @@ def test_as_json_there_is_one_object_with_every_step(release: Product) -> None:
     ]
 
 
-def test_it_stops_at_the_first_failure_and_continues_there_in_the_same_session(release: Product) -> None:
+def test_it_stops_at_the_first_failure_and_continues_there_in_the_same_session(
+    release: Product,
+) -> None:
     stuck = [calls(("write", {"path": f"{n}.md", "content": "x"})) for n in range(3)]
-    first = run(release, release.script(say("one file"), *stuck), "release", "--input", "tag=v1", "--trust-project")
+    first = run(
+        release,
+        release.script(say("one file"), *stuck),
+        "release",
+        "--input",
+        "tag=v1",
+        "--trust-project",
+    )
     assert first.code == 3 and "stopped at step write; done: look; not begun: none" in first.err
     session = release.sessions[0].name
     again = ("release", "--input", "tag=v1", "--trust-project", "--continue")
@@ -123,17 +157,27 @@ def test_a_step_whose_model_cannot_be_opened_is_a_failure(release: Product) -> N
     path = release.workspace / ".codeagent" / "commands" / "release.yaml"
     path.write_text(RELEASE.replace("limits: {max_turns: 3}", "model: script:nowhere.json"))
     model = release.script(say("one file"))
-    done = run(release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json")
+    done = run(
+        release, model, "release", "--input", "tag=v1", "--trust-project", "--output", "json"
+    )
     report = json.loads(done.out)
     assert (done.code, report["reason"]) == (1, "failed") and "nowhere.json" in report["error"]
 
 
 def test_a_budget_that_cannot_be_counted_ends_the_recipe_before_its_step(release: Product) -> None:
     path = release.workspace / ".codeagent" / "commands" / "release.yaml"
-    path.write_text(RELEASE.replace("limits: {max_turns: 3}", "model: openai/made-up\n    limits: {budget: 0.5}"))
-    done = run(release, release.script(say("one file")), "release", "--input", "tag=v1", "--trust-project")
+    path.write_text(
+        RELEASE.replace(
+            "limits: {max_turns: 3}", "model: openai/made-up\n    limits: {budget: 0.5}"
+        )
+    )
+    done = run(
+        release, release.script(say("one file")), "release", "--input", "tag=v1", "--trust-project"
+    )
     assert done.code == 1
-    assert "no price is known for openai/made-up, so a budget of $0.5 would limit nothing" in done.err
+    assert (
+        "no price is known for openai/made-up, so a budget of $0.5 would limit nothing" in done.err
+    )
     assert "the recipe release stopped at step write; done: look" in done.err
     assert "max_seconds=1.5 budget=0.25" in _shown(release, "max_seconds: 1.5, budget: 0.25")
 
@@ -152,7 +196,9 @@ def test_the_users_own_recipe_needs_no_trust_and_may_loosen_the_mode(product: Pr
     done = product.call("run", "--sandbox", "off", "--model", model, "--recipe", "fix")
     assert (done.code, (product.workspace / "x").read_text()) == (0, "x")
     (product.workspace / "x").unlink()
-    done = product.call("run", "--sandbox", "off", "--mode", "ask", "--model", model, "--recipe", "fix")
+    done = product.call(
+        "run", "--sandbox", "off", "--mode", "ask", "--model", model, "--recipe", "fix"
+    )
     assert done.code == 4 and not (product.workspace / "x").exists()
 
 
@@ -160,7 +206,9 @@ def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) 
     folder = product.workspace / ".codeagent"
     (folder / "commands").mkdir(parents=True)
     (folder / "tools").mkdir()
-    (folder / "commands" / "look.md").write_text("---\ninputs: [{name: project}]\n---\nLook at {{inputs.project}}.")
+    (folder / "commands" / "look.md").write_text(
+        "---\ninputs: [{name: project}]\n---\nLook at {{inputs.project}}."
+    )
     (folder / "tools" / "review.yaml").write_text(
         "name: review\nversion: 1\ninputs: [{name: project}]\ntools:\n"
         "- name: read\n  builtin: true\n  restrictions:\n    paths: ['{{inputs.project}}/**']\n"
@@ -168,13 +216,23 @@ def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) 
     for name in ("app", "other"):
         (product.workspace / name).mkdir()
         (product.workspace / name / "a.txt").write_text(f"inside {name}\n")
-    turns = [calls(read("app/a.txt"), read("other/a.txt")), say("done"), calls(read("app/a.txt")), say("done")]
+    turns = [
+        calls(read("app/a.txt"), read("other/a.txt")),
+        say("done"),
+        calls(read("app/a.txt")),
+        say("done"),
+    ]
     model = product.script(*turns)
     given = ("look", "--input", "project=app", "--trust-project")
-    assert "argument 'path' is 'other/a.txt'; this tool may read only app/**" in run(product, model, *given).err
+    assert (
+        "argument 'path' is 'other/a.txt'; this tool may read only app/**"
+        in run(product, model, *given).err
+    )
     first, second = sorted(results(product.log()), key=lambda result: result["call_id"])
     assert "inside app" in text_of(first) and "inside other" not in text_of(second)
-    plain = product.call("run", "look", "--sandbox", "off", "--trust-project", "--model", product.script(*turns[2:]))
+    plain = product.call(
+        "run", "look", "--sandbox", "off", "--trust-project", "--model", product.script(*turns[2:])
+    )
     assert "the input 'project' is missing" in plain.err
 
 
@@ -186,7 +244,10 @@ def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) 
         "release              Look, then write notes. (not trusted)",
         "                     .codeagent/commands/release.yaml: <tag> [tone]",
     ]
-    assert ".codeagent/commands/broken.md:1: {{inputs.x}} does not name an input; there are none" in listed.err
+    assert (
+        ".codeagent/commands/broken.md:1: {{inputs.x}} does not name an input; there are none"
+        in listed.err
+    )
     shown = release.call("recipes", "show", "release")
     assert shown.out.splitlines()[:6] == [
         "release 1",
@@ -196,12 +257,20 @@ def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) 
         "  tone            one of short, long, default short.",
         "",
     ]
-    assert "[look] tools=list mode=plan" in shown.out and "[write] tools=write max_turns=3" in shown.out
+    assert (
+        "[look] tools=list mode=plan" in shown.out
+        and "[write] tools=write max_turns=3" in shown.out
+    )
     facts = json.loads(release.call("recipes", "list", "--json").out)
-    assert [(one["name"], one["trusted"], len(one["steps"])) for one in facts] == [("release", False, 2)]
+    assert [(one["name"], one["trusted"], len(one["steps"])) for one in facts] == [
+        ("release", False, 2)
+    ]
     assert release.call("recipes", "check", ".codeagent/commands/broken.md").code == 2
     checked = release.call("recipes", "check", ".codeagent/commands/release.yaml")
-    assert (checked.code, checked.out) == (0, ".codeagent/commands/release.yaml: /release, 2 steps\n")
+    assert (checked.code, checked.out) == (
+        0,
+        ".codeagent/commands/release.yaml: /release, 2 steps\n",
+    )
 
 
 def test_trust_can_be_taken_back(release: Product) -> None:

@@ -1,4 +1,5 @@
-"""`codeagent replay`: a recorded session on the real screen; it is shown, and nothing of it happens again."""
+"""`codeagent replay`: a recorded session on the real screen; it is shown, and nothing of it happens
+again."""
 
 import html
 import json
@@ -56,7 +57,9 @@ def test_it_pauses_before_each_batch_and_goes_on_with_enter(product: Product) ->
     recorded(product)
     with replayed(product, "--step", "--speed", "1000") as screen:
         for waits in ("a.txt", "echo x"):
-            screen.wait_for(lambda waits=waits: "before this batch" in screen.text() and waits in screen.text())  # type: ignore[misc]  # bound per loop
+            screen.wait_for(
+                lambda waits=waits: "before this batch" in screen.text() and waits in screen.text()
+            )  # type: ignore[misc]  # bound per loop
             assert "It is counted." not in screen.text()
             screen.send("\x1bc")
         screen.wait_for("It is counted.")
@@ -64,17 +67,26 @@ def test_it_pauses_before_each_batch_and_goes_on_with_enter(product: Product) ->
 
 def test_a_session_becomes_a_cast_a_picture_and_a_gif_without_a_terminal(product: Product) -> None:
     secret, hostile = "correct-horse-battery-staple", "echo '\x1b]0;owned\x07' done"
-    script = product.script(calls(read("a.txt")), calls(bash(hostile)), say(f"Counted with {secret} <b>✓</b>."))
+    script = product.script(
+        calls(read("a.txt")), calls(bash(hostile)), say(f"Counted with {secret} <b>✓</b>.")
+    )
     assert product.run(script, "--yes", prompt="count it").code == 0
     log = (product.sessions[0] / "events.jsonl").read_bytes()
     environment = product.environment | {"MY_API_KEY": secret, "TERM": "dumb"}
-    done = product.call("replay", "--speed", "1000", "--cast", "--svg", "s.svg", "--gif", "s.gif", env=environment)
+    done = product.call(
+        "replay", "--speed", "1000", "--cast", "--svg", "s.svg", "--gif", "s.gif", env=environment
+    )
     assert (done.code, done.err) == (0, "")
     cast, svg, gif = (product.workspace / name for name in done.out.split())
     assert cast.name == f"{product.sessions[0].name}.cast"
 
     head, *rows = map(json.loads, cast.read_text().splitlines())
-    assert (head["version"], head["width"], head["height"], head["title"]) == (2, 100, 30, "count it")
+    assert (head["version"], head["width"], head["height"], head["title"]) == (
+        2,
+        100,
+        30,
+        "count it",
+    )
     times = [row[0] for row in rows]
     assert times == sorted(times) and all(row[1] == "o" for row in rows)
     written = "".join(row[2] for row in rows)
@@ -82,7 +94,13 @@ def test_a_session_becomes_a_cast_a_picture_and_a_gif_without_a_terminal(product
     pyte.Stream(screen).feed(written)
     shown = "\n".join(screen.display)
     assert all(
-        word in shown for word in ("count it", "a.txt", "Counted with [secret MY_API_KEY]", product.workspace.name)
+        word in shown
+        for word in (
+            "count it",
+            "a.txt",
+            "Counted with [secret MY_API_KEY]",
+            product.workspace.name,
+        )
     )
     assert "38;2;" in written, "it is in colour, whatever the terminal"
     assert "\x1b]0;owned" not in written and secret not in written
@@ -107,13 +125,21 @@ def test_the_examples_of_the_page_about_sessions_make_pictures(
     examples = [line.partition("  ")[0].split() for line in block.strip().splitlines()]
     assert len(examples) == 4
     for example in examples:
-        done = product.call(*(product.sessions[0].name if word == "ID" else word for word in example[1:]))
+        done = product.call(
+            *(product.sessions[0].name if word == "ID" else word for word in example[1:])
+        )
         assert done.code == 0, (example, done)
-    made = {path.name for path in product.workspace.iterdir() if path.suffix in (".svg", ".cast", ".gif")}
+    made = {
+        path.name
+        for path in product.workspace.iterdir()
+        if path.suffix in (".svg", ".cast", ".gif")
+    }
     assert made == {f"{product.sessions[0].name}.svg", "demo.cast", "demo.gif"}
 
 
-def test_pictures_are_refused_before_anything_is_drawn(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_refused_before_anything_is_drawn(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded(product)
     (product.workspace / "mine.svg").write_text("mine")
     for arguments, why in (
@@ -128,7 +154,13 @@ def test_pictures_are_refused_before_anything_is_drawn(product: Product, monkeyp
     done = product.call("replay", "--gif")
     assert done.code == 2 and "pip install pillow" in done.err
     assert (product.workspace / "mine.svg").read_text() == "mine"
-    assert sorted(path.name for path in product.workspace.iterdir()) == ["a.txt", "b.txt", "c.txt", "count", "mine.svg"]
+    assert sorted(path.name for path in product.workspace.iterdir()) == [
+        "a.txt",
+        "b.txt",
+        "c.txt",
+        "count",
+        "mine.svg",
+    ]
 
     elsewhere = Product(product.home / "elsewhere", product.home)
     elsewhere.workspace.mkdir()

@@ -1,4 +1,5 @@
-"""`codeagent replay --against`: the same prompts with another model, on a copy; the user's folder is never touched."""
+"""`codeagent replay --against`: the same prompts with another model, on a copy; the user's folder
+is never touched."""
 
 import asyncio
 import json
@@ -29,7 +30,10 @@ def recorded(product: Product, *turns: Turn, inject: str = "") -> str:
     """Record a session that reads, writes and answers, then change the folder; returns its id."""
     script = product.script(*(turns or (calls(read("a.txt")), calls(WRITE), say("It is written."))))
     done = product.run(
-        script, "--yes", *(("--inject", inject) if inject else ()), prompt=f"look at {product.workspace}/a.txt"
+        script,
+        "--yes",
+        *(("--inject", inject) if inject else ()),
+        prompt=f"look at {product.workspace}/a.txt",
     )
     assert done.code == 0, done
     (product.workspace / "a.txt").write_text("changed since\n")
@@ -65,7 +69,9 @@ def test_another_model_works_on_a_copy_and_the_first_difference_is_reported(
     before = state(product.workspace)
     log = (product.sessions[0] / "events.jsonl").read_bytes()
     other = product.script(
-        calls(read("a.txt")), calls(("write", {"path": "other.txt", "content": "other\n"})), say("Done.")
+        calls(read("a.txt")),
+        calls(("write", {"path": "other.txt", "content": "other\n"})),
+        say("Done."),
     )
 
     told = report(against(product, session, other, "--yes", "--output", "json"))
@@ -86,7 +92,9 @@ def test_another_model_works_on_a_copy_and_the_first_difference_is_reported(
     assert product.call_in(copy, "git", "status", "--short").out == "?? other.txt\n"
     events = product.log()
     assert told["new_session"] == product.sessions[-1].name == events[0]["session"]
-    assert of(events, "message.added")[0]["message"]["content"][0]["text"] == f"look at {copy}/a.txt"
+    assert (
+        of(events, "message.added")[0]["message"]["content"][0]["text"] == f"look at {copy}/a.txt"
+    )
     assert state(product.workspace) == before
     assert (product.sessions[0] / "events.jsonl").read_bytes() == log
 
@@ -100,29 +108,46 @@ def test_what_would_be_asked_is_denied_and_a_copy_without_changes_is_removed(
     done = against(product, session, again)
 
     assert done.code == 4
-    assert "diverged  in turn 3 of prompt 1\n  then    It is written.\n  now     It was not allowed." in done.out
+    assert (
+        "diverged  in turn 3 of prompt 1\n  then    It is written.\n  now     It was not allowed."
+        in done.out
+    )
     assert "copy      removed" in done.out and list(copies.iterdir()) == []
     assert "denied: there is nobody to ask" in done.err
     assert sorted(product.home.glob("state/codeagent/checkpoints/*")) == stores
 
 
-def test_without_a_sandbox_no_command_runs_whatever_is_approved(product: Product, session: str) -> None:
+def test_without_a_sandbox_no_command_runs_whatever_is_approved(
+    product: Product, session: str
+) -> None:
     reaches = product.script(calls(bash(f"touch {product.workspace}/reached")), say("Done."))
     done = against(product, session, reaches, "--yes")
     assert done.code == 4 and "bash and python are denied" in done.err
     assert not (product.workspace / "reached").exists()
 
 
-async def test_a_model_over_http_that_does_the_same_diverges_nowhere(product: Product, session: str) -> None:
+async def test_a_model_over_http_that_does_the_same_diverges_nowhere(
+    product: Product, session: str
+) -> None:
     answers = [
         Answer(calls=(("read", {"path": "a.txt"}),)),
         Answer(text="Now I write.", calls=(WRITE,)),
         Answer(text="It is written."),
     ]
     async with openai_server(answers) as server:
-        arguments = ("--sandbox", "off", "--yes", "--against", "openai/local", "--api-base", server.base_url)
+        arguments = (
+            "--sandbox",
+            "off",
+            "--yes",
+            "--against",
+            "openai/local",
+            "--api-base",
+            server.base_url,
+        )
         environment = product.environment | {"OPENAI_API_KEY": "k"}
-        done = await asyncio.to_thread(product.call_apart, "replay", session, *arguments, env=environment)
+        done = await asyncio.to_thread(
+            product.call_apart, "replay", session, *arguments, env=environment
+        )
     assert (done.code, server.rejected) == (0, [])
     assert "diverged  nowhere" in done.out and "openai/local, 3 turns, 2 calls" in done.out
     assert "1 file changed\n  new.txt" in done.out
@@ -130,22 +155,45 @@ async def test_a_model_over_http_that_does_the_same_diverges_nowhere(product: Pr
 
 def test_every_prompt_and_what_was_said_meanwhile_is_sent_again(product: Product) -> None:
     session = recorded(product, calls(WRITE), say("Seen."), inject="steer@batch:1=mind the tests")
-    assert product.run(product.script(say("Two.")), "--resume", session, prompt="and then?").code == 0
+    assert (
+        product.run(product.script(say("Two.")), "--resume", session, prompt="and then?").code == 0
+    )
     other = product.script(calls(WRITE), say("Seen."), say("Three."))
 
     told = report(against(product, session, other, "--yes", "--output", "json"))
 
     assert (told["prompts"], told["prompts_sent"]) == (2, 2)
-    assert told["divergence"] == {"prompt": 2, "turn": 1, "kind": "text", "recorded": "Two.", "new": "Three."}
-    heard = [event["message"] for event in of(product.log(), "message.added") if event["message"]["role"] == "user"]
-    said = [(message["source"], message["content"][0]["text"]) for message in heard if message["source"] != "note"]
+    assert told["divergence"] == {
+        "prompt": 2,
+        "turn": 1,
+        "kind": "text",
+        "recorded": "Two.",
+        "new": "Three.",
+    }
+    heard = [
+        event["message"]
+        for event in of(product.log(), "message.added")
+        if event["message"]["role"] == "user"
+    ]
+    said = [
+        (message["source"], message["content"][0]["text"])
+        for message in heard
+        if message["source"] != "note"
+    ]
     assert [source for source, _ in said] == ["prompt", "steer", "prompt"]
     assert [text for _, text in said][1:] == ["mind the tests", "and then?"]
 
 
-def test_what_cannot_be_compared_is_refused_and_runs_nothing(product: Product, session: str, copies: Path) -> None:
+def test_what_cannot_be_compared_is_refused_and_runs_nothing(
+    product: Product, session: str, copies: Path
+) -> None:
     other = product.script(say("Hello."))
-    for flags in (("--against", other, "--svg"), ("--against", other, "--speed", "2"), ("--yes",), ("--svg", "--yes")):
+    for flags in (
+        ("--against", other, "--svg"),
+        ("--against", other, "--speed", "2"),
+        ("--yes",),
+        ("--svg", "--yes"),
+    ):
         done = product.call("replay", session, *flags)
         assert done.code == 2 and "nothing was run" in done.err, flags
     assert against(product, session, "script:nosuch.json").code == 2

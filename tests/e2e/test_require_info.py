@@ -1,4 +1,5 @@
-"""Any tool can be held back until the model has read its documentation: by the user's settings, or by its own file."""
+"""Any tool can be held back until the model has read its documentation: by the user's settings, or
+by its own file."""
 
 import re
 from pathlib import Path
@@ -22,7 +23,11 @@ READ = ("read", {"path": "a.txt"})
 
 
 def set_up(product: Product, required: str = "", file: str = "", content: str = "") -> None:
-    put(product.home, "config/codeagent/config.toml", f"[toolsets]\nrequire_info = {required}\n" if required else "")
+    put(
+        product.home,
+        "config/codeagent/config.toml",
+        f"[toolsets]\nrequire_info = {required}\n" if required else "",
+    )
     for old in product.home.glob("config/codeagent/tools/*"):
         old.unlink()
     if file:
@@ -49,7 +54,9 @@ def test_a_call_waits_until_the_documentation_of_its_tool_was_read(
     product: Product, required: str, file: str, content: str, call: tuple[str, dict[str, str]]
 ) -> None:
     set_up(product, required, file, content)
-    model = product.script(calls(call), calls(("info", {"name": call[0]})), calls(call), say("done"))
+    model = product.script(
+        calls(call), calls(("info", {"name": call[0]})), calls(call), say("done")
+    )
     done = product.run(model, "--output", "jsonl")
     assert (kinds(done), done.code) == (["skipped", None, None], 0)
     refused = results(done.events)[0]
@@ -63,17 +70,25 @@ def test_other_tools_are_not_held_back(product: Product) -> None:
 
 def test_without_the_tool_that_shows_it_the_call_is_refused(product: Product) -> None:
     set_up(product, '["read"]')
-    done = product.run(product.script(calls(READ), say("ok")), "--tools", "read", "--output", "jsonl")
+    done = product.run(
+        product.script(calls(READ), say("ok")), "--tools", "read", "--output", "jsonl"
+    )
     assert (kinds(done), done.code) == (["unavailable"], 4)
     assert "but info, which shows it, may not be used here" in text_of(results(done.events)[0])
 
 
-def test_a_recipe_that_lists_such_a_tool_also_gets_the_one_that_shows_its_documentation(product: Product) -> None:
+def test_a_recipe_that_lists_such_a_tool_also_gets_the_one_that_shows_its_documentation(
+    product: Product,
+) -> None:
     set_up(product, '["read"]')
     put(product.workspace, ".codeagent/commands/look.md", "---\ntools: [read]\n---\nLook.\n")
     product.call("recipes", "trust")
-    model = product.script(calls(read("a.txt")), calls(("info", {"name": "read"})), calls(read("a.txt")), say("ok"))
-    done = product.call("run", "--sandbox", "off", "--output", "jsonl", "--model", model, "--recipe", "look")
+    model = product.script(
+        calls(read("a.txt")), calls(("info", {"name": "read"})), calls(read("a.txt")), say("ok")
+    )
+    done = product.call(
+        "run", "--sandbox", "off", "--output", "jsonl", "--model", model, "--recipe", "look"
+    )
     assert kinds(done) == ["skipped", None, None]
 
 
@@ -87,8 +102,12 @@ def test_a_misspelt_name_keeps_the_run_from_starting(product: Product) -> None:
 def test_the_how_to_is_true(product: Product) -> None:
     pages = Path(__file__).parents[2] / "docs/how-to"
     [settings] = re.findall(r"```toml\n(.*?)```", (pages / "tools.md").read_text(), re.DOTALL)
-    words = re.findall(r"```python\n(.*?)```", (pages / "python-tools.md").read_text(), re.DOTALL)[0]
+    words = re.findall(r"```python\n(.*?)```", (pages / "python-tools.md").read_text(), re.DOTALL)[
+        0
+    ]
     put(product.home, "config/codeagent/config.toml", settings)
     put(product.home, "config/codeagent/tools/words.py", words)
-    done = product.run(product.script(calls(("count_words", {"text": "a"})), say("ok")), "--output", "jsonl")
+    done = product.run(
+        product.script(calls(("count_words", {"text": "a"})), say("ok")), "--output", "jsonl"
+    )
     assert (kinds(done), done.code) == (["skipped"], 0), done.err

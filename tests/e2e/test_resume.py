@@ -13,7 +13,12 @@ from tests.e2e.product import Product, bash, calls, of, read, results, say, text
 def test_a_resumed_session_continues_the_conversation_in_the_same_log(product: Product) -> None:
     assert product.run(product.script(calls(read("a.txt")), say("First."))).code == 0
     session = product.sessions[0].name
-    done = product.run(product.script(say("Second.", expect="^and now$")), "--resume", session[:-3], prompt="and now")
+    done = product.run(
+        product.script(say("Second.", expect="^and now$")),
+        "--resume",
+        session[:-3],
+        prompt="and now",
+    )
     assert (done.code, done.out) == (0, "Second.\n")
     log = product.log()
     assert len(product.sessions) == 1
@@ -23,7 +28,9 @@ def test_a_resumed_session_continues_the_conversation_in_the_same_log(product: P
     assert product.call("sessions", "check").code == 0
 
 
-def test_a_file_read_before_may_be_edited_after_a_resume_unless_it_changed(product: Product) -> None:
+def test_a_file_read_before_may_be_edited_after_a_resume_unless_it_changed(
+    product: Product,
+) -> None:
     edit = calls(("edit", {"path": "a.txt", "old_string": "second", "new_string": "2nd"}))
     product.run(product.script(calls(read("a.txt"), read("b.txt")), say("Seen.")))
     session = product.sessions[0].name
@@ -54,19 +61,32 @@ def test_after_kill_9_in_a_batch_the_session_is_sound_and_goes_on(product: Produ
     assert (second["error"]["kind"], second["executed"]) == ("cancelled", True)
     assert text_of(third) == "cancelled: session ended"
     assert (third["error"]["kind"], third["executed"]) == ("cancelled", False)
-    assert [event["reason"] for event in of(product.log(), "run.finished")] == ["interrupted", "done"]
+    assert [event["reason"] for event in of(product.log(), "run.finished")] == [
+        "interrupted",
+        "done",
+    ]
     checked = product.call("sessions", "check", "--last")
     assert (checked.code, "repaired" in checked.out) == (0, False)
 
 
 def test_text_queued_when_the_process_died_is_delivered_when_it_goes_on(product: Product) -> None:
     model = product.script(calls(bash("sleep 30.25")), say("never"))
-    arguments = ("--model", model, "--sandbox", "off", "--yes", "--inject", "steer@tool:1=also the docs")
+    arguments = (
+        "--model",
+        model,
+        "--sandbox",
+        "off",
+        "--yes",
+        "--inject",
+        "steer@tool:1=also the docs",
+    )
     process = product.start("run", "go", *arguments)
     product.wait_for(lambda log: bool(of(log, "steer.queued")))
     process.kill()
     process.wait()
-    done = product.run(product.script(say("Both.", expect="also the docs")), "--resume", product.sessions[0].name)
+    done = product.run(
+        product.script(say("Both.", expect="also the docs")), "--resume", product.sessions[0].name
+    )
     assert (done.code, done.out) == (0, "Both.\n")
 
 
@@ -80,7 +100,10 @@ def damage(product: Product, change: Callable[[list[bytes]], list[bytes]]) -> No
     ("change", "missing"),
     [
         (lambda lines: [*lines[:4], *lines[5:]], "line 5: something before event "),
-        (lambda lines: [*lines[:4], b"\0" * 99 + b"\n", *lines[5:]], "line 5: a run of NUL bytes, left out"),
+        (
+            lambda lines: [*lines[:4], b"\0" * 99 + b"\n", *lines[5:]],
+            "line 5: a run of NUL bytes, left out",
+        ),
     ],
     ids=["a line is gone", "a line is damaged"],
 )
@@ -93,7 +116,11 @@ def test_a_damaged_log_is_told_once_with_what_is_missing_and_goes_on(
     assert product.call("sessions", "check").code == 1
     done = product.run(product.script(say("Second.")), "--resume", session)
     assert (done.code, done.out) == (0, "Second.\n")
-    (told,) = (line for line in done.err.splitlines() if line.startswith("warning: the log of this session is damaged"))
+    (told,) = (
+        line
+        for line in done.err.splitlines()
+        if line.startswith("warning: the log of this session is damaged")
+    )
     assert missing in told and f"codeagent sessions check {session}" in told
     assert [
         event["code"]
@@ -131,7 +158,9 @@ def test_a_session_of_another_folder_is_refused(product: Product) -> None:
     product.run(product.script(say("First.")))
     other = product.home / "other"
     other.mkdir()
-    done = product.run(product.script(say("no")), "--resume", product.sessions[0].name, "--cwd", str(other))
+    done = product.run(
+        product.script(say("no")), "--resume", product.sessions[0].name, "--cwd", str(other)
+    )
     assert done.code == 2
     assert str(product.workspace) in done.err
 
@@ -141,7 +170,16 @@ def test_a_session_is_continued_in_its_own_folder_from_anywhere(product: Product
     session = product.sessions[0].name
     other = product.home / "other"
     other.mkdir()
-    arguments = ("run", "go", "--model", product.script(say("Second.")), "--resume", session, "--sandbox", "off")
+    arguments = (
+        "run",
+        "go",
+        "--model",
+        product.script(say("Second.")),
+        "--resume",
+        session,
+        "--sandbox",
+        "off",
+    )
     done = replace(product, workspace=other).call(*arguments)
     assert (done.code, done.out) == (0, "Second.\n")
     assert f"session {session} belongs to {product.workspace}: working there" in done.err

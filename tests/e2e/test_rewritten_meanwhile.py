@@ -1,4 +1,5 @@
-"""The gap between preview and answer: a command in the container rewrites the file that is being asked about."""
+"""The gap between preview and answer: a command in the container rewrites the file that is being
+asked about."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +23,9 @@ EDIT = ["edit", {"path": "a.txt", "old_string": "second line", "new_string": "an
 
 
 def place_of(product: Product) -> tuple[Place, Settings]:
-    model = product.script({"calls": [["read", {"path": "a.txt"}]]}, {"calls": [EDIT]}, {"text": "done"})
+    model = product.script(
+        {"calls": [["read", {"path": "a.txt"}]]}, {"calls": [EDIT]}, {"text": "done"}
+    )
     place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
     return place, checked(Settings, {"model": model})
 
@@ -30,9 +33,12 @@ def place_of(product: Product) -> tuple[Place, Settings]:
 async def session(
     product: Product, meanwhile: str, *decisions: Decision
 ) -> tuple[list[ApprovalRequested], list[ToolResultAdded]]:
-    """What was asked, the first time with `meanwhile` run in the container before the answer; and the results."""
+    """What was asked, the first time with `meanwhile` run in the container before the answer; and
+    the results."""
     place, settings = place_of(product)
-    runtime = await open_runtime(settings, place, resume=None, tell=print, observer=lambda event: None, attended=True)
+    runtime = await open_runtime(
+        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+    )
     asked: list[ApprovalRequested] = []
     results: list[ToolResultAdded] = []
     try:
@@ -64,19 +70,30 @@ def shown(question: ApprovalRequested) -> tuple[str, str]:
 REWRITE = "printf 'rewritten\\nsecond line\\n' > a.txt"
 
 
-async def test_the_answer_applies_nothing_and_the_new_preview_is_asked_about(product: Product) -> None:
+async def test_the_answer_applies_nothing_and_the_new_preview_is_asked_about(
+    product: Product,
+) -> None:
     async with asyncio.timeout(60):
         asked, results = await session(product, REWRITE, Decision("once"), Decision("deny"))
-    assert [shown(question)[0].splitlines()[0] for question in asked] == ["this is a.txt", "rewritten"]
+    assert [shown(question)[0].splitlines()[0] for question in asked] == [
+        "this is a.txt",
+        "rewritten",
+    ]
     assert asked[0].binding != asked[1].binding
     assert [result.error.kind for result in results if result.error is not None] == ["denied"]
     assert (product.workspace / "a.txt").read_text() == "rewritten\nsecond line\n"
 
 
-async def test_what_the_new_preview_shows_is_what_is_applied_and_the_model_is_told(product: Product) -> None:
+async def test_what_the_new_preview_shows_is_what_is_applied_and_the_model_is_told(
+    product: Product,
+) -> None:
     async with asyncio.timeout(60):
         asked, results = await session(product, REWRITE, Decision("once"), Decision("once"))
-    assert shown(asked[1])[1] == (product.workspace / "a.txt").read_text() == "rewritten\nanother line\n"
+    assert (
+        shown(asked[1])[1]
+        == (product.workspace / "a.txt").read_text()
+        == "rewritten\nanother line\n"
+    )
     assert "The file had changed since you read it" in text_of(results[0].content)
 
 

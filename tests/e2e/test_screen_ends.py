@@ -1,4 +1,5 @@
-"""Every end that can be caught is orderly: calls are answered, hooks told, nothing stays alive on the machine."""
+"""Every end that can be caught is orderly: calls are answered, hooks told, nothing stays alive on
+the machine."""
 
 import json
 import os
@@ -36,7 +37,8 @@ def is_alive(seconds: str) -> bool:
 
 
 def with_hook(product: Product) -> Path:
-    """Commands that sleep need no answer; a hook leaves the file that is returned when the session ends."""
+    """Commands that sleep need no answer; a hook leaves the file that is returned when the session
+    ends."""
     told = product.home / "told"
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
@@ -67,7 +69,10 @@ def test_an_end_while_a_command_and_a_job_run_is_orderly(product: Product, how: 
     assert not is_alive(job) and not is_alive(command)
     events = product.log()
     assert [event["is_error"] for event in of(events, "tool.finished")] == [False, True]
-    assert [result["error"] and result["error"]["kind"] for result in results(events)] == [None, "cancelled"]
+    assert [result["error"] and result["error"]["kind"] for result in results(events)] == [
+        None,
+        "cancelled",
+    ]
     assert of(events, "run.finished")[-1]["reason"] == "interrupted"
     assert [job["status"] for job in of(events, "job.finished")] == ["stopped"]
     assert told.exists()
@@ -80,7 +85,9 @@ def test_what_is_sent_while_it_starts_survives_kill_9(product: Product) -> None:
     while_we_live = ["sh", "-c", "while kill -0 $PPID; do sleep 0.1; done"]
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text(f'[[hooks]]\nevent = "session_start"\ncommand = {json.dumps(while_we_live)}\n')
+    config.write_text(
+        f'[[hooks]]\nevent = "session_start"\ncommand = {json.dumps(while_we_live)}\n'
+    )
     model = product.script(say("unused"))
     with open_screen(product, "--model", model) as screen:
         ask(screen, "the first thing")

@@ -25,7 +25,8 @@ WAYS: dict[str, tuple[Callable[[PtyScreen], None], int]] = {
 
 AT_THE_PROMPT = ["ctrl+d", "ctrl+c twice", "/exit", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"]
 IN_A_STREAM = ["ctrl+c twice", "SIGINT", "SIGTERM", "SIGQUIT", "SIGHUP"]
-"""SIGTERM, SIGHUP and a closed window are tried while a command and a job run, in `test_screen_ends.py`."""
+"""SIGTERM, SIGHUP and a closed window are tried while a command and a job run, in
+`test_screen_ends.py`."""
 
 
 def sound(product: Product) -> bool:
@@ -60,8 +61,12 @@ def test_a_way_out_in_the_middle_of_a_stream_keeps_the_session(product: Product,
     assert prompts(product.log()) == ["tell me a lot"]
 
 
-def test_a_terminal_closed_during_a_stream_ends_even_a_process_that_ignores_hangups(product: Product) -> None:
-    with open_screen(product, "--model", product.script(long_answer()), before=IGNORING_HANGUPS) as screen:
+def test_a_terminal_closed_during_a_stream_ends_even_a_process_that_ignores_hangups(
+    product: Product,
+) -> None:
+    with open_screen(
+        product, "--model", product.script(long_answer()), before=IGNORING_HANGUPS
+    ) as screen:
         ask(screen)
         screen.wait_for("paragraph 3 ")
         screen.hang_up()
@@ -92,7 +97,9 @@ def test_a_stop_in_the_middle_of_a_stream_gives_the_terminal_to_the_shell_and_co
 
 
 def test_after_kill_9_the_session_is_shown_again_and_the_terminal_reset(product: Product) -> None:
-    with open_screen(product, "--model", product.script(say("Half of it."), long_answer())) as screen:
+    with open_screen(
+        product, "--model", product.script(say("Half of it."), long_answer())
+    ) as screen:
         ask(screen, "begin")
         screen.wait_for("Half of it.")
         screen.wait_for(READY)
@@ -102,7 +109,9 @@ def test_after_kill_9_the_session_is_shown_again_and_the_terminal_reset(product:
         screen.exit_code()
         assert not screen.modes_restored()
     session = product.sessions[0].name
-    with open_screen(product, "--model", product.script(say("Again.")), "--resume", session) as screen:
+    with open_screen(
+        product, "--model", product.script(say("Again.")), "--resume", session
+    ) as screen:
         for text in ("begin", "Half of it.", "and go on"):
             screen.wait_for(text)
         ask(screen, "once more")
@@ -114,7 +123,9 @@ def test_after_kill_9_the_session_is_shown_again_and_the_terminal_reset(product:
 
 def test_a_terminal_that_cannot_draw_is_told_so(product: Product) -> None:
     first, second = pty.openpty()
-    process = product.start(stdin=second, stdout=second, stderr=second, env=product.environment | {"TERM": "dumb"})
+    process = product.start(
+        stdin=second, stdout=second, stderr=second, env=product.environment | {"TERM": "dumb"}
+    )
     code = process.wait(30)
     output = os.read(first, 65536).decode()
     os.close(first)

@@ -19,7 +19,9 @@ def test_of_many_sizes_during_a_stream_the_last_one_is_drawn_right(product: Prod
     sizes = [(dice.randint(1, 200), dice.randint(1, 60)) for _ in range(SIZES - len(EXTREMES))]
     for place, extreme in zip(itertools.count(5, SIZES // len(EXTREMES)), EXTREMES, strict=False):
         sizes.insert(place, extreme)
-    with open_screen(product, "--model", product.script(long_answer(paragraphs=times(40)))) as screen:
+    with open_screen(
+        product, "--model", product.script(long_answer(paragraphs=times(40)))
+    ) as screen:
         ask(screen)
         screen.wait_for("paragraph 1 ")
         for number, size in enumerate(sizes):

@@ -1,4 +1,5 @@
-"""Stepping in with keys on a terminal: skip one call, edit another, go on; take it back and bring it again."""
+"""Stepping in with keys on a terminal: skip one call, edit another, go on; take it back and bring
+it again."""
 
 import json
 
@@ -27,7 +28,9 @@ SCRIPT: list[Turn] = [
 def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
     product: Product, size: tuple[int, int]
 ) -> None:
-    with open_screen(product, "--model", product.script(*SCRIPT), "--step", sandbox="docker", size=size) as screen:
+    with open_screen(
+        product, "--model", product.script(*SCRIPT), "--step", sandbox="docker", size=size
+    ) as screen:
         screen.send("go", "enter")
         screen.wait_for("paused before batch 1")
         assert not (product.workspace / "third.txt").exists()
@@ -70,7 +73,9 @@ def _check_log(product: Product) -> None:
     skipped, edited, plain = results(events)
     assert (skipped["error"]["kind"], skipped["executed"]) == ("skipped", False)
     assert skipped["content"][0]["text"] == "skipped by user"
-    assert json.loads(edited["details"]["edited_arguments"]) == {"command": "echo right > second.txt"}
+    assert json.loads(edited["details"]["edited_arguments"]) == {
+        "command": "echo right > second.txt"
+    }
     assert not plain["is_error"]
     assert [event["kind"] for event in of(events, "checkpoint.restored")] == ["undo", "redo"]
     assert of(events, "run.finished")[0]["reason"] == "done"

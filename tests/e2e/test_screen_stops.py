@@ -1,4 +1,5 @@
-"""Esc pauses whatever goes on, and Esc again stops it: on a terminal, with a model that takes its time."""
+"""Esc pauses whatever goes on, and Esc again stops it: on a terminal, with a model that takes its
+time."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,9 +13,15 @@ SLEEP = "sleep 4321"
 _SLOW = "word " * 2000
 
 PHASES: dict[str, tuple[Turn, Callable[[PtyScreen], bool]]] = {
-    "thinking": ({"text": "x", "reasoning": _SLOW, "delay_ms": 20}, lambda screen: " thinking " in screen.screen()[-1]),
+    "thinking": (
+        {"text": "x", "reasoning": _SLOW, "delay_ms": 20},
+        lambda screen: " thinking " in screen.screen()[-1],
+    ),
     "answering": (long_answer(delay_ms=20), lambda screen: "paragraph 3 " in screen.text()),
-    "calling": (calls(bash(SLEEP)), lambda screen: any(SLEEP.split()[1].encode() in line for line in running())),
+    "calling": (
+        calls(bash(SLEEP)),
+        lambda screen: any(SLEEP.split()[1].encode() in line for line in running()),
+    ),
     "retrying": (
         {"text": "", "error": {"status": 529, "retry_after": 100}},
         lambda screen: "attempt 2 of 6 in" in screen.screen()[-1],

@@ -1,4 +1,5 @@
-"""A user's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and back again."""
+"""A user's first session, with keys on a terminal: yes, no because, steering, a stop, a crash, and
+back again."""
 
 import asyncio
 import itertools
@@ -34,7 +35,9 @@ def answer(screen: PtyScreen, key: str, about: str) -> None:
     screen.wait_for(lambda: about in _card(screen))
     while about in _card(screen):
         screen.send(f"\x1b{key}")
-        screen.wait_for(lambda: about not in _card(screen) or _NOT_YET.search(_card(screen)) is not None)
+        screen.wait_for(
+            lambda: about not in _card(screen) or _NOT_YET.search(_card(screen)) is not None
+        )
         screen.wait_for(lambda: _NOT_YET.search(_card(screen)) is None)
 
 
@@ -95,7 +98,9 @@ def make_project(product: Product) -> None:
 def check(product: Product, events: list[Event]) -> None:
     """The log says what the user did, and the project is mended."""
     assert product.call_in(product.workspace, "python3", "-m", "unittest").code == 0
-    denied = [result for result in results(events) if (result["error"] or {}).get("kind") == "denied"]
+    denied = [
+        result for result in results(events) if (result["error"] or {}).get("kind") == "denied"
+    ]
     assert [REASON in result["error"]["message"] for result in denied] == [True]
     assert "also think of 1900" in prompts(events)
     answers = [event["answer"] for event in of(events, "approval.resolved")]

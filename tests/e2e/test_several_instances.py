@@ -1,4 +1,5 @@
-"""R22 and R23: several codeagents in one folder lose no edit of each other, and a session has one of them at a time."""
+"""R22 and R23: several codeagents in one folder lose no edit of each other, and a session has one
+of them at a time."""
 
 from collections import Counter
 
@@ -15,8 +16,18 @@ def editing(product: Product, who: int, edits: int) -> str:
     return product.script(
         *(
             calls(
-                ("read", {"path": TARGET, "limit": 1500 + number}),  # the same call again and again ends a run
-                ("edit", {"path": TARGET, "old_string": "the end", "new_string": f"line {who}.{number}\nthe end"}),
+                (
+                    "read",
+                    {"path": TARGET, "limit": 1500 + number},
+                ),  # the same call again and again ends a run
+                (
+                    "edit",
+                    {
+                        "path": TARGET,
+                        "old_string": "the end",
+                        "new_string": f"line {who}.{number}\nthe end",
+                    },
+                ),
             )
             for number in range(edits)
         ),
@@ -31,7 +42,16 @@ def test_no_edit_that_was_acknowledged_is_lost(product: Product, instances: int)
     (product.workspace / TARGET).write_text("the end\n")
     each = up_to(16, 500) // instances
     models = [editing(product, who, each) for who in range(instances)]
-    arguments = ("--mode", "accept-edits", "--sandbox", "off", "--strategy", "sequential", "--max-turns", "1000")
+    arguments = (
+        "--mode",
+        "accept-edits",
+        "--sandbox",
+        "off",
+        "--strategy",
+        "sequential",
+        "--max-turns",
+        "1000",
+    )
     processes = [product.start("run", "go", "--model", model, *arguments) for model in models]
     outputs = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * instances, outputs
@@ -53,7 +73,9 @@ def test_no_edit_that_was_acknowledged_is_lost(product: Product, instances: int)
     assert shared, "at least the last to start was told of the others"
 
 
-def test_of_several_that_resume_a_session_at_once_each_is_let_in_or_told_who_has_it(product: Product) -> None:
+def test_of_several_that_resume_a_session_at_once_each_is_let_in_or_told_who_has_it(
+    product: Product,
+) -> None:
     product.run(product.script(say("begun")))
     (session,) = product.sessions
     model = product.script(calls(bash("sleep 0.2")), say("continued"))
@@ -66,7 +88,9 @@ def test_of_several_that_resume_a_session_at_once_each_is_let_in_or_told_who_has
     for number, (_, err) in enumerate(outputs):
         if number not in let_in:
             assert processes[number].returncode == 1
-            assert any(f"in use by process {pid}" in err for pid in pids - {processes[number].pid}), err
+            assert any(
+                f"in use by process {pid}" in err for pid in pids - {processes[number].pid}
+            ), err
     log = product.log(session)
     assert len(of(log, "run.finished")) == 1 + len(let_in)
     assert [event["seq"] for event in log] == sorted({event["seq"] for event in log})

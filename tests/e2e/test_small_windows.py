@@ -1,4 +1,5 @@
-"""A model with a small window: the product asks its server, says so, and sends a request that fits."""
+"""A model with a small window: the product asks its server, says so, and sends a request that
+fits."""
 
 import asyncio
 import json
@@ -11,7 +12,16 @@ from tests.servers import FakeProvider, Turn, openai_server
 
 async def run(folder: Path, fake: FakeProvider) -> tuple[int | None, str]:
     """Run one prompt without a sandbox; return its exit code and all that it printed."""
-    arguments = ["run", "hi", "--model", "openai/fake", "--api-base", fake.base_url, "--sandbox", "off"]
+    arguments = [
+        "run",
+        "hi",
+        "--model",
+        "openai/fake",
+        "--api-base",
+        fake.base_url,
+        "--sandbox",
+        "off",
+    ]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -35,7 +45,9 @@ async def test_a_window_of_2048_tokens_gets_a_prompt_that_leaves_most_of_it_for_
         fake.facts["/v1/models"] = {"data": [{"id": "fake", "max_model_len": 2_048}]}
         code, printed = await run(tmp_path, fake)
     body = fake.requests[0].body
-    assert (code, "hello" in printed, "window of 2,048 tokens" in printed) == (0, True, True), printed
+    assert (code, "hello" in printed, "window of 2,048 tokens" in printed) == (0, True, True), (
+        printed
+    )
     assert {tool["function"]["name"] for tool in body["tools"]} <= {"read", "edit", "write", "bash"}
     assert len(json.dumps(body)) < 2_048 * 3
     assert 256 <= body["max_tokens"] < 2_048

@@ -1,4 +1,5 @@
-"""Toolsets through the real command: a package's source, turned on by the model, by a flag and by a resumed session."""
+"""Toolsets through the real command: a package's source, turned on by the model, by a flag and by a
+resumed session."""
 
 import json
 import subprocess
@@ -86,12 +87,22 @@ def test_the_model_finds_a_set_turns_it_on_and_calls_its_tool(product: Product) 
     assert done.code == 0, done.err
     assert (product.workspace / "closed").exists()
     texts = [text_of(result) for result in results(done.events)]
-    assert "weather (" in texts[0] and "broken (failed, tried again later: No module named" in texts[0]
+    assert (
+        "weather (" in texts[0] and "broken (failed, tried again later: No module named" in texts[0]
+    )
     assert 'toolset_use(name="weather") turns it on' in texts[1]
-    assert texts[2].splitlines() == ["weather (off, 1 tool): the weather", "- weather_today: Tell today's weather."]
+    assert texts[2].splitlines() == [
+        "weather (off, 1 tool): the weather",
+        "- weather_today: Tell today's weather.",
+    ]
     assert texts[4] == "it rains"
-    assert "did you mean weather" in texts[5] and "broken is not available: No module named" in texts[6]
-    told = [event["text"] for event in of(done.events, "notice") if event["code"] == "tools.problem"]
+    assert (
+        "did you mean weather" in texts[5]
+        and "broken is not available: No module named" in texts[6]
+    )
+    told = [
+        event["text"] for event in of(done.events, "notice") if event["code"] == "tools.problem"
+    ]
     assert told == ["broken: No module named 'missing_module'; its tools are not in use"]
 
 
@@ -118,7 +129,10 @@ def test_a_set_is_turned_on_from_the_start_by_a_flag_and_by_the_settings(product
 
 def test_only_allowed_tools_are_sent_and_run(product: Product) -> None:
     model = product.script(
-        calls(("weather_today", {}), ("bash", {"command": "touch made"}), ("read", {"path": "a.txt"})), say("done")
+        calls(
+            ("weather_today", {}), ("bash", {"command": "touch made"}), ("read", {"path": "a.txt"})
+        ),
+        say("done"),
     )
     done = product.run(model, "--output", "jsonl", "--yes", "--tools", "read,weather_*")
     texts = [text_of(result) for result in results(done.events)]
@@ -132,7 +146,9 @@ def test_a_project_may_only_tighten_the_list(product: Product) -> None:
     folder = product.workspace / ".codeagent"
     folder.mkdir()
     (folder / "config.toml").write_text('tools = ["read", "bash"]\n')
-    model = product.script(calls(("bash", {"command": "ls"}), ("write", {"path": "b", "content": ""})), say("x"))
+    model = product.script(
+        calls(("bash", {"command": "ls"}), ("write", {"path": "b", "content": ""})), say("x")
+    )
     done = product.run(model, "--output", "jsonl", "--yes", "--tools", "read,write")
     assert [result["error"]["kind"] for result in results(done.events)] == ["denied", "denied"]
 
@@ -143,7 +159,10 @@ def test_a_list_of_a_project_brings_in_no_set_that_the_user_did_not_name(product
     (folder / "config.toml").write_text('tools = ["read", "http_request", "send_message"]\n')
 
     def listed(*arguments: str) -> list[str]:
-        return [tool["name"] for tool in json.loads(product.call("tools", "list", "--json", *arguments).out)]
+        return [
+            tool["name"]
+            for tool in json.loads(product.call("tools", "list", "--json", *arguments).out)
+        ]
 
     assert listed() == ["read"]
     assert listed("--tools", "*") == ["read"]
@@ -151,9 +170,14 @@ def test_a_list_of_a_project_brings_in_no_set_that_the_user_did_not_name(product
 
 
 def test_a_name_in_the_list_that_is_no_tool_runs_nothing(product: Product) -> None:
-    (product.workspace.parent / "site" / "many_sources-1.2.dist-info" / "entry_points.txt").write_text("")
+    (
+        product.workspace.parent / "site" / "many_sources-1.2.dist-info" / "entry_points.txt"
+    ).write_text("")
     done = product.run(product.script(say("x")), "--tools", "read,bsh")
-    assert done.code == 2 and "bsh in the list of allowed tools is not a tool; did you mean bash?" in done.err
+    assert (
+        done.code == 2
+        and "bsh in the list of allowed tools is not a tool; did you mean bash?" in done.err
+    )
     assert product.sessions == []
     wrong = product.run(product.script(say("x")), "--tools", "bash(ls)")
     assert wrong.code == 2 and "is not a tool's name" in wrong.err
@@ -162,7 +186,9 @@ def test_a_name_in_the_list_that_is_no_tool_runs_nothing(product: Product) -> No
 def test_the_list_and_the_sets_are_in_the_settings(product: Product) -> None:
     folder = product.home / "config" / "codeagent"
     folder.mkdir(parents=True)
-    (folder / "config.toml").write_text('tools = ["read"]\n[toolsets]\nuse = ["weather"]\noffer = []\n')
+    (folder / "config.toml").write_text(
+        'tools = ["read"]\n[toolsets]\nuse = ["weather"]\noffer = []\n'
+    )
     shown = json.loads(product.call("config", "show").out)
     assert shown["tools"] == [["read"]]
     assert (shown["toolsets"]["use"], shown["toolsets"]["offer"]) == (["weather"], [])
@@ -193,25 +219,41 @@ def test_a_listed_tool_names_its_origin_and_its_set(product: Product) -> None:
     assert product.call("tools", "run", "weather_today", "--toolset", "weather").out == "it rains\n"
 
 
-def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(product: Product) -> None:
+def test_a_model_splits_a_set_once_and_what_is_no_partition_changes_nothing(
+    product: Product,
+) -> None:
     wrong = product.script(say('{"sets": [{"name": "a", "about": "x", "tools": []}]}'))
     refused = product.call("tools", "split", "weather", "--model", wrong)
     assert refused.code == 1 and "weather stays one set: it leaves out weather_today" in refused.err
-    right = product.script(say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}'))
+    right = product.script(
+        say('{"sets": [{"name": "today", "about": "the sky", "tools": ["weather_today"]}]}')
+    )
     made = product.call("tools", "split", "weather", "--model", right)
-    assert made.code == 0 and made.out.startswith("weather-today: 1 tool, the sky\n") and "tokens in" in made.out
+    assert (
+        made.code == 0
+        and made.out.startswith("weather-today: 1 tool, the sky\n")
+        and "tokens in" in made.out
+    )
     stats = product.call("stats", "--all", "--json")
-    assert json.loads(stats.out)["turns"] == 2 and json.loads(stats.out)["usage"]["input_tokens"] > 0
+    assert (
+        json.loads(stats.out)["turns"] == 2 and json.loads(stats.out)["usage"]["input_tokens"] > 0
+    )
     again = product.call("tools", "split", "weather", "--model", wrong)
-    assert again.code == 0 and "weather is split, and has the same tools: weather-today" in again.out
-    model = product.script(calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done"))
+    assert (
+        again.code == 0 and "weather is split, and has the same tools: weather-today" in again.out
+    )
+    model = product.script(
+        calls(("toolset_use", {"name": "weather-today"})), calls(("weather_today", {})), say("done")
+    )
     done = product.run(model, "--output", "jsonl")
     assert text_of(results(done.events)[1]) == "it rains"
     configured = product.run(model, "--output", "jsonl", "--toolset", "weather-today")
     assert text_of(results(configured.events)[1]) == "it rains"
 
 
-def test_a_split_is_held_to_the_limits_and_holds_whatever_tools_are_allowed(product: Product) -> None:
+def test_a_split_is_held_to_the_limits_and_holds_whatever_tools_are_allowed(
+    product: Product,
+) -> None:
     folder = product.home / "config" / "codeagent"
     folder.mkdir(parents=True)
     config = folder / "config.toml"
@@ -242,12 +284,20 @@ def test_a_project_groups_tools_once_it_is_trusted_and_turns_nothing_on(product:
     file = product.workspace / ".codeagent" / "tools" / "sets.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(GROUPS)
-    assert product.call("tools", "check", ".codeagent/tools/sets.yaml").out.endswith("sets.yaml: toolset sky\n")
-    model = product.script(calls(("toolset_use", {"name": "sky"})), calls(("weather_today", {})), say("done"))
+    assert product.call("tools", "check", ".codeagent/tools/sets.yaml").out.endswith(
+        "sets.yaml: toolset sky\n"
+    )
+    model = product.script(
+        calls(("toolset_use", {"name": "sky"})), calls(("weather_today", {})), say("done")
+    )
     unknown, _ = results(product.run(model, "--output", "jsonl").events)
     assert "there is no toolset 'sky'" in text_of(unknown)
     refused = product.run(model, "--toolset", "sky")
-    assert refused.code == 2 and "there is no toolset sky" in refused.err and "not loaded: .codeagent" in refused.err
+    assert (
+        refused.code == 2
+        and "there is no toolset sky" in refused.err
+        and "not loaded: .codeagent" in refused.err
+    )
     product.call("tools", "trust")
     used, called = results(product.run(model, "--output", "jsonl").events)
     assert "sky is on" in text_of(used) and text_of(called) == "it rains"
@@ -286,11 +336,15 @@ class Many:
 """ + "\n".join(f"def source_{n}(): return Many('many{n}')" for n in range(20))
 
 
-def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_configured(product: Product) -> None:
+def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_configured(
+    product: Product,
+) -> None:
     site = product.workspace.parent / "site"
     (site / "many_sources.py").write_text(MANY)
     points = "".join(f"many{n} = many_sources:source_{n}\n" for n in range(20))
-    (site / "many_sources-1.2.dist-info" / "entry_points.txt").write_text(f"[codeagent.sources]\n{points}")
+    (site / "many_sources-1.2.dist-info" / "entry_points.txt").write_text(
+        f"[codeagent.sources]\n{points}"
+    )
     own = product.home / "config" / "codeagent"
     for file, text in {
         "config.toml": '[toolsets]\noffer = ["web", "files"]\n',
@@ -304,8 +358,12 @@ def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_c
     assert {"toolset_list", "toolset_use"} < found and "agent" not in found
     sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
     assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024
-    model = product.script(calls(("toolset_list", {}), ("toolset_list", {"search": "many7__tool_42"})), say("done"))
-    first, second = (text_of(one) for one in results(product.run(model, "--output", "jsonl").events))
+    model = product.script(
+        calls(("toolset_list", {}), ("toolset_list", {"search": "many7__tool_42"})), say("done")
+    )
+    first, second = (
+        text_of(one) for one in results(product.run(model, "--output", "jsonl").events)
+    )
     assert "many19 (off, 100 tools)" in first and "many7: - many7__tool_42" in second
 
 
@@ -317,23 +375,50 @@ print("\\n".join(sys.modules))
 
 
 def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) -> None:
-    command = (sys.executable, "-c", COUNTED, "run", "go", "--model", product.script(say("x")), "--sandbox", "off")
+    command = (
+        sys.executable,
+        "-c",
+        COUNTED,
+        "run",
+        "go",
+        "--model",
+        product.script(say("x")),
+        "--sandbox",
+        "off",
+    )
     folders = {**product.environment, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=product.workspace, env=folders, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        command, cwd=product.workspace, env=folders, capture_output=True, text=True, timeout=100
+    )
     loaded = set(done.stdout.split())
     assert "codeagent.tools.toolsets" in loaded
-    sets = {"misnamed", "builtin.toolset_list", "builtin.toolset_use", "grouping", "web", "mcp", "extra", "openapi"}
-    assert loaded.isdisjoint({*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"})
+    sets = {
+        "misnamed",
+        "builtin.toolset_list",
+        "builtin.toolset_use",
+        "grouping",
+        "web",
+        "mcp",
+        "extra",
+        "openapi",
+    }
+    assert loaded.isdisjoint(
+        {*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"}
+    )
 
 
-def test_an_agent_has_the_tools_of_sets_that_its_file_names_while_its_parent_has_them_off(product: Product) -> None:
+def test_an_agent_has_the_tools_of_sets_that_its_file_names_while_its_parent_has_them_off(
+    product: Product,
+) -> None:
     child = product.script(calls(("weather_today", {})), say("so it rains", expect="it rains"))
     folder = product.home / "config" / "codeagent" / "agents"
     folder.mkdir(parents=True)
     head = f"---\nname: sky\ndescription: Knows the sky.\ntools: weather_*\nmodel: {child}\n---\n"
     (folder / "sky.md").write_text(f"{head}You look up.\n")
     task = ("agent", {"name": "sky", "task": "look"})
-    model = product.script(calls(("toolset_use", {"name": "agents"})), calls(task, ("weather_today", {})), say("done"))
+    model = product.script(
+        calls(("toolset_use", {"name": "agents"})), calls(task, ("weather_today", {})), say("done")
+    )
     done = product.run(model, "--output", "jsonl")
     texts = [text_of(one) for one in results(done.events) if one["agent"] == "main"]
     assert texts[1] == "so it rains" and 'toolset_use(name="weather") turns it on' in texts[2]
@@ -348,7 +433,11 @@ def was_in_use(done: Done) -> bool:
 
 def test_a_set_that_a_flag_turned_on_is_on_again_in_a_continued_session(product: Product) -> None:
     model = product.script(calls(FETCH), calls(("weather_today", {})), say("done"))
-    for arguments in (("--toolset", "web", "--toolset", "weather"), ("--continue",), ("--continue",)):
+    for arguments in (
+        ("--toolset", "web", "--toolset", "weather"),
+        ("--continue",),
+        ("--continue",),
+    ):
         done = product.run(model, "--output", "jsonl", *arguments)
         assert was_in_use(done) and text_of(results(done.events)[1]) == "it rains", arguments
 

@@ -1,4 +1,5 @@
-"""Triggers through the product: asked about, logged, and waited for by a run only if it is told to."""
+"""Triggers through the product: asked about, logged, and waited for by a run only if it is told
+to."""
 
 import asyncio
 import time
@@ -35,17 +36,27 @@ def test_a_run_waits_for_triggers_if_it_is_told_to(product: Product) -> None:
     assert of(done.events, "run.finished")[0]["text"] == "looked"
     assert (
         "trigger-1 fired: timer once: look at the build"
-        in product.run(product.script(calls(TIMER), say("set"), say("looked")), "--yes", "--wait-for-triggers").err
+        in product.run(
+            product.script(calls(TIMER), say("set"), say("looked")), "--yes", "--wait-for-triggers"
+        ).err
     )
-    notes = [event["message"] for event in of(done.events, "message.added") if event["message"].get("source") == "note"]
-    assert notes[0]["content"][0]["text"].startswith("(trigger-1 fired, 1 of 1, the last time:\n> timer once.\n")
+    notes = [
+        event["message"]
+        for event in of(done.events, "message.added")
+        if event["message"].get("source") == "note"
+    ]
+    assert notes[0]["content"][0]["text"].startswith(
+        "(trigger-1 fired, 1 of 1, the last time:\n> timer once.\n"
+    )
 
 
 def test_a_trigger_of_an_earlier_run_is_still_set_in_the_next_one(product: Product) -> None:
     offered(product)
     timer = ("add_timer", {"prompt": "look at the build", "seconds": 3000})
     product.run(product.script(calls(timer), say("set")), "--yes")
-    model = product.script(calls(("trigger_list", {})), calls(("trigger_stop", {"id": "trigger-1"})), say("done"))
+    model = product.script(
+        calls(("trigger_list", {})), calls(("trigger_stop", {"id": "trigger-1"})), say("done")
+    )
     again = product.run(model, "--continue", "--output", "jsonl")
     listed, stopped = results(again.events)
     assert "trigger-1, timer once, fired 0 of 1, next at" in listed["content"][0]["text"]
@@ -73,17 +84,29 @@ def test_a_timer_fires_twice_survives_a_restart_once_and_never_fires_inside_a_tu
 ) -> None:
     monkeypatch.setattr("codeagent.agent.triggers.Clock", _QuickClock)
     offered(product)
-    timer = ("add_timer", {"prompt": "look at the build", "seconds": 20, "repeat": True, "max_count": 2})
+    timer = (
+        "add_timer",
+        {"prompt": "look at the build", "seconds": 20, "repeat": True, "max_count": 2},
+    )
     busy = bash("sleep 0.1")  # longer than the timer takes twice
     wait = ("--yes", "--wait-for-triggers", "--output", "jsonl")
-    first = product.run(product.script(calls(timer), calls(busy), say("set"), say("x")), *wait, "--max-turns", "3")
-    assert (first.code, [event["trigger"]["fired"] for event in of(first.events, "trigger.fired")]) == (3, [1])
+    first = product.run(
+        product.script(calls(timer), calls(busy), say("set"), say("x")), *wait, "--max-turns", "3"
+    )
+    assert (
+        first.code,
+        [event["trigger"]["fired"] for event in of(first.events, "trigger.fired")],
+    ) == (3, [1])
     looked = say("looked", expect="look at the build")
     again = product.run(product.script(calls(busy), say("so"), looked), *wait, "--continue")
     assert again.code == 0, again.err
     assert [event["trigger"]["fired"] for event in of(again.events, "trigger.fired")] == [2]
     log = product.log()
-    notes = [event["message"] for event in of(log, "message.added") if event["message"].get("source") == "note"]
+    notes = [
+        event["message"]
+        for event in of(log, "message.added")
+        if event["message"].get("source") == "note"
+    ]
     assert [note["content"][0]["text"].partition(":")[0] for note in notes] == [
         "(trigger-1 fired, 1 of 2",
         "(trigger-1 fired, 2 of 2, the last time",

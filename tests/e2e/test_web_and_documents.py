@@ -1,4 +1,5 @@
-"""Tools that make requests, through the product: configured, turned on, asked about, called (FEATURES F20, F21)."""
+"""Tools that make requests, through the product: configured, turned on, asked about, called
+(FEATURES F20, F21)."""
 
 import asyncio
 import json
@@ -34,7 +35,9 @@ def configure(product: Product, text: str) -> None:
 
 
 def add(product: Product, api: Api, *more: str) -> Done:
-    return product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--private", "--name", "echo", *more)
+    return product.call(
+        "tools", "add", "openapi", f"{api.url}openapi.json", "--private", "--name", "echo", *more
+    )
 
 
 def answers(product: Product, turns: list[Turn], *arguments: str) -> list[Event]:
@@ -48,15 +51,32 @@ def answers(product: Product, turns: list[Turn], *arguments: str) -> list[Event]
 
 def large(operations: int) -> str:
     paths = {
-        f"/things/{at}": {"get": {"summary": f"Get {at}", "tags": [f"t{at % 10}"], "parameters": [
-            {"name": "q", "in": "query", "schema": {"type": "string", "description": "x" * 200}}]}}
+        f"/things/{at}": {
+            "get": {
+                "summary": f"Get {at}",
+                "tags": [f"t{at % 10}"],
+                "parameters": [
+                    {
+                        "name": "q",
+                        "in": "query",
+                        "schema": {"type": "string", "description": "x" * 200},
+                    }
+                ],
+            }
+        }
         for at in range(operations)
-    }  # fmt: skip
-    root = {"openapi": "3.1.0", "info": {"title": "Large"}, "servers": [{"url": "https://api.example.org"}]}
+    }
+    root = {
+        "openapi": "3.1.0",
+        "info": {"title": "Large"},
+        "servers": [{"url": "https://api.example.org"}],
+    }
     return json.dumps({**root, "paths": paths})
 
 
-def test_a_page_is_fetched_with_a_rule_and_a_host_without_one_is_not(product: Product, api: Api) -> None:
+def test_a_page_is_fetched_with_a_rule_and_a_host_without_one_is_not(
+    product: Product, api: Api
+) -> None:
     configure(product, f'[toolsets]\noffer = ["web"]\n[web]\nprivate_hosts = ["{api.place}"]\n')
     turns = [
         calls(("toolset_use", {"name": "web"})),
@@ -68,12 +88,16 @@ def test_a_page_is_fetched_with_a_rule_and_a_host_without_one_is_not(product: Pr
         say("done"),
     ]
     allow = (f"web_fetch(network: {api.place})", "web_fetch(network: 169.254.*)")
-    _, fetched, unasked, near = answers(product, turns, *(word for rule in allow for word in ("--allow", rule)))
+    _, fetched, unasked, near = answers(
+        product, turns, *(word for rule in allow for word in ("--allow", rule))
+    )
     assert '{"text":"hello","flag":false,"many":null}' in text_of(fetched)
     assert unasked["error"]["kind"] == "denied" and "not public" in near["error"]["message"]
 
 
-def test_a_kept_rule_is_suspended_once_a_page_was_read_also_after_a_resume(product: Product, api: Api) -> None:
+def test_a_kept_rule_is_suspended_once_a_page_was_read_also_after_a_resume(
+    product: Product, api: Api
+) -> None:
     configure(product, f'[toolsets]\nuse = ["web"]\n[web]\nprivate_hosts = ["{api.place}"]\n')
     RuleBookFile(product.home / "config/codeagent", product.workspace, lambda rule: None).keep(
         f"http_request(network: GET {api.place})"
@@ -81,7 +105,10 @@ def test_a_kept_rule_is_suspended_once_a_page_was_read_also_after_a_resume(produ
     request = calls(("http_request", {"url": f"{api.url}query?text=x"}))
     turns = [request, calls(("http_request", {"url": f"{api.url}query?text=y"})), say("done")]
     first, second = answers(product, turns)
-    assert first["rule"] == f"http_request(network: GET {api.place})" and second["error"]["kind"] == "denied"
+    assert (
+        first["rule"] == f"http_request(network: GET {api.place})"
+        and second["error"]["kind"] == "denied"
+    )
     asked = next(event for event in product.log() if event["type"] == "approval.requested")
     assert f"is suspended: the model has since read text from {api.place}" in asked["reason"]
     [session] = product.sessions
@@ -106,16 +133,35 @@ def test_a_document_is_added_used_and_removed(product: Product, api: Api) -> Non
     assert product.call("tools", "remove", "echo").code == 2
 
 
-def test_a_secret_reaches_the_api_and_nothing_that_is_kept_or_printed(product: Product, api: Api) -> None:
+def test_a_secret_reaches_the_api_and_nothing_that_is_kept_or_printed(
+    product: Product, api: Api
+) -> None:
     assert add(product, api, "--only", "tag:secret", "--secret", "HTTPBearer=ECHO_KEY").code == 0
     model = product.script(
-        calls(("toolset_use", {"name": "echo"})), calls(("echo__bearer_bearer_get", {})), say("done")
+        calls(("toolset_use", {"name": "echo"})),
+        calls(("echo__bearer_bearer_get", {})),
+        say("done"),
     )
-    arguments = ("run", "go", "--model", model, "--sandbox", "off", "--allow", "echo__*", "--output", "jsonl")
+    arguments = (
+        "run",
+        "go",
+        "--model",
+        model,
+        "--sandbox",
+        "off",
+        "--allow",
+        "echo__*",
+        "--output",
+        "jsonl",
+    )
     done = product.call(*arguments, env={**product.environment, "ECHO_KEY": SECRET})
     assert '{"got":"[secret ECHO_KEY]"}' in text_of(results(product.log())[1])
     assert SECRET not in done.out + done.err
-    kept = [path for path in product.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    kept = [
+        path
+        for path in product.home.rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes()
+    ]
     assert kept == []
 
 
@@ -129,7 +175,10 @@ def test_a_call_is_denied_where_nobody_is_asked_and_a_rule_for_the_document_deni
         say("done"),
     ]
     assert answers(product, turns)[1]["error"]["kind"] == "denied"
-    assert answers(product, turns, "--allow", "echo__*", "--deny", "echo__query*")[1]["error"]["kind"] == "denied"
+    assert (
+        answers(product, turns, "--allow", "echo__*", "--deny", "echo__query*")[1]["error"]["kind"]
+        == "denied"
+    )
 
 
 def offered(product: Product, *turns: Answer) -> list[Any]:
@@ -150,9 +199,13 @@ def offered(product: Product, *turns: Answer) -> list[Any]:
         loop.close()
 
 
-def test_a_thousand_operations_cost_the_first_request_nothing_and_are_turned_on_by_name(product: Product) -> None:
+def test_a_thousand_operations_cost_the_first_request_nothing_and_are_turned_on_by_name(
+    product: Product,
+) -> None:
     (product.workspace / "large.json").write_text(large(1_000))
-    assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
+    assert (
+        product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
+    )
     some = [f"large__get_things_{at}" for at in range(30)]
     first, refused, last, _ = offered(
         product,
@@ -174,8 +227,10 @@ def test_a_thousand_operations_cost_the_first_request_nothing_and_are_turned_on_
 def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -> None:
     assert add(product, api, "--project", "--only", "id:query_query_get").code == 0
     turns = [
-        calls(("toolset_use", {"name": "echo"})), calls(("echo__query_query_get", {"text": "x"})), say("done"),
-    ]  # fmt: skip
+        calls(("toolset_use", {"name": "echo"})),
+        calls(("echo__query_query_get", {"text": "x"})),
+        say("done"),
+    ]
     used, called = answers(product, turns)
     assert used["error"]["kind"] == called["error"]["kind"] == "not_found"
     assert "not trusted as they are now: echo" in product.run(product.script(say("done"))).err
@@ -184,15 +239,24 @@ def test_a_document_of_the_project_waits_for_trust(product: Product, api: Api) -
     record = product.workspace / ".codeagent/openapi/echo.json"
     record.write_text(record.read_text().replace(api.place, "127.0.0.1:1"))
     assert answers(product, turns)[0]["error"]["kind"] == "not_found"
-    assert ".codeagent/openapi" in product.call("tools", "remove", "echo").out and not record.exists()
+    assert (
+        ".codeagent/openapi" in product.call("tools", "remove", "echo").out and not record.exists()
+    )
 
 
-def test_a_record_that_cannot_be_used_is_reported_and_everything_else_works(product: Product) -> None:
+def test_a_record_that_cannot_be_used_is_reported_and_everything_else_works(
+    product: Product,
+) -> None:
     (product.workspace / "shop.yaml").write_text(SHOP)
     for name in ("broken", "shared", "whole"):
-        added = product.call("tools", "add", "openapi", "shop.yaml", "--host", "shop.example", "--name", name)
+        added = product.call(
+            "tools", "add", "openapi", "shop.yaml", "--host", "shop.example", "--name", name
+        )
         assert added.code == 0
-    own, theirs = product.home / "config/codeagent/openapi", product.workspace / ".codeagent/openapi"
+    own, theirs = (
+        product.home / "config/codeagent/openapi",
+        product.workspace / ".codeagent/openapi",
+    )
     (own / "broken.json").write_text("{}")
     (own / "shared.json").chmod(0o644)
     theirs.mkdir(parents=True)
@@ -233,7 +297,10 @@ def test_a_document_is_checked_without_being_added(product: Product) -> None:
         0,
         "shop.yaml: OpenAPI 3.1.0, 2 operations of The Shop; requests go to https://shop.example/v1\n",
     )
-    assert "shop.yaml: GET /things/{id}: its path has id, which is not among its parameters" in done.err
+    assert (
+        "shop.yaml: GET /things/{id}: its path has id, which is not among its parameters"
+        in done.err
+    )
     assert "shop.yaml: GET /other: it refers to another document" in done.err
     assert "warning: shop.yaml: info.version: Field required" in done.err
 
@@ -241,21 +308,30 @@ def test_a_document_is_checked_without_being_added(product: Product) -> None:
 def test_a_document_is_added_with_the_files_beside_it(product: Product, api: Api) -> None:
     folder = product.workspace / "api"
     folder.mkdir()
-    (folder / "shop.yaml").write_text(SHOP.replace("{responses: {}}", "{parameters: [{$ref: 'id.yaml'}]}"))
+    (folder / "shop.yaml").write_text(
+        SHOP.replace("{responses: {}}", "{parameters: [{$ref: 'id.yaml'}]}")
+    )
     (folder / "id.yaml").write_text("name: id\nin: path\nschema: {type: integer}")
     (folder / "more.yaml").write_text("x: {name: text, in: query}")
     where = ("--server", api.url, "--host", api.place, "--private")
     assert product.call("tools", "add", "openapi", "api/shop.yaml", *where).code == 0
     assert "/x-codeagent" not in product.call("tools", "check", "api/shop.yaml").err
     (folder / "id.yaml").unlink()
-    turns = [calls(("toolset_use", {"name": "the-shop"})), calls(("the-shop__get_things_id", {"id": 7})), say("done")]
+    turns = [
+        calls(("toolset_use", {"name": "the-shop"})),
+        calls(("the-shop__get_things_id", {"id": 7})),
+        say("done"),
+    ]
     assert "HTTP 404" in answers(product, turns, "--allow", "the-shop__*")[1]["error"]["message"]
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ((), "its server is https://shop.example/v1; if requests may go there, add --host shop.example"),
+        (
+            (),
+            "its server is https://shop.example/v1; if requests may go there, add --host shop.example",
+        ),
         (("--host", "other.example"), "not among the hosts pinned for it; add --host shop.example"),
         (("--host", "shop.example", "--only", "tag:none"), "no operation matches tag:none"),
         (("--host", "shop.example", "--only", "none"), "is not a filter"),
@@ -269,7 +345,12 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_kept(
 ) -> None:
     (product.workspace / "shop.yaml").write_text(SHOP)
     done = product.call("tools", "add", "openapi", "shop.yaml", *more)
-    assert done.code == 2 and said in done.err and done.err.startswith("codeagent: ") and done.out == ""
+    assert (
+        done.code == 2
+        and said in done.err
+        and done.err.startswith("codeagent: ")
+        and done.out == ""
+    )
     assert not Path(product.home / "config/codeagent/openapi").exists()
 
 
@@ -281,9 +362,14 @@ def test_a_document_cannot_take_the_name_of_another_set_or_document(product: Pro
     assert "codeagent tools remove shop removes it first" in product.call(*add_shop, "shop").err
 
 
-def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(product: Product, api: Api) -> None:
+def test_a_near_address_is_not_fetched_from_without_a_word_of_the_user(
+    product: Product, api: Api
+) -> None:
     done = product.call("tools", "add", "openapi", f"{api.url}openapi.json", "--name", "echo")
-    assert done.code == 2 and "not public, so nothing was sent; give --private if you mean it" in done.err
+    assert (
+        done.code == 2
+        and "not public, so nothing was sent; give --private if you mean it" in done.err
+    )
 
 
 _OPENED = """
@@ -306,10 +392,21 @@ print(sum(len(one.tools) for one in tools.toolsets.all().values()), *sys.modules
 
 def test_what_is_configured_and_not_used_loads_nothing_of_it(product: Product) -> None:
     (product.workspace / "large.json").write_text(large(1_000))
-    assert product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
-    done = product.call_in(ROOT, sys.executable, "-c", _OPENED, str(product.workspace), str(product.home))
+    assert (
+        product.call("tools", "add", "openapi", "large.json", "--host", "api.example.org").code == 0
+    )
+    done = product.call_in(
+        ROOT, sys.executable, "-c", _OPENED, str(product.workspace), str(product.home)
+    )
     assert done.err == ""
     opened, tools, *modules = done.out.split()
     assert (opened, tools) == ("large.json", str(1_000 + 1 + 2))
-    late = ("codeagent.tools.openapi", "codeagent.tools.web", "codeagent.net", "pycurl", "bs4", "yaml")
+    late = (
+        "codeagent.tools.openapi",
+        "codeagent.tools.web",
+        "codeagent.net",
+        "pycurl",
+        "bs4",
+        "yaml",
+    )
     assert [module for module in modules if module.startswith(late)] == []

@@ -1,4 +1,5 @@
-"""The workspace is deleted, renamed, replaced, unmounted or closed to the user while the agent works in it."""
+"""The workspace is deleted, renamed, replaced, unmounted or closed to the user while the agent
+works in it."""
 
 import os
 import shlex
@@ -13,12 +14,17 @@ from tests.e2e.product import Done, Product, bash, calls, of, results, say, text
 from tests.e2e.screens import READY, ask, open_screen
 from tests.e2e.test_screen_tour import answer
 
-LATER = (bash("touch later.txt"), ("write", {"path": "new/x.txt", "content": "x"}), ("read", {"path": "a.txt"}))
+LATER = (
+    bash("touch later.txt"),
+    ("write", {"path": "new/x.txt", "content": "x"}),
+    ("read", {"path": "a.txt"}),
+)
 FILES = ["a.txt", "b.txt", "c.txt"]
 
 
 def losing(product: Product, command: str) -> str:
-    """A model whose first command loses the workspace `$it` and never ends, with further calls behind it."""
+    """A model whose first command loses the workspace `$it` and never ends, with further calls
+    behind it."""
     return product.script(calls(bash(f"it=$PWD; {command}; sleep 600"), *LATER), say("never said"))
 
 
@@ -34,7 +40,8 @@ def resume_line(text: str) -> list[str]:
 
 
 def check_end(product: Product, done: Done) -> None:
-    """Every call has its result, the model was not asked again, the session is sound, and the exit code is 1."""
+    """Every call has its result, the model was not asked again, the session is sound, and the exit
+    code is 1."""
     log = product.log()
     assert done.code == 1, done.err
     assert len(results(log)) == 1 + len(LATER)
@@ -82,11 +89,28 @@ def test_a_run_whose_workspace_is_unmounted_ends(mounted: Product) -> None:
 def test_a_run_whose_user_may_no_longer_enter_the_workspace_ends(product: Product) -> None:
     """Without capabilities, even root may not enter every folder."""
     without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.getuid() == 0 else []
-    command = [*without, sys.executable, "-m", "codeagent", "run", "go", "--yes", "--sandbox", "off", "--model"]
+    command = [
+        *without,
+        sys.executable,
+        "-m",
+        "codeagent",
+        "run",
+        "go",
+        "--yes",
+        "--sandbox",
+        "off",
+        "--model",
+    ]
     command.append(losing(product, 'chmod 0 "$it"'))
     env = product.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        command, cwd=product.workspace, env=env, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=product.workspace,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     product.workspace.chmod(0o700)
     check_end(product, Done(done.returncode, done.stdout, done.stderr))
@@ -97,31 +121,44 @@ def test_a_run_whose_user_may_no_longer_enter_the_workspace_ends(product: Produc
 def test_the_printed_line_continues_a_session_whose_folder_was_renamed(product: Product) -> None:
     done = product.run(losing(product, 'mv "$it" "$it moved"'), "--yes")
     there = Product(product.workspace.with_name("work moved"), product.home)
-    unnamed = Product(product.home, product.home).call("--resume", product.sessions[0].name, "--model", "demo")
+    unnamed = Product(product.home, product.home).call(
+        "--resume", product.sessions[0].name, "--model", "demo"
+    )
     assert unnamed.code == 2, "only a folder that is named takes the place of the one that is gone"
     again = product.script(calls(("read", {"path": "a.txt"})), say("read it"))
-    done = Product(product.home, product.home).call(*resume_line(done.err), "--model", again, "--sandbox", "off")
+    done = Product(product.home, product.home).call(
+        *resume_line(done.err), "--model", again, "--sandbox", "off"
+    )
     assert (done.code, done.out) == (0, "read it\n"), done.err
     assert "this is a.txt" in text_of(results(there.log())[-1])
 
 
 @pytest.mark.docker
-def test_a_command_in_the_container_writes_nothing_into_a_workspace_that_was_renamed(product: Product) -> None:
+def test_a_command_in_the_container_writes_nothing_into_a_workspace_that_was_renamed(
+    product: Product,
+) -> None:
     """The container still sees the folder, wherever it is now."""
     writing = bash("while :; do date > beat.txt; sleep 0.05; done")
     model = product.script(calls(writing, bash("touch later.txt")), say("never said"))
     process = product.start("run", "go", "--model", model, "--yes", "--strategy", "sequential")
-    product.wait_for(lambda log: bool(of(log, "tool.started")) and (product.workspace / "beat.txt").exists())
+    product.wait_for(
+        lambda log: bool(of(log, "tool.started")) and (product.workspace / "beat.txt").exists()
+    )
     moved = product.workspace.rename(product.workspace.with_name("work-moved"))
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, ""), err
-    assert [result["error"]["kind"] for result in results(product.log())] == ["cancelled", "cancelled"]
+    assert [result["error"]["kind"] for result in results(product.log())] == [
+        "cancelled",
+        "cancelled",
+    ]
     assert names(moved) == [*FILES[:2], "beat.txt", FILES[2]]
     (moved / "beat.txt").unlink()
     assert not (moved / "beat.txt").exists(), "nobody writes it again"
 
 
-def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(product: Product) -> None:
+def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(
+    product: Product,
+) -> None:
     """Lost while an approval is open and while idle; then the folder comes back."""
     write = ("write", {"path": "new.txt", "content": "x\n"})
     model = product.script(calls(write), calls(write), say("It is written."))
@@ -143,4 +180,8 @@ def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(prod
         screen.send("ctrl+d")
         assert screen.exit_code() == 0
         assert screen.modes_left_on() == []
-    assert [end["reason"] for end in of(product.log(), "run.finished")] == ["failed", "failed", "done"]
+    assert [end["reason"] for end in of(product.log(), "run.finished")] == [
+        "failed",
+        "failed",
+        "done",
+    ]

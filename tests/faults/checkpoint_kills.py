@@ -1,6 +1,8 @@
-"""Kills a process that takes snapshots and goes back, again and again, at any moment: run by its test.
+"""Kills a process that takes snapshots and goes back, again and again, at any moment: run by its
+test.
 
-A process of its own, so that it may fork without the threads of the test run. Arguments: folder, seed, kills.
+A process of its own, so that it may fork without the threads of the test run. Arguments: folder,
+seed, kills.
 """
 
 import asyncio
@@ -28,7 +30,9 @@ def write(root: Path, tree: Tree) -> None:
 
 
 def read(root: Path) -> Tree:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def some_tree(rng: random.Random) -> Tree:
@@ -90,7 +94,11 @@ async def after(base: Path, present: Tree, target: Tree, ids: tuple[str, str]) -
         other, tree = (ids[0], present) if found == target else (ids[1], target)
         await checkpoints.restore(other, present=now)
         assert read(base / "work") == tree, "a snapshot is not what it was"
-        return {"recovered": said is not None, "half": half not in (present, target), "reached": found == target}
+        return {
+            "recovered": said is not None,
+            "half": half not in (present, target),
+            "reached": found == target,
+        }
     finally:
         checkpoints.close()
 
@@ -111,7 +119,9 @@ def main(base: Path, seed: int, kills: int) -> None:
             span *= 0.9
             continue
         span *= 1.03
-        found = asyncio.run(after(base, present, target, (asyncio.run(expected(base, present)), wanted)))
+        found = asyncio.run(
+            after(base, present, target, (asyncio.run(expected(base, present)), wanted))
+        )
         count["kills"] += 1
         for name, happened in found.items():
             count[name] += happened

@@ -1,4 +1,5 @@
-"""`codeagent`, between two lines of FIFOs: it says through the first that it is there, and begins after the second.
+"""`codeagent`, between two lines of FIFOs: it says through the first that it is there, and begins
+after the second.
 
 In between strace is attached to it.
 """

@@ -1,4 +1,5 @@
-"""A headless run that writes files and runs commands, with something done to it at one of its system calls."""
+"""A headless run that writes files and runs commands, with something done to it at one of its
+system calls."""
 
 import json
 import os
@@ -20,7 +21,10 @@ END = "All of it is done."
 TURNS: tuple[Turn, ...] = (
     calls(read("a.txt")),
     calls(bash("echo > ran-1"), ("write", {"path": "new/b.txt", "content": "whole\n" * 500})),
-    calls(("edit", {"path": "a.txt", "old_string": "before", "new_string": "after"}), bash("echo > ran-2")),
+    calls(
+        ("edit", {"path": "a.txt", "old_string": "before", "new_string": "after"}),
+        bash("echo > ran-2"),
+    ),
     calls(("edit", {"path": "a.txt", "old_string": "after", "new_string": "again"})),
     say(END),
 )
@@ -53,8 +57,15 @@ def command(product: Product) -> list[str]:
 
 
 def run(product: Product, point: Point, what: str) -> Done:
-    """The whole run, with `what`, in strace's words, at that call; the exit code is negative after a signal."""
-    options = ("-o", "/dev/null", "-e", f"trace={point.call}", f"--inject={point.call}:{what}:when={point.nth}")
+    """The whole run, with `what`, in strace's words, at that call; the exit code is negative after
+    a signal."""
+    options = (
+        "-o",
+        "/dev/null",
+        "-e",
+        f"trace={point.call}",
+        f"--inject={point.call}:{what}:when={point.nth}",
+    )
     return _watched(product, *options)
 
 
@@ -64,9 +75,12 @@ def _watched(product: Product, *options: str) -> Done:
     os.mkfifo(gate)
     process = WarmProcess(
         [str(here), str(gate), *command(product)],
-        program=str(GATED), env=product.environment | PATH, cwd=product.workspace,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        program=str(GATED),
+        env=product.environment | PATH,
+        cwd=product.workspace,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     here.read_text()
     watcher = ["strace", "-f", "-p", str(process.pid), *options]
     opened = os.open(gate, os.O_RDWR)  # never waits, even if the process has died
@@ -83,7 +97,8 @@ def _watched(product: Product, *options: str) -> Done:
 
 
 def points(product: Product, calls: str, *, below: str = "") -> list[Point]:
-    """Every call of these names that an undisturbed run makes in its own process; with a path below `below`, if given.
+    """Every call of these names that an undisturbed run makes in its own process; with a path below
+    `below`, if given.
 
     strace counts for each thread, and so does this: two threads may share a point.
     """
@@ -118,16 +133,25 @@ def _half_written(product: Product) -> list[str]:
 
 
 def _unrecorded(product: Product, done: Done) -> list[str]:
-    """Commands ran only after the log held them, and what was said on standard output is in the log."""
+    """Commands ran only after the log held them, and what was said on standard output is in the
+    log."""
     logged = [event for folder in _begun(product) for event in read_recording(folder / LOG).events]
     begun = [event for event in logged if event.type == "tool.started"]
     ran = sum((product.workspace / f"ran-{number}").exists() for number in (1, 2))
-    found = [] if sum("echo > ran" in repr(event) for event in begun) >= ran else ["a command ran without a record"]
+    found = (
+        []
+        if sum("echo > ran" in repr(event) for event in begun) >= ran
+        else ["a command ran without a record"]
+    )
     kinds = {"message.added", "tool.started", "tool.result", "tool.finished", "run.finished"}
     there = {(event.type, event.seq) for event in logged}
     for line in done.out.split("\n")[:-1]:
         event = json.loads(line)
-        if event["type"] in kinds and (event["type"], event["seq"]) not in there and "session log" not in done.err:
+        if (
+            event["type"] in kinds
+            and (event["type"], event["seq"]) not in there
+            and "session log" not in done.err
+        ):
             found.append(f"{event['type']} {event['seq']} was acknowledged and is lost")
     return found
 

@@ -56,20 +56,45 @@ PASSING: tuple[tuple[str, Callable[[Wire], Sequence[Turn]], tuple[float, ...] | 
     ("text that ends without an end", lambda wire: [cut(wire, HALF, "all go", clean=True)], (2,)),
     ("a call that is cut", lambda wire: [cut(wire, CALL, "what")], (2,)),
     ("a call that is cut cleanly", lambda wire: [cut(wire, CALL, "what", clean=True)], (2,)),
-    ("an event that says overloaded", lambda wire: [wire.broken("overloaded_error", "Overloaded")], (2,)),
-    ("an event that says rate limit", lambda wire: [wire.broken("rate_limit_exceeded", "rate limit reached")], (2,)),
-    ("an event that says server error", lambda wire: [wire.broken("server_error", "it broke")], (2,)),
+    (
+        "an event that says overloaded",
+        lambda wire: [wire.broken("overloaded_error", "Overloaded")],
+        (2,),
+    ),
+    (
+        "an event that says rate limit",
+        lambda wire: [wire.broken("rate_limit_exceeded", "rate limit reached")],
+        (2,),
+    ),
+    (
+        "an event that says server error",
+        lambda wire: [wire.broken("server_error", "it broke")],
+        (2,),
+    ),
     ("JSON that breaks off", lambda wire: [Turn(raw=b'data: {"choices": [{"del\n\n')], (2,)),
     ("silence", _one(Turn(cut_after=0, stall=True)), None),
     ("silence in the middle", lambda wire: [replace(cut(wire, HALF, "all go"), stall=True)], None),
     (
         "200 with an error",
-        _one(Turn(page=("content-type: application/json", b'{"error": {"message": "busy", "code": 503}}'))),
+        _one(
+            Turn(
+                page=(
+                    "content-type: application/json",
+                    b'{"error": {"message": "busy", "code": 503}}',
+                )
+            )
+        ),
         (2,),
     ),
     (
         "five failures of five kinds",
-        lambda wire: [status(500), Turn(cut_after=0), status(429, after="9"), status(529), cut(wire, HALF, "all go")],
+        lambda wire: [
+            status(500),
+            Turn(cut_after=0),
+            status(429, after="9"),
+            status(529),
+            cut(wire, HALF, "all go"),
+        ],
         (2, 4, 9, 16, 32),
     ),
 )
@@ -91,7 +116,11 @@ LASTING: tuple[tuple[str, Turn, str], ...] = (
     ("422", status(422, "cannot be processed"), "rejected: cannot be processed"),
     ("no quota", status(429, "You exceeded your current quota"), "no quota left"),
     ("a login page", Turn(page=PAGE), "a web page titled 'Sign in'"),
-    ("a redirect", Turn(status=307, headers={"location": "http://127.0.0.1:9/"}, body=""), "a redirect to"),
+    (
+        "a redirect",
+        Turn(status=307, headers={"location": "http://127.0.0.1:9/"}, body=""),
+        "a redirect to",
+    ),
     (
         "refused content",
         status(400, "rejected by our safety system", code="content_policy_violation"),
@@ -103,19 +132,30 @@ LASTING: tuple[tuple[str, Turn, str], ...] = (
 
 def _scripts() -> Iterator[Script]:
     for name, turns, pauses in PASSING:
-        yield Script(f"{name}, first", lambda wire, turns=turns: [*turns(wire), LAST], pauses=pauses)
+        yield Script(
+            f"{name}, first", lambda wire, turns=turns: [*turns(wire), LAST], pauses=pauses
+        )
         after = lambda wire, turns=turns: [CALL, *turns(wire), LAST]  # noqa: E731  # one of many
         yield Script(f"{name}, after tools", after, ran=("first",), pauses=pauses)
     for name, turn, error in LASTING:
         yield Script(f"{name}, first", _one(turn), "failed", error, text="", pauses=())
         after = lambda wire, turn=turn: [CALL, turn]  # noqa: E731  # one of many
-        yield Script(f"{name}, after tools", after, "failed", error, ran=("first",), text="look", pauses=())
+        yield Script(
+            f"{name}, after tools", after, "failed", error, ran=("first",), text="look", pauses=()
+        )
     yield from OTHERS
 
 
 GAVE_UP = "(gave up after 6 attempts)"
 OTHERS: tuple[Script, ...] = (
-    Script("500 for good", lambda wire: [status(500)] * 9, "failed", GAVE_UP, text="", pauses=(2, 4, 8, 16, 32)),
+    Script(
+        "500 for good",
+        lambda wire: [status(500)] * 9,
+        "failed",
+        GAVE_UP,
+        text="",
+        pauses=(2, 4, 8, 16, 32),
+    ),
     Script(
         "busy for hours",
         lambda wire: [status(429, after="1e9")] * 9,
@@ -124,11 +164,27 @@ OTHERS: tuple[Script, ...] = (
         text="",
         pauses=(120,),
     ),
-    Script("cut for good", lambda wire: [cut(wire, HALF, "all go")] * 9, "failed", GAVE_UP, text="all go"),
     Script(
-        "cut, then down", lambda wire: [cut(wire, HALF, "all go"), *[status(503)] * 9], "failed", GAVE_UP, text="all go"
+        "cut for good",
+        lambda wire: [cut(wire, HALF, "all go")] * 9,
+        "failed",
+        GAVE_UP,
+        text="all go",
     ),
-    Script("cut calls for good", lambda wire: [cut(wire, CALL, "what")] * 9, "failed", GAVE_UP, text="look"),
+    Script(
+        "cut, then down",
+        lambda wire: [cut(wire, HALF, "all go"), *[status(503)] * 9],
+        "failed",
+        GAVE_UP,
+        text="all go",
+    ),
+    Script(
+        "cut calls for good",
+        lambda wire: [cut(wire, CALL, "what")] * 9,
+        "failed",
+        GAVE_UP,
+        text="look",
+    ),
     Script(
         "no quota in the stream",
         lambda wire: [wire.broken("insufficient_quota", "You exceeded your current quota")],
@@ -154,12 +210,34 @@ OTHERS: tuple[Script, ...] = (
         pauses=(),
     ),
     Script("empty once", lambda wire: [Turn(), LAST], error="was empty"),
-    Script("empty for good", lambda wire: [Turn()] * 9, "failed", "was empty, several times over", text=""),
-    Script("blank for good", lambda wire: [Turn(text=" \n")] * 9, "failed", "was empty, several times over", text=""),
+    Script(
+        "empty for good",
+        lambda wire: [Turn()] * 9,
+        "failed",
+        "was empty, several times over",
+        text="",
+    ),
+    Script(
+        "blank for good",
+        lambda wire: [Turn(text=" \n")] * 9,
+        "failed",
+        "was empty, several times over",
+        text="",
+    ),
     Script("thinking once", lambda wire: [wire.thought(), LAST], error="nothing but thinking"),
-    Script("thinking for good", lambda wire: [wire.thought()] * 9, "failed", "nothing but thinking, several", text=""),
-    Script("empty after tools", lambda wire: [CALL, Turn(), LAST], error="was empty", ran=("first",)),
-    Script("refusal once", lambda wire: [Turn(stop=wire.refusal), LAST], error="because of its content"),
+    Script(
+        "thinking for good",
+        lambda wire: [wire.thought()] * 9,
+        "failed",
+        "nothing but thinking, several",
+        text="",
+    ),
+    Script(
+        "empty after tools", lambda wire: [CALL, Turn(), LAST], error="was empty", ran=("first",)
+    ),
+    Script(
+        "refusal once", lambda wire: [Turn(stop=wire.refusal), LAST], error="because of its content"
+    ),
     Script(
         "refusal for good",
         lambda wire: [Turn(stop=wire.refusal)] * 9,
@@ -174,7 +252,9 @@ OTHERS: tuple[Script, ...] = (
         text="I can",
     ),
     Script(
-        "the limit once", lambda wire: [Turn(text="all", stop=wire.length), LAST], error="cut off by the output limit"
+        "the limit once",
+        lambda wire: [Turn(text="all", stop=wire.length), LAST],
+        error="cut off by the output limit",
     ),
     Script(
         "the limit for good",
@@ -206,7 +286,11 @@ OTHERS: tuple[Script, ...] = (
         lambda wire: [Turn(calls=(("do", '{"what": "ok", "ke'),)), CALL, LAST],
         ran=("first",),
     ),
-    Script("an array for arguments", lambda wire: [Turn(calls=(("do", '["ok"]'),)), CALL, LAST], ran=("first",)),
+    Script(
+        "an array for arguments",
+        lambda wire: [Turn(calls=(("do", '["ok"]'),)), CALL, LAST],
+        ran=("first",),
+    ),
     Script(
         "two objects for arguments",
         lambda wire: [Turn(calls=(("do", '{"what": "ok"}{"what": "ok"}'),)), CALL, LAST],
@@ -232,9 +316,16 @@ OTHERS: tuple[Script, ...] = (
         ],
         ran=("first", "b"),
     ),
-    Script("an unknown tool", lambda wire: [Turn(calls=(("undo", {}),)), CALL, LAST], ran=("first",)),
     Script(
-        "too long at once", lambda wire: [status(400, LONG)], "failed", "too long for the model", text="", pauses=()
+        "an unknown tool", lambda wire: [Turn(calls=(("undo", {}),)), CALL, LAST], ran=("first",)
+    ),
+    Script(
+        "too long at once",
+        lambda wire: [status(400, LONG)],
+        "failed",
+        "too long for the model",
+        text="",
+        pauses=(),
     ),
     Script(
         "413 at once",
@@ -245,11 +336,17 @@ OTHERS: tuple[Script, ...] = (
         pauses=(),
     ),
     Script(
-        "too long after tools", lambda wire: [Turn(text="look", calls=BIG), status(400, LONG), LAST], error="compacted"
+        "too long after tools",
+        lambda wire: [Turn(text="look", calls=BIG), status(400, LONG), LAST],
+        error="compacted",
     ),
     Script(
         "too long in the stream",
-        lambda wire: [Turn(text="look", calls=BIG), wire.broken("context_length_exceeded", LONG), LAST],
+        lambda wire: [
+            Turn(text="look", calls=BIG),
+            wire.broken("context_length_exceeded", LONG),
+            LAST,
+        ],
         error="compacted",
     ),
     Script(
@@ -259,7 +356,11 @@ OTHERS: tuple[Script, ...] = (
         "too long for the model",
         text="look",
     ),
-    Script("no usage", lambda wire: [replace(CALL, usage=None), replace(LAST, usage=None)], ran=("first",)),
+    Script(
+        "no usage",
+        lambda wire: [replace(CALL, usage=None), replace(LAST, usage=None)],
+        ran=("first",),
+    ),
 )
 
 SCRIPTS = tuple(_scripts())

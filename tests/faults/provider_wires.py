@@ -1,4 +1,5 @@
-"""The three wire formats as their providers speak them, and an agent on each, whose pauses take no time."""
+"""The three wire formats as their providers speak them, and an agent on each, whose pauses take no
+time."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +48,11 @@ class Wire:
 
     def thought(self) -> Turn:
         """An answer that is nothing but thinking."""
-        return Turn(thinking=(("Hm?", "sig=="),)) if self.name == "anthropic" else Turn(reasoning="Hm?")
+        return (
+            Turn(thinking=(("Hm?", "sig=="),))
+            if self.name == "anthropic"
+            else Turn(reasoning="Hm?")
+        )
 
 
 def _chat_error(code: str, message: str) -> str:
@@ -74,7 +79,15 @@ WIRES = (
         "content_filter",
         _responses_error,
     ),
-    Wire("anthropic", "anthropic/x", anthropic_server, anthropic_stream, "max_tokens", "refusal", _anthropic_error),
+    Wire(
+        "anthropic",
+        "anthropic/x",
+        anthropic_server,
+        anthropic_stream,
+        "max_tokens",
+        "refusal",
+        _anthropic_error,
+    ),
 )
 
 
@@ -89,13 +102,21 @@ class Slept:
 
 
 def agent_on(
-    wire: Wire, base_url: str, slept: Slept, *, client: Any = None, window: int | None = None, idle: float = 90.0
+    wire: Wire,
+    base_url: str,
+    slept: Slept,
+    *,
+    client: Any = None,
+    window: int | None = None,
+    idle: float = 90.0,
 ) -> Scene:
     """An agent whose model is reached over this wire, or over a client of the test's."""
     return agent_of(model_on(wire, base_url, slept, client=client, idle=idle), window)
 
 
-def model_on(wire: Wire, base_url: str, slept: Slept, *, client: Any = None, idle: float = 90.0) -> RetryingModel:
+def model_on(
+    wire: Wire, base_url: str, slept: Slept, *, client: Any = None, idle: float = 90.0
+) -> RetryingModel:
     inner = NativeModel(wire.model, api_base=base_url, api_key="k", idle_timeout=idle)
     if client is not None:
         inner._client = client
@@ -108,8 +129,14 @@ def agent_of(model: Any, window: int | None = None) -> Scene:
 
 def said(message: str, **fields: str) -> str:
     """The body of an error response."""
-    return json.dumps({"type": "error", "error": {"type": "some_error", "message": message, **fields}})
+    return json.dumps(
+        {"type": "error", "error": {"type": "some_error", "message": message, **fields}}
+    )
 
 
 def status(number: int, message: str = "oops", after: str | None = None, **fields: str) -> Turn:
-    return Turn(status=number, body=said(message, **fields), headers={} if after is None else {"retry-after": after})
+    return Turn(
+        status=number,
+        body=said(message, **fields),
+        headers={} if after is None else {"retry-after": after},
+    )

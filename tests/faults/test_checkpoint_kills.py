@@ -29,7 +29,9 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) 
     """No written file gets this name; the files before it have theirs already."""
     give_name = atomic.give_name
 
-    def given(location: Location, draft: str, *, replacing: bool, folder: int | None = None) -> None:
+    def given(
+        location: Location, draft: str, *, replacing: bool, folder: int | None = None
+    ) -> None:
         if location.name == name:
             raise failure
         give_name(location, draft, replacing=replacing, folder=folder)
@@ -46,7 +48,8 @@ def root(tmp_path: Path) -> Path:
 async def half_restored(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[GitCheckpoints, tuple[str, str]]:
-    """Of three files the first is as before the restore's end, the others as before its beginning."""
+    """Of three files the first is as before the restore's end, the others as before its
+    beginning."""
     first = GitCheckpoints(tmp_path / "state", root)
     for name in "abc":
         (root / name).write_text("one")
@@ -63,8 +66,17 @@ async def half_restored(
 
 
 @pytest.mark.soak(tried=KILLS, row="kills at random")
-def test_after_kill_9_at_any_moment_the_workspace_is_whole_and_the_store_goes_on(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.faults.checkpoint_kills", str(tmp_path), str(SEED), str(KILLS)]
+def test_after_kill_9_at_any_moment_the_workspace_is_whole_and_the_store_goes_on(
+    tmp_path: Path,
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.checkpoint_kills",
+        str(tmp_path),
+        str(SEED),
+        str(KILLS),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     sys.stdout.write(f"\nseed {SEED}: {done.stdout}\n")
     assert done.returncode == 0, f"seed {SEED}: {done.stderr}"
@@ -78,7 +90,10 @@ async def test_a_broken_off_restore_is_finished_by_the_next_start_which_says_so(
     checkpoints, (target, _) = await half_restored(tmp_path, root, monkeypatch)
     assert [(root / name).read_text() for name in "abc"] == ["one", "two", "two"]
     said = await checkpoints.recover()
-    assert said == "going back, which a crash had interrupted, was finished: 3 files are as they were then"
+    assert (
+        said
+        == "going back, which a crash had interrupted, was finished: 3 files are as they were then"
+    )
     assert [(root / name).read_text() for name in "abc"] == ["one", "one", "one"]
     assert (await checkpoints.take()).id == target
     assert await checkpoints.recover() is None
@@ -92,8 +107,14 @@ async def test_what_the_user_edited_after_the_crash_is_kept_and_named(
     (root / "a").write_text("mine")
     (root / "c").unlink()
     said = await checkpoints.recover()
-    assert said is not None and said.endswith("1 file is as it was then; a, c changed since and were kept")
-    assert ((root / "a").read_text(), (root / "b").read_text(), (root / "c").exists()) == ("mine", "one", False)
+    assert said is not None and said.endswith(
+        "1 file is as it was then; a, c changed since and were kept"
+    )
+    assert ((root / "a").read_text(), (root / "b").read_text(), (root / "c").exists()) == (
+        "mine",
+        "one",
+        False,
+    )
     checkpoints.close()
 
 
@@ -104,7 +125,10 @@ async def test_a_broken_off_restore_that_cannot_be_finished_is_taken_back(
     with monkeypatch.context() as patch:
         fail_at(patch, "b", OSError(28, "No space left on device"))
         said = await checkpoints.recover()
-    assert said == "going back, which a crash had interrupted, was undone: 3 files are as they were before it"
+    assert (
+        said
+        == "going back, which a crash had interrupted, was undone: 3 files are as they were before it"
+    )
     assert [(root / name).read_text() for name in "abc"] == ["two", "two", "two"]
     assert (await checkpoints.take()).id == present
     checkpoints.close()
@@ -115,7 +139,9 @@ async def test_until_it_is_finished_no_snapshot_hides_what_was_broken_off(
 ) -> None:
     checkpoints, (target, present) = await half_restored(tmp_path, root, monkeypatch)
     for work in (checkpoints.take(), checkpoints.restore(target, present=present)):
-        with pytest.raises(CheckpointError, match="not finished; nothing was changed: start codeagent again"):
+        with pytest.raises(
+            CheckpointError, match="not finished; nothing was changed: start codeagent again"
+        ):
             await work
     await checkpoints.prune()
     assert await checkpoints.recover() is not None
@@ -134,14 +160,22 @@ async def test_a_disk_that_fills_up_midway_takes_back_what_was_done(
     (root / "c").write_text("two")
     present = (await checkpoints.take()).id
     fail_at(monkeypatch, "c", OSError(28, "No space left on device"))
-    with pytest.raises(CheckpointError, match="going back failed: No space left on device; nothing was changed"):
+    with pytest.raises(
+        CheckpointError, match="going back failed: No space left on device; nothing was changed"
+    ):
         await checkpoints.restore(target, present=present)
-    assert ((root / "a").exists(), (root / "b").read_text(), (root / "c").read_text()) == (False, "two", "two")
+    assert ((root / "a").exists(), (root / "b").read_text(), (root / "c").read_text()) == (
+        False,
+        "two",
+        "two",
+    )
     assert await checkpoints.recover() is None
     checkpoints.close()
 
 
-async def test_locks_and_drafts_that_a_dead_git_left_do_not_stop_the_next_snapshot(tmp_path: Path, root: Path) -> None:
+async def test_locks_and_drafts_that_a_dead_git_left_do_not_stop_the_next_snapshot(
+    tmp_path: Path, root: Path
+) -> None:
     checkpoints = GitCheckpoints(tmp_path / "state", root)
     (root / "f").write_text("one")
     first = await checkpoints.take()
@@ -153,5 +187,7 @@ async def test_locks_and_drafts_that_a_dead_git_left_do_not_stop_the_next_snapsh
     (store / "git/objects/pack/tmp_pack_x").touch()
     (root / "f").write_text("two")
     assert (await checkpoints.take()).id != first.id
-    assert [path for path in store.rglob("*") if path.name.startswith("tmp_") or path.suffix == ".lock"] == []
+    assert [
+        path for path in store.rglob("*") if path.name.startswith("tmp_") or path.suffix == ".lock"
+    ] == []
     checkpoints.close()

@@ -1,4 +1,5 @@
-"""T43 on the machine: ten seconds after a `kill -9`, no program that codeagent started is alive, and no child."""
+"""T43 on the machine: ten seconds after a `kill -9`, no program that codeagent started is alive,
+and no child."""
 
 import json
 import os
@@ -49,17 +50,20 @@ def configure(product: Product, name: str, text: str) -> None:
 
 
 def tree_of(mark: str) -> str:
-    """A shell script for a child of the program, one with a session of its own, and one whose parent has ended."""
+    """A shell script for a child of the program, one with a session of its own, and one whose
+    parent has ended."""
     return f"sleep {mark}1 & setsid sleep {mark}2 & (sleep {mark}3 &) ; exec sleep {mark}4"
 
 
 def hiding(mark: str) -> str:
-    """The same, for a program that leads a session: the one whose parent has ended has no environment either."""
+    """The same, for a program that leads a session: the one whose parent has ended has no
+    environment either."""
     return tree_of(mark).replace("(sleep", "(env -i sleep")
 
 
 def stub(product: Product, name: str, mark: str) -> None:
-    """A program that never ends in place of a real one: in a folder on PATH, outside the workspace."""
+    """A program that never ends in place of a real one: in a folder on PATH, outside the
+    workspace."""
     put(product.home, f"bin/{name}", f"#!/bin/bash\n{tree_of(mark)}\n").chmod(0o755)
 
 
@@ -73,12 +77,19 @@ def a_search(product: Product, mark: str) -> list[str]:
 
 def git_for_a_checkpoint(product: Product, mark: str) -> list[str]:
     stub(product, "git", mark)
-    return ["--model", product.script(calls(("write", {"path": "new", "content": "x"})), say("never"))]
+    return [
+        "--model",
+        product.script(calls(("write", {"path": "new", "content": "x"})), say("never")),
+    ]
 
 
 def a_hook(product: Product, mark: str) -> list[str]:
     put(product.home, "hook", f"#!/bin/bash\n{hiding(mark)}\n").chmod(0o755)
-    configure(product, "config.toml", f'[[hooks]]\nevent = "prompt_submit"\ncommand = ["{product.home}/hook"]\n')
+    configure(
+        product,
+        "config.toml",
+        f'[[hooks]]\nevent = "prompt_submit"\ncommand = ["{product.home}/hook"]\n',
+    )
     return ["--model", product.script(say("never"))]
 
 
@@ -121,10 +132,22 @@ STARTING: dict[str, tuple[Callable[[Product, str], list[str]], int]] = {
 def started(product: Product, arguments: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     environment = product.environment
     environment["PATH"] = f"{product.home / 'bin'}:{environment['PATH']}"
-    command = [sys.executable, "-m", "codeagent", "run", "go", "--sandbox", "off", "--yes", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "codeagent",
+        "run",
+        "go",
+        "--sandbox",
+        "off",
+        "--yes",
+        *arguments,
+    ]
     said = product.home / "said"
     with said.open("wb") as out:
-        process = subprocess.Popen(command, cwd=product.workspace, env=environment, stdout=out, stderr=out)
+        process = subprocess.Popen(
+            command, cwd=product.workspace, env=environment, stdout=out, stderr=out
+        )
         try:
             yield process
         finally:
@@ -135,7 +158,9 @@ def started(product: Product, arguments: list[str]) -> Iterator[subprocess.Popen
 @pytest.mark.soak(tried=times(1), row="host programs")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", STARTING)
-def test_nothing_on_the_machine_lives_on_after_a_kill(tmp_path: Path, tidied: list[str], what: str) -> None:
+def test_nothing_on_the_machine_lives_on_after_a_kill(
+    tmp_path: Path, tidied: list[str], what: str
+) -> None:
     prepare, processes = STARTING[what]
     for round_ in range(times(1)):
         folder = tmp_path / f"{round_}"
@@ -187,7 +212,9 @@ DIRECTLY = {
         "CredentialHelpers(Path.cwd(), None)['stub'].get('registry')"
     ),
     "an image build": ("from codeagent.sandbox.image import _watch\n_watch([program], print)"),
-    "a version": ("from codeagent.commands.doctor import _program\n_program('git', program, '', 'note')"),
+    "a version": (
+        "from codeagent.commands.doctor import _program\n_program('git', program, '', 'note')"
+    ),
     "a new repository": (
         "from pathlib import Path\nfrom codeagent.commands.demo import _git\nimport os\n"
         "_git(Path.cwd(), ('init',), dict(os.environ))"
@@ -198,12 +225,15 @@ DIRECTLY = {
         "git.completed(Path.cwd(), 'status', seconds=600)"
     ),
 }
-"""Programs that take long to reach from the command line: started by the code that starts them, in a real process."""
+"""Programs that take long to reach from the command line: started by the code that starts them, in
+a real process."""
 
 
 @for_each("what", DIRECTLY)
 @pytest.mark.soak(tried=len(DIRECTLY), row="host programs")
-def test_a_program_started_by_any_part_ends_with_a_kill(tmp_path: Path, tidied: list[str], what: str) -> None:
+def test_a_program_started_by_any_part_ends_with_a_kill(
+    tmp_path: Path, tidied: list[str], what: str
+) -> None:
     number = [*DIRECTLY].index(what)
     folder = tmp_path / str(number)
     mark = f"5{number}{os.getpid()}"
@@ -212,7 +242,10 @@ def test_a_program_started_by_any_part_ends_with_a_kill(tmp_path: Path, tidied: 
         put(folder, f"bin/{name}", f"#!/bin/bash\n{tree_of(mark)}\n").chmod(0o755)
     make_repository(folder / "work")
     code = f"program = {str(folder / 'bin/git')!r}\n{DIRECTLY[what]}\n"
-    environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
+    environment = os.environ | {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(folder),
+    }
     process = subprocess.Popen([sys.executable, "-c", code], cwd=folder / "work", env=environment)
     try:
         assert wait_until(lambda: len(alive(mark)) >= 4, _PATIENCE), alive(mark)

@@ -1,4 +1,5 @@
-"""R19: whichever system call fails, nothing acknowledged is lost, no file is half written, and the reason is said."""
+"""R19: whichever system call fails, nothing acknowledged is lost, no file is half written, and the
+reason is said."""
 
 import shutil
 from collections.abc import Callable
@@ -20,13 +21,16 @@ CALLS = {
 GROUPS = 2
 """Of each error, so that several workers share the work."""
 USUAL = {
-    "ENOSPC": [Point("write", 60)], "EIO": [Point("fdatasync", 3)], "EMFILE": [Point("openat", 600)],
+    "ENOSPC": [Point("write", 60)],
+    "EIO": [Point("fdatasync", 3)],
+    "EMFILE": [Point("openat", 600)],
     "EROFS": [Point("link", 4)],
-}  # fmt: skip
+}
 
 
 def chosen(folder: Path, error: str, group: int) -> list[Point]:
-    """Calls about files of the session, the settings or the workspace; where descriptors run out, any call."""
+    """Calls about files of the session, the settings or the workspace; where descriptors run out,
+    any call."""
     if not FACTOR:
         return USUAL[error]
     every = points(make(folder), CALLS[error], below="" if error == "EMFILE" else str(folder))

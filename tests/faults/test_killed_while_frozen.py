@@ -1,4 +1,5 @@
-"""Killed in the middle of a checkpoint: what was stopped for it goes on or ends, without anybody asking for it."""
+"""Killed in the middle of a checkpoint: what was stopped for it goes on or ends, without anybody
+asking for it."""
 
 import asyncio
 import json
@@ -40,7 +41,9 @@ asyncio.run(main(sys.argv[1], *map(Path, sys.argv[2:])))
 
 
 @asynccontextmanager
-async def frozen_agent(kind: str, tmp_path: Path) -> AsyncIterator[tuple["asyncio.subprocess.Process", str]]:
+async def frozen_agent(
+    kind: str, tmp_path: Path
+) -> AsyncIterator[tuple["asyncio.subprocess.Process", str]]:
     """An agent that holds its sandbox frozen, and what it stopped: a pid, or a container's id."""
     (tmp_path / "project").mkdir()
     arguments = ("-c", AGENT, kind, str(tmp_path / "project"), str(tmp_path / "state"))
@@ -115,7 +118,11 @@ async def test_the_next_start_does_what_the_watchdog_could_not(tmp_path: Path) -
         mine, dead = owner(os.getpid()) or "", (owner(os.getpid()) or "") + "0"
         note = tmp_path / "sandbox/frozen/1-x.json"
         note.parent.mkdir(parents=True)
-        for whose, begun, goes_on in ((mine, start, False), (dead, start + "0", False), (dead, start, True)):
+        for whose, begun, goes_on in (
+            (mine, start, False),
+            (dead, start + "0", False),
+            (dead, start, True),
+        ):
             facts = {"owner": whose, "processes": [[sleep.pid, int(begun)]], "containers": []}
             note.write_text(json.dumps(facts))
             await HostSandbox(tmp_path, {}, tmp_path).start(lambda _: None)

@@ -14,7 +14,8 @@ from tests.effort import part
 from tests.sandboxes import make_repository
 
 POINTS = (24, *range(2, 24, 2), *range(26, 42, 2))
-"""Events printed before the kill: from the first to those of the last command, which does not end."""
+"""Events printed before the kill: from the first to those of the last command, which does not
+end."""
 
 
 def alive(workspace: Path, marks: tuple[str, ...]) -> list[str]:
@@ -24,12 +25,17 @@ def alive(workspace: Path, marks: tuple[str, ...]) -> list[str]:
     finally:
         engine.close()
     lines = [line.decode(errors="replace") for line in running()]
-    return [*containers, *(line for line in lines if any(f"sleep\0{mark}\0" in line for mark in marks))]
+    return [
+        *containers,
+        *(line for line in lines if any(f"sleep\0{mark}\0" in line for mark in marks)),
+    ]
 
 
 @pytest.mark.docker
 @pytest.mark.soak(row="orphans")
-def test_nothing_lives_on_after_a_kill_at_any_event(tmp_path: Path, tried: Callable[[int], None]) -> None:
+def test_nothing_lives_on_after_a_kill_at_any_event(
+    tmp_path: Path, tried: Callable[[int], None]
+) -> None:
     left, killed = {}, 0
     for point in part(POINTS, 1):
         product = Product(make_repository(tmp_path / f"{point}/work"), tmp_path / f"{point}/home")
@@ -43,9 +49,16 @@ def test_nothing_lives_on_after_a_kill_at_any_event(tmp_path: Path, tried: Calla
             say("never"),
         ]
         process = product.start(
-            "run", "go", "--model", product.script(*turns), "--mode", "auto", "--output", "jsonl",
+            "run",
+            "go",
+            "--model",
+            product.script(*turns),
+            "--mode",
+            "auto",
+            "--output",
+            "jsonl",
             stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
         assert process.stdout is not None
         for _ in range(point):
             assert process.stdout.readline(), "it ended too early"

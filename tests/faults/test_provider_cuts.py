@@ -1,4 +1,5 @@
-"""A stream that ends too early, anywhere: never half a call, never half a message, and nothing twice."""
+"""A stream that ends too early, anywhere: never half a call, never half a message, and nothing
+twice."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +22,8 @@ from tests.servers import Turn
 from tests.table import for_each
 
 EVERY = 7 if FACTOR else 101
-"""Bytes from one cut to the next, but for the last fifty; odd, so that both ways to cut take turns."""
+"""Bytes from one cut to the next, but for the last fifty; odd, so that both ways to cut take
+turns."""
 TURN = Turn(
     text="größe 😀 and then some more words, so that the stream is long enough for five hundred cuts in every format",
     thinking=(("Hm?", "signature=="),),
@@ -40,14 +42,21 @@ def places(wire: Wire) -> list[int]:
 @pytest.mark.parametrize(
     "wire",
     [
-        pytest.param(wire, id=wire.name, marks=pytest.mark.soak(tried=len(places(wire)), row="stream cuts"))
+        pytest.param(
+            wire, id=wire.name, marks=pytest.mark.soak(tried=len(places(wire)), row="stream cuts")
+        )
         for wire in WIRES
     ],
 )
-async def test_a_stream_cut_anywhere_is_whole_or_an_error(wire: Wire, lane: type[ProviderModel]) -> None:
+async def test_a_stream_cut_anywhere_is_whole_or_an_error(
+    wire: Wire, lane: type[ProviderModel]
+) -> None:
     """Cuts that look like the end of the response and cuts that break the connection take turns."""
     data, tried = wire.render(TURN), places(wire)
-    cuts = [Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0 or place == len(data)) for place in tried]
+    cuts = [
+        Turn(raw=data, cut_after=place, clean_cut=place % 2 == 0 or place == len(data))
+        for place in tried
+    ]
     cut = whole = 0
     async with wire.server([Turn(raw=data), *cuts]) as fake:
         model = lane(wire.model, api_base=fake.base_url, api_key="k")
@@ -70,13 +79,17 @@ async def test_a_stream_cut_anywhere_is_whole_or_an_error(wire: Wire, lane: type
 
 
 class Recorded:
-    """A client whose responses are parts of recordings, in pieces of `size` bytes; then each ends, or breaks."""
+    """A client whose responses are parts of recordings, in pieces of `size` bytes; then each ends,
+    or breaks."""
 
     def __init__(
-        self, *responses: tuple[bytes, bool], size: int = 4096, after: tuple[bytes, bytes] | None = None
+        self,
+        *responses: tuple[bytes, bool],
+        size: int = 4096,
+        after: tuple[bytes, bytes] | None = None,
     ) -> None:
-        """`responses`: bytes, and whether the connection breaks after them; `after`: a request that has the first of
-        these is answered with the second."""
+        """`responses`: bytes, and whether the connection breaks after them; `after`: a request that
+        has the first of these is answered with the second."""
         self._after = after
         self.status, self.headers = 200, {"content-type": "text/event-stream"}
         self._responses, self._size = list(responses), size
@@ -85,11 +98,15 @@ class Recorded:
         self._breaks = False
 
     @asynccontextmanager
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator["Recorded"]:
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncIterator["Recorded"]:
         if self._after is not None and self._after[0] in body:
             self._responses = [(self._after[1], False)]
         data, self._breaks = self._responses.pop(0)
-        self._pieces = [data[start : start + self._size] for start in range(0, len(data), self._size)][::-1]
+        self._pieces = [
+            data[start : start + self._size] for start in range(0, len(data), self._size)
+        ][::-1]
         yield self
 
     async def read(self) -> bytes:
@@ -137,7 +154,9 @@ WORKING = Turn(
     "wire",
     [
         pytest.param(
-            wire, id=wire.name, marks=pytest.mark.soak(tried=len(wire.render(WORKING)) // 7, row="stream cuts")
+            wire,
+            id=wire.name,
+            marks=pytest.mark.soak(tried=len(wire.render(WORKING)) // 7, row="stream cuts"),
         )
         for wire in WIRES
     ],
@@ -162,9 +181,15 @@ async def run_over_cut(wire: Wire, data: bytes, place: int) -> None:
     after = events[retried[0] :] if retried else events
     shown = "".join(event.text for event in of(after, TextDelta))
     assert shown == WORKING.text + "all good", place
-    answers = [event.message for event in of(events, MessageAdded) if isinstance(event.message, AssistantMessage)]
+    answers = [
+        event.message
+        for event in of(events, MessageAdded)
+        if isinstance(event.message, AssistantMessage)
+    ]
     assert [answer.text for answer in answers] == [WORKING.text, "all good"], place
-    assert s.tools["do"].log.count('start ok a"}b') == s.tools["do"].log.count("start ok c") == 1, place
+    assert s.tools["do"].log.count('start ok a"}b') == s.tools["do"].log.count("start ok c") == 1, (
+        place
+    )
     results = of(events, ToolResultAdded)
     assert sum(result.executed for result in results) == 2, place
     announced = [event.call_id for event in events if event.type == "tool.call"]
@@ -178,10 +203,15 @@ ARGUMENTS = '{"what": "ok", "key": "a}b", "amount": 12}'
 async def test_half_a_call_that_the_provider_calls_whole_is_not_run(wire: Wire) -> None:
     """Cut inside each token of its JSON, and the stream says that all is well."""
     for size in range(1, len(ARGUMENTS)):
-        half, last = Turn(calls=(("do", ARGUMENTS[:size]), do("ok", key="c"))), Turn(text="all good")
+        half, last = (
+            Turn(calls=(("do", ARGUMENTS[:size]), do("ok", key="c"))),
+            Turn(text="all good"),
+        )
         client = Recorded(*((wire.render(turn), False) for turn in (half, last)))
         s = agent_on(wire, "http://127.0.0.1:9", Slept(), client=client)
         results = of(await s.run(), ToolResultAdded)
-        kinds: Sequence[object] = sorted((each.executed, each.error and each.error.kind) for each in results)
+        kinds: Sequence[object] = sorted(
+            (each.executed, each.error and each.error.kind) for each in results
+        )
         assert kinds == [(False, "invalid_args"), (True, None)], size
         assert s.tools["do"].log == ["start ok c", "end ok c"], size

@@ -1,4 +1,5 @@
-"""A request that is too long, in the five shapes in which providers say so: compacted once, and nothing loops."""
+"""A request that is too long, in the five shapes in which providers say so: compacted once, and
+nothing loops."""
 
 import asyncio
 import json
@@ -18,10 +19,19 @@ LOOK, LAST = Turn(text="look", calls=BIG), Turn(text="all good")
 TWO_MEGABYTES = 2_000_000
 REFUSALS: tuple[tuple[str, Callable[[Wire], Turn]], ...] = (
     ("400", lambda wire: status(400, LONG)),
-    ("400 with a code", lambda wire: status(400, "This is the 9001st token", code="context_length_exceeded")),
-    ("413 with a page", lambda wire: Turn(status=413, body="<html><h1>413 Request Entity Too Large</h1></html>")),
+    (
+        "400 with a code",
+        lambda wire: status(400, "This is the 9001st token", code="context_length_exceeded"),
+    ),
+    (
+        "413 with a page",
+        lambda wire: Turn(status=413, body="<html><h1>413 Request Entity Too Large</h1></html>"),
+    ),
     ("an event of the stream", lambda wire: wire.broken("context_length_exceeded", LONG)),
-    ("200 with an error", lambda wire: Turn(page=("content-type: application/json", said(LONG).encode()))),
+    (
+        "200 with an error",
+        lambda wire: Turn(page=("content-type: application/json", said(LONG).encode())),
+    ),
 )
 
 
@@ -30,14 +40,19 @@ def compactions(s: Scene) -> int:
 
 
 @for_each("name, refusal", REFUSALS)
-async def test_each_shape_is_compacted_once_and_the_run_continues(name: str, refusal: Callable[[Wire], Turn]) -> None:
+async def test_each_shape_is_compacted_once_and_the_run_continues(
+    name: str, refusal: Callable[[Wire], Turn]
+) -> None:
     for wire in WIRES:
         async with wire.server([LOOK, refusal(wire), LAST]) as fake:
             s = agent_on(wire, fake.base_url, Slept())
             await s.run()
             await s.agent.close()
         (end,) = of(s.events, RunFinished)
-        assert (end.reason, end.text, compactions(s)) == ("done", "all good", 1), (wire.name, end.error)
+        assert (end.reason, end.text, compactions(s)) == ("done", "all good", 1), (
+            wire.name,
+            end.error,
+        )
         assert fake.rejected == [] and transcript_problems(s.agent.history) == []
         before, after = (len(json.dumps(request.body)) for request in fake.requests[1:])
         assert after < before, wire.name
@@ -53,7 +68,10 @@ async def test_what_stays_too_long_ends_the_run_once_nothing_is_left_to_leave_ou
             await s.run()
             await s.agent.close()
         (end,) = of(s.events, RunFinished)
-        assert end.reason == "failed" and 1 <= compactions(s) <= 5 and len(fake.requests) <= 9, (wire.name, end.error)
+        assert end.reason == "failed" and 1 <= compactions(s) <= 5 and len(fake.requests) <= 9, (
+            wire.name,
+            end.error,
+        )
         assert "the conversation is too long for the model" in end.error
         assert transcript_problems(s.agent.history) == []
 
@@ -82,7 +100,9 @@ async def test_a_message_of_two_megabytes_is_refused_once_told_and_kept(wire: Wi
     await s.agent.close()
     server.close()
     (end,) = of(s.events, RunFinished)
-    assert end.reason == "failed" and "the conversation is too long for the model" in end.error, end.error
+    assert end.reason == "failed" and "the conversation is too long for the model" in end.error, (
+        end.error
+    )
     assert (compactions(s), impatient.connections, slept.seconds) == (0, 1, [])
     kept = s.agent.history[0]
     assert isinstance(kept, UserMessage) and len(text_of(kept.content)) == TWO_MEGABYTES

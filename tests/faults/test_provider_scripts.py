@@ -1,4 +1,5 @@
-"""A hundred scripts of provider failures on each wire: the run recovers or says why, and the history stays valid."""
+"""A hundred scripts of provider failures on each wire: the run recovers or says why, and the
+history stays valid."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -8,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.compaction import ContextCompacted, compacted_words
-from codeagent.core.events import KnownEvent, MessageAdded, Notice, RunFinished, TextDelta, ToolResultAdded
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    Notice,
+    RunFinished,
+    TextDelta,
+    ToolResultAdded,
+)
 from codeagent.core.messages import AssistantMessage, transcript_problems
 from codeagent.core.notices import ModelFellBack, ModelRetried, TypedNotice
 from codeagent.llm.retry import FallbackModel, RetryingModel
@@ -64,7 +72,9 @@ def assert_sound(s: Scene, events: list[KnownEvent]) -> None:
     """One result for each call that was announced or made, and no text twice."""
     assert transcript_problems(s.agent.history) == []
     results = [event.call_id for event in of(events, ToolResultAdded)]
-    assert sorted(results) == sorted({*results, *(event.call_id for event in events if event.type == "tool.call")})
+    assert sorted(results) == sorted(
+        {*results, *(event.call_id for event in events if event.type == "tool.call")}
+    )
     shown = ""
     for event in events:
         match event:
@@ -78,7 +88,9 @@ def assert_sound(s: Scene, events: list[KnownEvent]) -> None:
 
 
 @for_each("wire, first", [*product(WIRES, (None, CALL))])
-async def test_a_server_that_is_gone_is_tried_six_times_before_and_after_tools(wire: Wire, first: Turn | None) -> None:
+async def test_a_server_that_is_gone_is_tried_six_times_before_and_after_tools(
+    wire: Wire, first: Turn | None
+) -> None:
     slept, serving, ending = Slept(), AsyncExitStack(), list[asyncio.Task[None]]()
     fake = await serving.enter_async_context(wire.server([first or LAST]))
     s = agent_on(wire, fake.base_url, slept)
@@ -93,8 +105,13 @@ async def test_a_server_that_is_gone_is_tried_six_times_before_and_after_tools(w
     (end,) = of(await s.run(), RunFinished)
     await s.agent.close()
     await asyncio.gather(*ending)
-    assert end.reason == "failed" and "nothing answers at" in end.error and "6 attempts" in end.error, end.error
-    assert (slept.seconds, s.tools["do"].log.count("start ok first")) == ([2, 4, 8, 16, 32], 0 if first is None else 1)
+    assert (
+        end.reason == "failed" and "nothing answers at" in end.error and "6 attempts" in end.error
+    ), end.error
+    assert (slept.seconds, s.tools["do"].log.count("start ok first")) == (
+        [2, 4, 8, 16, 32],
+        0 if first is None else 1,
+    )
 
 
 @for_each("wire", WIRES)
@@ -106,7 +123,10 @@ async def test_a_host_without_an_address_is_tried_again_and_a_bad_certificate_is
     (end,) = of(await s.run(), RunFinished)
     assert "are you offline? (gave up after 6 attempts)" in end.error and len(slept.seconds) == 5
     slept = Slept()
-    async with wire.server([LAST]) as fake, behind_tls(fake, self_signed(tmp_path, "IP:127.0.0.1")) as port:
+    async with (
+        wire.server([LAST]) as fake,
+        behind_tls(fake, self_signed(tmp_path, "IP:127.0.0.1")) as port,
+    ):
         s = agent_on(wire, f"https://127.0.0.1:{port}", slept)
         (end,) = of(await s.run(), RunFinished)
         await s.agent.close()
@@ -114,7 +134,9 @@ async def test_a_host_without_an_address_is_tried_again_and_a_bad_certificate_is
 
 
 @for_each("wire, other", [*permutations(WIRES, 2)])
-async def test_another_model_takes_over_on_any_wire_and_begins_the_answer_afresh(wire: Wire, other: Wire) -> None:
+async def test_another_model_takes_over_on_any_wire_and_begins_the_answer_afresh(
+    wire: Wire, other: Wire
+) -> None:
     """After tools, so that it gets what the first one did."""
     slept = Slept()
     broken = [cut(wire, HALF, "all go")] * 6
@@ -126,7 +148,12 @@ async def test_another_model_takes_over_on_any_wire_and_begins_the_answer_afresh
         s = agent_of(FallbackModel(model_on(wire, first.base_url, slept), open_second))
         events = await s.run()
         await s.agent.close()
-        assert (first.rejected, second.rejected, len(first.requests), len(second.requests)) == ([], [], 7, 1)
+        assert (first.rejected, second.rejected, len(first.requests), len(second.requests)) == (
+            [],
+            [],
+            7,
+            1,
+        )
     (end,) = of(events, RunFinished)
     assert (end.reason, end.text) == ("done", "all good"), end.error
     (fell,) = of(events, ModelFellBack)

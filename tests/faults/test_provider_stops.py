@@ -1,4 +1,5 @@
-"""The user stops a run in each phase of a request: it ends at once, the server is left, and nothing more is sent."""
+"""The user stops a run in each phase of a request: it ends at once, the server is left, and nothing
+more is sent."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,13 +39,23 @@ HALF = Turn(text="half of the answer and more")
 Reached = Callable[[Scene, FakeProvider], object]
 PHASES: dict[str, tuple[Callable[[Wire], Turn], Reached, str]] = {
     "before the head": (lambda wire: Turn(silent=True), lambda s, fake: fake.requests, ""),
-    "before the first byte": (lambda wire: Turn(cut_after=0, stall=True), lambda s, fake: fake.streaming.is_set(), ""),
+    "before the first byte": (
+        lambda wire: Turn(cut_after=0, stall=True),
+        lambda s, fake: fake.streaming.is_set(),
+        "",
+    ),
     "in the answer": (
-        lambda wire: Turn(raw=wire.render(HALF), cut_after=wire.render(HALF).index(b"answer"), stall=True),
+        lambda wire: Turn(
+            raw=wire.render(HALF), cut_after=wire.render(HALF).index(b"answer"), stall=True
+        ),
         lambda s, fake: shown(s) == "half of the ",
         "half of the ",
     ),
-    "in a pause": (lambda wire: status(429, after="1e9"), lambda s, fake: of(s.events, ModelRetried), ""),
+    "in a pause": (
+        lambda wire: status(429, after="1e9"),
+        lambda s, fake: of(s.events, ModelRetried),
+        "",
+    ),
     "in a pause after a cut": (
         lambda wire: Turn(raw=wire.render(HALF), cut_after=wire.render(HALF).index(b"answer")),
         lambda s, fake: of(s.events, ModelRetried),

@@ -1,4 +1,5 @@
-"""R20: whenever a run is killed, what it had acknowledged is there, no file is half written, and it continues."""
+"""R20: whenever a run is killed, what it had acknowledged is there, no file is half written, and it
+continues."""
 
 import shutil
 import signal
@@ -48,7 +49,9 @@ def test_a_run_that_is_killed_at_a_system_call_loses_nothing_acknowledged(
         shutil.rmtree(tmp_path / str(number))
     tried(killed)
     assert broken == {}
-    assert killed >= len(wanted) * 0.7, "the last calls are not made in every run, and some are made by programs"
+    assert killed >= len(wanted) * 0.7, (
+        "the last calls are not made in every run, and some are made by programs"
+    )
 
 
 @pytest.mark.soak(row="kills at random")

@@ -1,4 +1,5 @@
-"""The container or the engine goes away while a command runs: said plainly, and the next command works."""
+"""The container or the engine goes away while a command runs: said plainly, and the next command
+works."""
 
 import asyncio
 import os
@@ -64,7 +65,9 @@ class Door:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_unix_connection(SOCKET)
         self._writers |= {writer, back}
-        await asyncio.gather(self._copy(reader, back), self._copy(there, writer), return_exceptions=True)
+        await asyncio.gather(
+            self._copy(reader, back), self._copy(there, writer), return_exceptions=True
+        )
         self._writers -= {writer, back}
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -151,7 +154,9 @@ async def test_a_command_whose_process_ended_before_it_was_given_to_it_runs_in_a
     monkeypatch.setattr(Wrapper, "_hear", ended)
     ran = await run(await make_sandbox(workspace_dir), "echo alive")
     assert ran.stdout == b"alive\n"
-    assert ran.result.notices == ("the sandbox had ended and was replaced: background processes and /tmp are lost",)
+    assert ran.result.notices == (
+        "the sandbox had ended and was replaced: background processes and /tmp are lost",
+    )
 
 
 async def test_a_container_that_was_removed_or_paused_between_commands_is_replaced_and_that_is_said(
@@ -160,7 +165,9 @@ async def test_a_container_that_was_removed_or_paused_between_commands_is_replac
     await run(sandbox, "true")
     need_process_list(sandbox)
     for method, arguments in (("remove_container", {"force": True}), ("pause", {})):
-        await waiting(sandbox)  # an engine never answers again about a container paused while an exec begins
+        await waiting(
+            sandbox
+        )  # an engine never answers again about a container paused while an exec begins
         container = container_of(workspace_dir)
         await ENGINE.ask(lambda api: getattr(api, method)(container, **arguments))  # noqa: B023  # it is awaited here
         ran = await run(sandbox, "echo again")
@@ -227,7 +234,9 @@ async def test_an_engine_that_hangs_in_mid_command_is_noticed(
     sandbox = await make_sandbox(workspace_dir, docker_host=f"unix://{door.path}")
     opened = sandbox._resources._opened
     assert opened is not None
-    monkeypatch.setattr(sandbox._resources, "_opened", replace(opened, engine=Engine(str(door.path), seconds=1.0)))
+    monkeypatch.setattr(
+        sandbox._resources, "_opened", replace(opened, engine=Engine(str(door.path), seconds=1.0))
+    )
     task = await started(sandbox, "echo go; sleep 600")
     door.hang()
     with pytest.raises(SandboxLost, match="did not answer"):
@@ -241,7 +250,8 @@ def but_polls(asked: list[str]) -> set[str]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine counts as hanging after a tenth of a second; every other deadline stays as long as it is."""
+    """An engine counts as hanging after a tenth of a second; every other deadline stays as long as
+    it is."""
     monkeypatch.setattr("codeagent.sandbox.engine.ANSWER_SECONDS", 0.1)
     monkeypatch.setattr("codeagent.sandbox.engine.PROBE_SECONDS", 0.1)
 
@@ -268,9 +278,13 @@ async def test_an_engine_that_hangs_is_not_waited_for_by_a_stop_a_checkpoint_or_
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_start_on_an_engine_that_hangs_ends_with_the_reason(tmp_path: Path, workspace_dir: Path) -> None:
+async def test_a_start_on_an_engine_that_hangs_ends_with_the_reason(
+    tmp_path: Path, workspace_dir: Path
+) -> None:
     silent = await asyncio.start_unix_server(lambda reader, writer: None, tmp_path / "silent")
-    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state", docker_host=f"unix://{tmp_path}/silent"))
+    sandbox = DockerSandbox(
+        sandbox_spec(workspace_dir, tmp_path / "state", docker_host=f"unix://{tmp_path}/silent")
+    )
     with pytest.raises(SandboxUnavailable, match="does not answer") as caught:
         await sandbox.start(lambda _: None)
     assert "restart it" in caught.value.remedy
@@ -287,7 +301,9 @@ async def test_asking_whether_a_running_container_ends_leaves_no_thread_behind(
             await asyncio.sleep(0.02)
 
 
-async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_start_waits_for_is_said_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("codeagent.sandbox.tasks._TELL_SECONDS", 0.01)
     said: asyncio.Queue[str] = asyncio.Queue()
     async with report_waiting("waiting for the Docker engine", said.put_nowait) as report:
@@ -296,7 +312,9 @@ async def test_what_a_start_waits_for_is_said_again_and_again(monkeypatch: pytes
         report("building")
         while await said.get() != "building":
             continue
-        assert (await said.get()).startswith("building ("), "what is being done is said from then on"
+        assert (await said.get()).startswith("building ("), (
+            "what is being done is said from then on"
+        )
     while not said.empty():
         said.get_nowait()
     await asyncio.sleep(0)
@@ -329,9 +347,14 @@ async def test_an_agent_that_is_killed_takes_its_container_along(
     workspace_dir: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
     agent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", textwrap.dedent(AGENT), str(workspace_dir), str(tmp_path / "state"),
-        stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        textwrap.dedent(AGENT),
+        str(workspace_dir),
+        str(tmp_path / "state"),
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
     assert agent.stdout is not None
     assert await agent.stdout.readline() == b"ready\n"
     container = container_of(workspace_dir)

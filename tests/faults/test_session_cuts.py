@@ -1,4 +1,5 @@
-"""The session survives its process and its disk: whatever was acknowledged is there, and it always goes on."""
+"""The session survives its process and its disk: whatever was acknowledged is there, and it always
+goes on."""
 
 import asyncio
 import json
@@ -134,13 +135,22 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_goes_on(store: Sessi
         assert_sound(after)
 
 
-@pytest.mark.parametrize("stage", ["before the copy", "in mid copy", "after the copy", "after the cut"])
-def test_a_crash_during_the_repair_is_repaired_by_the_next_start(store: SessionStore, stage: str) -> None:
+@pytest.mark.parametrize(
+    "stage", ["before the copy", "in mid copy", "after the copy", "after the cut"]
+)
+def test_a_crash_during_the_repair_is_repaired_by_the_next_start(
+    store: SessionStore, stage: str
+) -> None:
     path = stored(store)
     whole = path.read_bytes()
     torn = b'{"v":1,"seq":77,"ts":5.0,"session":"half'
     path.write_bytes(whole + torn)
-    copies = {"before the copy": b"", "in mid copy": torn[:9], "after the copy": torn, "after the cut": torn}
+    copies = {
+        "before the copy": b"",
+        "in mid copy": torn[:9],
+        "after the copy": torn,
+        "after the cut": torn,
+    }
     path.with_name(DAMAGED).write_bytes(copies[stage])
     if stage == "after the cut":
         path.write_bytes(whole)
@@ -152,13 +162,17 @@ def test_a_crash_during_the_repair_is_repaired_by_the_next_start(store: SessionS
 
 @pytest.mark.soak(tried=1, row="kills at random")
 @pytest.mark.parametrize("seed", range(times(3)))
-def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, tmp_path: Path, seed: int) -> None:
+def test_after_kill_9_every_acknowledged_event_is_there(
+    store: SessionStore, tmp_path: Path, seed: int
+) -> None:
     writer = started(tmp_path, WRITER, str(store.root.parent), stdout=subprocess.PIPE)
     assert writer.stdout is not None
     acknowledged = int(writer.stdout.readline())
     time.sleep(random.Random(seed).random() / 5)
     writer.kill()
-    acknowledged = max([acknowledged, *(int(line) for line in writer.stdout.read().splitlines() if line.isdigit())])
+    acknowledged = max(
+        [acknowledged, *(int(line) for line in writer.stdout.read().splitlines() if line.isdigit())]
+    )
     writer.wait()
     found, after = go_on(store, store.last())
     assert [event.seq for event in found.events] == list(range(1, len(found.events) + 1))
@@ -166,12 +180,18 @@ def test_after_kill_9_every_acknowledged_event_is_there(store: SessionStore, tmp
     assert_sound(after)
 
 
-def test_a_disk_that_fills_up_stops_the_run_before_the_next_call_and_says_so(product: Product) -> None:
+def test_a_disk_that_fills_up_stops_the_run_before_the_next_call_and_says_so(
+    product: Product,
+) -> None:
     """The kernel refuses every byte past a file size limit, as a full disk does."""
-    model = product.script(*[calls(read("a.txt"), text="x" * 500)] * 20, calls(bash("touch ran")), say("never"))
+    model = product.script(
+        *[calls(read("a.txt"), text="x" * 500)] * 20, calls(bash("touch ran")), say("never")
+    )
     arguments = ["run", "go", "--model", model, "--sandbox", "off", "--yes"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = started(product.home, LIMITED, *arguments, cwd=product.workspace, env=product.environment, **pipes)
+    process = started(
+        product.home, LIMITED, *arguments, cwd=product.workspace, env=product.environment, **pipes
+    )
     _, said = process.communicate(60)
     assert process.returncode == 1
     assert "session log" in said and "File too large" in said
@@ -179,10 +199,15 @@ def test_a_disk_that_fills_up_stops_the_run_before_the_next_call_and_says_so(pro
     assert not (product.workspace / "ran").exists()
     recording = read_recording(product.sessions[0] / LOG)
     assert (recording.problems, recording.tail) == ((), b"")
-    assert product.run(product.script(say("Going on.")), "--resume", product.sessions[0].name).out == "Going on.\n"
+    assert (
+        product.run(product.script(say("Going on.")), "--resume", product.sessions[0].name).out
+        == "Going on.\n"
+    )
 
 
-def test_eight_processes_that_want_one_session_get_it_one_at_a_time(store: SessionStore, tmp_path: Path) -> None:
+def test_eight_processes_that_want_one_session_get_it_one_at_a_time(
+    store: SessionStore, tmp_path: Path
+) -> None:
     session_id = stored(store).parent.name
     place = str(store.root.parent), session_id
     writers = [started(tmp_path, TAKING_TURNS, *place, str(number)) for number in range(8)]
@@ -192,11 +217,15 @@ def test_eight_processes_that_want_one_session_get_it_one_at_a_time(store: Sessi
     assert (len(events), recording.problems) == (40, ())
 
 
-async def test_a_sync_that_runs_while_more_is_written_covers_what_came_before_it(store: SessionStore) -> None:
+async def test_a_sync_that_runs_while_more_is_written_covers_what_came_before_it(
+    store: SessionStore,
+) -> None:
     log = store.create()
     for round_ in range(times(10)):
         for _ in range(5):
-            log.append(Notice(seq=log.next_seq, ts=1.0, session=log.session_id, code="n", text=str(round_)))
+            log.append(
+                Notice(seq=log.next_seq, ts=1.0, session=log.session_id, code="n", text=str(round_))
+            )
         await asyncio.gather(log.sync(), log.sync())
     log.close()
     assert len(store.read(log.session_id).events) == times(10) * 5
@@ -204,9 +233,15 @@ async def test_a_sync_that_runs_while_more_is_written_covers_what_came_before_it
 
 @pytest.mark.parametrize(
     "command",
-    ["rm -rf {state}", "mv {state} {state}-away", "cd {state}/sessions/* && cp events.jsonl x && mv x events.jsonl"],
+    [
+        "rm -rf {state}",
+        "mv {state} {state}-away",
+        "cd {state}/sessions/* && cp events.jsonl x && mv x events.jsonl",
+    ],
 )
-@pytest.mark.parametrize("more", [[], [calls(bash("touch ran"))]], ids=["in the last batch", "with a call to come"])
+@pytest.mark.parametrize(
+    "more", [[], [calls(bash("touch ran"))]], ids=["in the last batch", "with a call to come"]
+)
 def test_a_log_that_goes_away_during_the_run_fails_it_before_anything_else_is_done(
     product: Product, command: str, more: list[dict[str, Any]]
 ) -> None:
@@ -215,6 +250,9 @@ def test_a_log_that_goes_away_during_the_run_fails_it_before_anything_else_is_do
     done = product.run(model, "--yes", "--output", "json")
     report = json.loads(done.out)
     assert (done.code, report["reason"]) == (1, "failed")
-    assert "was removed or replaced while this ran" in report["error"] and "in the workspace is kept" in report["error"]
+    assert (
+        "was removed or replaced while this ran" in report["error"]
+        and "in the workspace is kept" in report["error"]
+    )
     assert not any(line.startswith("done") for line in done.err.splitlines())
     assert not (product.workspace / "ran").exists()

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, Usage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from codeagent.core.model import (
     CallClosed,
     Model,
@@ -22,13 +30,20 @@ from codeagent.llm.native.model import NativeModel
 
 LITELLM_WORKER = pytest.mark.xdist_group("litellm")
 """For the worker that imports litellm."""
-LANES = [pytest.param(NativeModel, id="native"), pytest.param(LitellmModel, id="litellm", marks=LITELLM_WORKER)]
+LANES = [
+    pytest.param(NativeModel, id="native"),
+    pytest.param(LitellmModel, id="litellm", marks=LITELLM_WORKER),
+]
 """What a fixture takes as `params` if its tests are about every model of a provider."""
 
 READ = ToolDefinition(
-    "read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    "read",
+    "Reads a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
 )
-BASH = ToolDefinition("bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+BASH = ToolDefinition(
+    "bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}}
+)
 
 
 def request(*messages: Message, system: str = "You are a test.") -> ModelRequest:

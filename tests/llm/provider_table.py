@@ -1,8 +1,10 @@
-"""Makes `codeagent/llm/providers.json` from the installed litellm: `python -m tests.llm.provider_table`.
+"""Makes `codeagent/llm/providers.json` from the installed litellm: `python -m
+tests.llm.provider_table`.
 
-Each provider is asked with an empty environment where its requests go, which variables change that, and what litellm
-would send; nothing leaves this process. A provider has a format if that is what litellm would send to an
-OpenAI-compatible server of one's own: then the same body goes there without litellm.
+Each provider is asked with an empty environment where its requests go, which variables change that,
+and what litellm would send; nothing leaves this process. A provider has a format if that is what
+litellm would send to an OpenAI-compatible server of one's own: then the same body goes there
+without litellm.
 """
 
 import asyncio
@@ -19,7 +21,14 @@ from unittest import mock
 
 import codeagent.llm
 from codeagent.core.budget import Effort
-from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    ImagePart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm import litellm_model
@@ -33,8 +42,27 @@ SIGN_IN = {"chatgpt", "github_copilot"}
 """Asking for their address opens a browser."""
 ONLY_LITELLM = SIGN_IN | {
     # Their sign-in is more than a key, or their address depends on an account.
-    *("azure", "azure_ai", "azure_text", "bedrock", "bedrock_mantle", "cloudflare", "databricks", "datarobot"),
-    *("gigachat", "heroku", "oci", "predibase", "sagemaker", "sagemaker_chat", "sagemaker_nova", "sap", "snowflake"),
+    *(
+        "azure",
+        "azure_ai",
+        "azure_text",
+        "bedrock",
+        "bedrock_mantle",
+        "cloudflare",
+        "databricks",
+        "datarobot",
+    ),
+    *(
+        "gigachat",
+        "heroku",
+        "oci",
+        "predibase",
+        "sagemaker",
+        "sagemaker_chat",
+        "sagemaker_nova",
+        "sap",
+        "snowflake",
+    ),
     *("vertex_ai", "vertex_ai_beta", "watsonx", "watsonx_text"),
     # litellm translates names of models there, or what they take as reasoning.
     *("fireworks_ai", "tencent"),
@@ -42,21 +70,30 @@ ONLY_LITELLM = SIGN_IN | {
     *("aiohttp_openai", "custom", "custom_openai", "litellm_proxy", "openai_like"),
 }
 ADAPTED = {"deepseek", "moonshot"}
-"""`native/chat.py` writes what is special to them; `tests/llm/native/test_bodies.py` compares it."""
+"""`native/chat.py` writes what is special to them; `tests/llm/native/test_bodies.py` compares
+it."""
 CHANGES: tuple[dict[str, Any], ...] = ({}, {"stream_options": None}, {"usage": {"include": True}})
 """What a native provider's body may have besides, or, with null, lack; the first that fits."""
 QUESTION = ModelRequest(
     system="You are.",
     messages=(
-        UserMessage(content=(TextPart(text="look"), ImagePart(media_type="image/png", data="iVBORw0KGgo="))),
+        UserMessage(
+            content=(TextPart(text="look"), ImagePart(media_type="image/png", data="iVBORw0KGgo="))
+        ),
         AssistantMessage(
             text="ok",
-            calls=tuple(ToolCall(id=f"call_{n}2345678", name="read", arguments='{"path":"a"}') for n in "12"),
+            calls=tuple(
+                ToolCall(id=f"call_{n}2345678", name="read", arguments='{"path":"a"}') for n in "12"
+            ),
             stop="tool_calls",
         ),
         ToolMessage(call_id="call_12345678", name="read", content=(TextPart(text="A"),)),
-        ToolMessage(call_id="call_22345678", name="read", content=(TextPart(text="B"),), is_error=True),
-        AssistantMessage(calls=(ToolCall(id="call_32345678", name="read", arguments="{}"),), stop="tool_calls"),
+        ToolMessage(
+            call_id="call_22345678", name="read", content=(TextPart(text="B"),), is_error=True
+        ),
+        AssistantMessage(
+            calls=(ToolCall(id="call_32345678", name="read", arguments="{}"),), stop="tool_calls"
+        ),
         ToolMessage(call_id="call_32345678", name="read", content=(TextPart(text="C"),)),
         UserMessage(content=(TextPart(text="go"), TextPart(text="on"))),
     ),
@@ -66,7 +103,10 @@ QUESTION = ModelRequest(
             description="Read.",
             parameters={
                 "type": "object",
-                "properties": {"path": {"type": "string"}, "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+                "properties": {
+                    "path": {"type": "string"},
+                    "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                },
                 "required": ["path"],
                 "additionalProperties": False,
             },
@@ -107,12 +147,18 @@ def environment(**variables: str) -> Iterator[set[str]]:
 
 
 async def sent(
-    library: Any, name: str, effort: Effort | None, api_base: str | None, *, key: str | None = KEY, tools: bool = True
+    library: Any,
+    name: str,
+    effort: Effort | None,
+    api_base: str | None,
+    *,
+    key: str | None = KEY,
+    tools: bool = True,
 ) -> Sent | None:
     """Return the request that litellm would send for the question; None if it refuses to make one.
 
-    For providers from its list in JSON, litellm lets only models that its table knows have tools; we let the server
-    say that.
+    For providers from its list in JSON, litellm lets only models that its table knows have tools;
+    we let the server say that.
     """
     import httpx
     from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
@@ -164,11 +210,14 @@ class Row:
 
 
 KNOWN = {
-    "anthropic": Row("anthropic", "https://api.anthropic.com", ["ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"]),
+    "anthropic": Row(
+        "anthropic", "https://api.anthropic.com", ["ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"]
+    ),
     "gemini": Row(None, "https://generativelanguage.googleapis.com"),
     "openai": Row("chat", "https://api.openai.com/v1", ["OPENAI_BASE_URL", "OPENAI_API_BASE"]),
 }
-"""Those whose address litellm does not tell beforehand; `tests/llm/test_native_target.py` compares what they get."""
+"""Those whose address litellm does not tell beforehand; `tests/llm/test_native_target.py` compares
+what they get."""
 TOKENS = {"anthropic": ["ANTHROPIC_AUTH_TOKEN"]}
 """What litellm takes in place of a key without missing it."""
 Address = tuple[str | None, str | None]
@@ -190,7 +239,9 @@ async def addresses(library: Any, provider: str) -> Row:
         one = await sent(library, name, None, None, key=None)
         if one is None or not one.url.endswith(PATH):
             return None, None
-        return one.url.removesuffix(PATH), one.headers.get("authorization", "").removeprefix("Bearer ") or None
+        return one.url.removesuffix(PATH), one.headers.get("authorization", "").removeprefix(
+            "Bearer "
+        ) or None
 
     row = await _probed(named, "")
     if row.base is None:
@@ -203,15 +254,24 @@ async def addresses(library: Any, provider: str) -> Row:
 def needed_keys(library: Any, provider: str) -> list[str]:
     """Return the variables of which litellm misses one in an empty environment."""
     with environment():
-        missing = [] if provider in SIGN_IN else library.validate_environment(f"{provider}/some-model")["missing_keys"]
+        missing = (
+            []
+            if provider in SIGN_IN
+            else library.validate_environment(f"{provider}/some-model")["missing_keys"]
+        )
     return [name for name in missing if name.endswith("_API_KEY")]
 
 
 async def _probed(found: Callable[[], Awaitable[Address]], prefix: str) -> Row:
-    """Look which variables `found` asks for, and which of them change what it returns; the stronger ones first."""
+    """Look which variables `found` asks for, and which of them change what it returns; the stronger
+    ones first."""
     with environment() as asked:
         base, key = await found()
-    names = [name for name in sorted(asked) if re.fullmatch("[A-Z][A-Z0-9_]+", name) and name.startswith(prefix)]
+    names = [
+        name
+        for name in sorted(asked)
+        if re.fullmatch("[A-Z][A-Z0-9_]+", name) and name.startswith(prefix)
+    ]
     row = Row(base=base, key=key)
     while names:
         values = {name: f"http://{name.lower()}.example/v1" for name in names}
@@ -225,7 +285,8 @@ async def _probed(found: Callable[[], Awaitable[Address]], prefix: str) -> Row:
 
 
 async def native_changes(library: Any, provider: str, row: Row) -> dict[str, Any] | None:
-    """Return how the provider's body differs from an OpenAI-compatible server's; None if only litellm can make it."""
+    """Return how the provider's body differs from an OpenAI-compatible server's; None if only
+    litellm can make it."""
     fitting = list(CHANGES)
     for effort, base in ((None, OWN), ("high", OWN), *(((None, row.base),) if row.base else ())):
         with environment():
@@ -260,7 +321,9 @@ def changed(body: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
 def providers(library: Any) -> list[str]:
     from litellm.llms.openai_like.json_loader import JSONProviderRegistry
 
-    names = {str(provider.value) for provider in library.provider_list} | set(JSONProviderRegistry.list_providers())
+    names = {str(provider.value) for provider in library.provider_list} | set(
+        JSONProviderRegistry.list_providers()
+    )
     return sorted(names)
 
 
@@ -276,7 +339,12 @@ async def table(library: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]
             found = await addresses(library, name)
             changes = {} if name in ADAPTED else await native_changes(library, name, found)
             if changes is not None:
-                row = replace(found, format="chat", changes=changes, keys=list(dict.fromkeys((*found.keys, *asked))))
+                row = replace(
+                    found,
+                    format="chat",
+                    changes=changes,
+                    keys=list(dict.fromkeys((*found.keys, *asked))),
+                )
             else:
                 row = replace(row, base=found.base, base_variables=found.base_variables)
         rows[name] = {key: value for key, value in vars(row).items() if value}
@@ -285,7 +353,11 @@ async def table(library: Any, names: Iterable[str]) -> dict[str, dict[str, Any]]
 
 def text(rows: dict[str, dict[str, Any]]) -> str:
     """Return the file: one provider per line."""
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"
+    return (
+        "{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+        + "\n}\n"
+    )
 
 
 if __name__ == "__main__":

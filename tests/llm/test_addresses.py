@@ -1,4 +1,5 @@
-"""What an address given by the user leads to, with `/v1` or without, and what a wrong one is told as."""
+"""What an address given by the user leads to, with `/v1` or without, and what a wrong one is told
+as."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -50,7 +51,9 @@ async def test_a_server_without_a_version_in_its_path_is_found_and_remembered() 
     assert paths == ["/v1/chat/completions", "/chat/completions", "/chat/completions"]
 
 
-async def test_a_wrong_path_is_told_with_its_address_and_not_as_a_wrong_name(lane: type[ProviderModel]) -> None:
+async def test_a_wrong_path_is_told_with_its_address_and_not_as_a_wrong_name(
+    lane: type[ProviderModel],
+) -> None:
     missing = Turn(status=404, body='{"detail": "Not Found"}')
     async with openai_server([missing] * 3, repeat=True) as fake:
         model = lane("fake", api_base=f"{fake.base_url}/elsewhere")
@@ -71,9 +74,16 @@ async def test_a_model_that_is_missing_is_told_as_such_and_no_other_path_is_trie
 
 @for_each(
     ("server", "name", "variable"),
-    [(openai_server, "openai/gpt-4o", "OPENAI_API_KEY"), (anthropic_server, WIRES[2][1], "ANTHROPIC_API_KEY")],
+    [
+        (openai_server, "openai/gpt-4o", "OPENAI_API_KEY"),
+        (anthropic_server, WIRES[2][1], "ANTHROPIC_API_KEY"),
+    ],
 )
-async def test_a_refused_key_is_told_with_how_to_change_it(server: Server, name: str, variable: str) -> None:
+async def test_a_refused_key_is_told_with_how_to_change_it(
+    server: Server, name: str, variable: str
+) -> None:
     async with server([Turn(status=401)]) as fake:
-        with pytest.raises(ModelError, match=f"set {variable} or choose /model, then Paste an API key"):
+        with pytest.raises(
+            ModelError, match=f"set {variable} or choose /model, then Paste an API key"
+        ):
             await ask(NativeModel(name, api_base=fake.base_url))

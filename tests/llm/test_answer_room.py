@@ -1,4 +1,5 @@
-"""How long an answer is asked to be: never longer than what the window has left, and once more with less."""
+"""How long an answer is asked to be: never longer than what the window has left, and once more with
+less."""
 
 from typing import Any
 
@@ -18,10 +19,15 @@ Json = dict[str, Any]
 
 
 def checks_window(fake: FakeProvider, window: int, prompt: int) -> None:
-    """Let the server refuse what vLLM refuses: a prompt and an answer that do not fit into the window together."""
+    """Let the server refuse what vLLM refuses: a prompt and an answer that do not fit into the
+    window together."""
 
     def check(body: Json) -> Turn | None:
-        asked = body.get("max_tokens") or body.get("max_completion_tokens") or body.get("max_output_tokens")
+        asked = (
+            body.get("max_tokens")
+            or body.get("max_completion_tokens")
+            or body.get("max_output_tokens")
+        )
         if asked is None or prompt + asked <= window:
             return None
         said = (
@@ -59,7 +65,9 @@ async def test_anthropics_format_always_has_a_limit() -> None:
     assert fake.requests[0].body["max_tokens"] == 8_192
 
 
-async def test_a_refusal_that_names_the_limit_is_answered_by_one_request_with_less(lane: type[ProviderModel]) -> None:
+async def test_a_refusal_that_names_the_limit_is_answered_by_one_request_with_less(
+    lane: type[ProviderModel],
+) -> None:
     counted = {"input": 900, "output": 20}
     async with openai_server([Turn(text="hello", usage=counted), Turn(text="again")]) as fake:
         checks_window(fake, 4_096, 900)
@@ -69,7 +77,10 @@ async def test_a_refusal_that_names_the_limit_is_answered_by_one_request_with_le
         await model.close()
     assert heard.message.text == "hello"
     assert [type(event) for event in heard.events][:1] == [Adapted]
-    assert [each.body["max_tokens"] for each in fake.requests][:2] == [16_384, 4_096 - round(900 * 1.1) - 64]
+    assert [each.body["max_tokens"] for each in fake.requests][:2] == [
+        16_384,
+        4_096 - round(900 * 1.1) - 64,
+    ]
     assert (len(fake.requests), again.message.text, model.context_window) == (3, "again", 4_096)
 
 
@@ -103,7 +114,10 @@ async def test_an_answer_is_never_asked_to_be_longer_than_what_the_window_has_le
 async def test_thinking_fits_into_what_the_window_has_left() -> None:
     long = request(UserMessage.from_text("word " * 170_000))
     async with anthropic_server([Turn(text="a")]) as fake:
-        await ask(NativeModel("anthropic/claude-sonnet-4-5", api_base=fake.base_url, thinking="high"), long)
+        await ask(
+            NativeModel("anthropic/claude-sonnet-4-5", api_base=fake.base_url, thinking="high"),
+            long,
+        )
     body = fake.requests[0].body
     assert body["max_tokens"] <= 200_000 - 170_000
     assert body.get("thinking", {"budget_tokens": 0})["budget_tokens"] < body["max_tokens"]
@@ -142,18 +156,44 @@ async def test_thinking_fits_into_what_the_window_has_left() -> None:
             3_096,
             4_096,
         ),
-        ("input length and `max_tokens` exceed context limit: 198393 + 21333 > 200000, decrease", 1_607, 200_000),
-        ("max_tokens: 64000 > 32000, which is the maximum allowed number of output tokens for c", 32_000, None),
-        ("max_tokens is too large: 32000. This model supports at most 16384 completion tokens", 16_384, None),
+        (
+            "input length and `max_tokens` exceed context limit: 198393 + 21333 > 200000, decrease",
+            1_607,
+            200_000,
+        ),
+        (
+            "max_tokens: 64000 > 32000, which is the maximum allowed number of output tokens for c",
+            32_000,
+            None,
+        ),
+        (
+            "max_tokens is too large: 32000. This model supports at most 16384 completion tokens",
+            16_384,
+            None,
+        ),
         ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8_192, None),
         ("Range of max_tokens should be [1, 8192]", 8_192, None),
-        ("`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens`", 8_192, None),
-        ("The maximum tokens you requested exceeds the model limit of 4096. Try again with", 4_096, None),
-        ("the request exceeds the available context size (4096 tokens), try increasing it", None, None),
+        (
+            "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens`",
+            8_192,
+            None,
+        ),
+        (
+            "The maximum tokens you requested exceeds the model limit of 4096. Try again with",
+            4_096,
+            None,
+        ),
+        (
+            "the request exceeds the available context size (4096 tokens), try increasing it",
+            None,
+            None,
+        ),
         ("prompt is too long: 210000 tokens > 200000 maximum", None, None),
     ],
 )
-def test_the_wording_of_each_server_is_understood(said: str, room: int | None, window: int | None) -> None:
+def test_the_wording_of_each_server_is_understood(
+    said: str, room: int | None, window: int | None
+) -> None:
     known = AnswerRoom()
     assert known.refused(said, request(), 200_000) == room
     assert known.window == window

@@ -1,4 +1,5 @@
-"""litellm's table is read as data, from an index in the cache folder that is always right or made again."""
+"""litellm's table is read as data, from an index in the cache folder that is always right or made
+again."""
 
 import importlib.util
 import json
@@ -39,18 +40,30 @@ def test_every_model_has_the_entry_that_litellm_has() -> None:
 
 
 def test_the_window_and_the_price_are_known_with_and_without_the_provider() -> None:
-    assert context_window("anthropic/claude-sonnet-4-5") == context_window("claude-sonnet-4-5") == 200_000
-    assert has_price("anthropic/claude-sonnet-4-5") and has_price("claude-sonnet-4-5") and has_price("demo")
+    assert (
+        context_window("anthropic/claude-sonnet-4-5")
+        == context_window("claude-sonnet-4-5")
+        == 200_000
+    )
+    assert (
+        has_price("anthropic/claude-sonnet-4-5")
+        and has_price("claude-sonnet-4-5")
+        and has_price("demo")
+    )
     assert context_window("nobody/knows") is None and not has_price("nobody/knows")
 
 
-@for_each("name", ["", "\x00", "fallback_generalizations", "a" * 10_000, "\n", "gpt-5\t", "zzz/zzz", "ü"])
+@for_each(
+    "name", ["", "\x00", "fallback_generalizations", "a" * 10_000, "\n", "gpt-5\t", "zzz/zzz", "ü"]
+)
 def test_a_name_that_no_model_has_is_not_found(name: str) -> None:
     assert entry(name) == {}
 
 
 def test_a_new_claude_is_anthropics() -> None:
-    assert routed_provider("claude-newfamily-9-9") == "anthropic" and routed_provider("qwen3") is None
+    assert (
+        routed_provider("claude-newfamily-9-9") == "anthropic" and routed_provider("qwen3") is None
+    )
 
 
 def test_litellm_is_not_imported_for_it() -> None:
@@ -89,22 +102,32 @@ def test_a_damaged_index_is_made_again(index: Path, damage: Any) -> None:
     assert again("gpt-5") == first and index.read_bytes() == good
 
 
-def test_an_index_of_another_table_is_made_again(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_another_table_is_made_again(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = tmp_path / "table.json"
     monkeypatch.setattr(catalog, "_table", lambda: table)
     for price in (1, 2):
-        table.write_text(json.dumps({"gpt-5": {"input_cost_per_token": price, "aliases": ["five"]}}))
+        table.write_text(
+            json.dumps({"gpt-5": {"input_cost_per_token": price, "aliases": ["five"]}})
+        )
         os.utime(table, ns=(0, price))
-        assert again("gpt-5")["input_cost_per_token"] == again("five")["input_cost_per_token"] == price
+        assert (
+            again("gpt-5")["input_cost_per_token"] == again("five")["input_cost_per_token"] == price
+        )
 
 
-def test_without_a_place_for_the_index_the_table_is_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_place_for_the_index_the_table_is_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert again("gpt-5")["litellm_provider"] == "openai"
 
 
-def test_a_link_in_place_of_the_index_is_replaced_and_never_followed(index: Path, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_index_is_replaced_and_never_followed(
+    index: Path, tmp_path: Path
+) -> None:
     entry("gpt-5")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(index.read_bytes().replace(b"gpt", b"xxx"))

@@ -5,7 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolCall, ToolMessage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from codeagent.llm.demo import DEMO_PROMPT, demo_files, demo_model
 from tests.llm.asking import ask, request, result
 
@@ -19,13 +26,22 @@ def project(root: Path) -> Path:
 
 def run_tests(root: Path, *options: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "unittest", *options], cwd=root, capture_output=True, text=True, check=False
+        [sys.executable, "-B", "-m", "unittest", *options],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
 
 def test_the_project_has_what_a_project_has() -> None:
-    assert {"README.md", "AGENTS.md", "library/calendar.py", "tests/test_calendar.py"} <= demo_files().keys()
+    assert {
+        "README.md",
+        "AGENTS.md",
+        "library/calendar.py",
+        "tests/test_calendar.py",
+    } <= demo_files().keys()
 
 
 async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) -> None:
@@ -50,7 +66,9 @@ async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) ->
             case "edit":
                 file = root / arguments["path"]
                 assert file.read_text().count(arguments["old_string"]) == 1
-                file.write_text(file.read_text().replace(arguments["old_string"], arguments["new_string"]))
+                file.write_text(
+                    file.read_text().replace(arguments["old_string"], arguments["new_string"])
+                )
                 return "edited"
         raise AssertionError(call.name)
 

@@ -51,10 +51,14 @@ def test_a_model_takes_the_lane_without_litellm_if_it_can_and_may(
 
 
 @pytest.mark.parametrize(("name", "client"), [("openai/x", {"pycurl"}), ("gemini/x", set())])
-def test_a_lane_loads_only_its_own_client_and_litellm_not_before_a_request(name: str, client: set[str]) -> None:
+def test_a_lane_loads_only_its_own_client_and_litellm_not_before_a_request(
+    name: str, client: set[str]
+) -> None:
     code = (
         "import sys; from codeagent.llm.factory import Wire, lane, open_model; print(open_model(sys.argv[1]).name);"
         " print(sorted({'litellm', 'openai', 'httpx', 'aiohttp', 'pycurl'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, name], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split("\n")[:2] == [name, str(sorted(client))]

@@ -31,13 +31,25 @@ async def answer(turn: Turn) -> ModelAnswer:
     async with running(server, ""):
         model = LitellmModel("gemini/gemini-2.5-flash", api_base=server.base_url, api_key="k")
         try:
-            return [event async for event in model.stream(request()) if isinstance(event, ModelAnswer)][-1]
+            return [
+                event async for event in model.stream(request()) if isinstance(event, ModelAnswer)
+            ][-1]
         finally:
             await model.close()
 
 
-@for_each("turn", [page(said(TEXT)), page(said(TEXT), said(CALL)), page(said(CALL)), page(said(TEXT), said(TEXT))])
-async def test_a_stream_that_ends_without_a_finish_reason_is_cut_off_and_none_of_its_calls_is_run(turn: Turn) -> None:
+@for_each(
+    "turn",
+    [
+        page(said(TEXT)),
+        page(said(TEXT), said(CALL)),
+        page(said(CALL)),
+        page(said(TEXT), said(TEXT)),
+    ],
+)
+async def test_a_stream_that_ends_without_a_finish_reason_is_cut_off_and_none_of_its_calls_is_run(
+    turn: Turn,
+) -> None:
     try:
         got = await answer(turn)
     except ModelError as error:

@@ -40,7 +40,9 @@ async def found(port: int) -> tuple[LocalServer, ...]:
 
 async def test_a_server_is_found_with_its_models_and_address() -> None:
     async with listening(OK) as port:
-        assert await found(port) == (LocalServer("A server", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")),)
+        assert await found(port) == (
+            LocalServer("A server", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")),
+        )
 
 
 async def test_one_on_ipv6_alone_is_found_too() -> None:
@@ -88,7 +90,9 @@ async def test_a_port_nobody_listens_on_is_no_error() -> None:
 
 
 @for_each("suffix", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
-async def test_a_named_server_is_asked_for_its_models_with_or_without_the_version_in_its_address(suffix: str) -> None:
+async def test_a_named_server_is_asked_for_its_models_with_or_without_the_version_in_its_address(
+    suffix: str,
+) -> None:
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,11 +103,15 @@ async def test_a_named_server_is_asked_for_its_models_with_or_without_the_versio
 
     async with listening(serve) as port:
         server = await server_at(f"http://127.0.0.1:{port}{suffix}")
-        assert server == LocalServer(f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss"))
+        assert server == LocalServer(
+            f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")
+        )
 
 
 @for_each(("key", "found"), [(None, False), ("wrong", False), ("right", True)])
-async def test_a_named_server_that_wants_a_key_lists_its_models_only_with_that(key: str | None, found: bool) -> None:
+async def test_a_named_server_that_wants_a_key_lists_its_models_only_with_that(
+    key: str | None, found: bool
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         allowed = b"Bearer right\r\n" in head
@@ -112,7 +120,9 @@ async def test_a_named_server_that_wants_a_key_lists_its_models_only_with_that(k
 
     async with listening(serve) as port:
         server = await server_at(f"http://127.0.0.1:{port}", key)
-        listed = LocalServer(f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss"))
+        listed = LocalServer(
+            f"127.0.0.1:{port}", f"http://127.0.0.1:{port}/v1", ("qwen3", "gpt-oss")
+        )
         assert server == (listed if found else KeyWanted(f"127.0.0.1:{port}"))
 
 
@@ -128,7 +138,9 @@ async def test_a_named_server_that_lists_no_models_has_none(answer: bytes) -> No
     assert await server_at("http://127.0.0.1:1") is None
 
 
-def test_the_first_screen_asks_servers_and_providers_without_loading_a_second_http_library() -> None:
+def test_the_first_screen_asks_servers_and_providers_without_loading_a_second_http_library() -> (
+    None
+):
     code = (
         "import asyncio, sys\n"
         "import codeagent.commands.launcher\n"

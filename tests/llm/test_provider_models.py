@@ -1,4 +1,5 @@
-"""Both lanes behind the port, over real HTTP: the wire formats in five-byte pieces, and every connection closed."""
+"""Both lanes behind the port, over real HTTP: the wire formats in five-byte pieces, and every
+connection closed."""
 
 import asyncio
 import json
@@ -49,7 +50,13 @@ BOTH = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_BASE",
+        "ANTHROPIC_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -73,7 +80,11 @@ ModelAt = Callable[..., ProviderModel]
 async def test_an_answer_with_parallel_calls_comes_through_in_five_byte_pieces(
     server: Server, name: str, model_at: ModelAt
 ) -> None:
-    turn = Turn(text="Größe 😀 is fine.", calls=CALLS, usage={"input": 1000, "output": 20, "cache_read": 700})
+    turn = Turn(
+        text="Größe 😀 is fine.",
+        calls=CALLS,
+        usage={"input": 1000, "output": 20, "cache_read": 700},
+    )
     async with server([turn], chunk=5) as fake:
         heard = await ask(model_at(fake, name))
     assert heard.text == heard.message.text == "Größe 😀 is fine."
@@ -85,7 +96,12 @@ async def test_an_answer_with_parallel_calls_comes_through_in_five_byte_pieces(
     assert heard.closed == list(heard.message.calls)
     assert (heard.message.stop, heard.message.model) == ("tool_calls", name)
     usage = heard.usage
-    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.estimated) == (1000, 20, 700, False)
+    assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.estimated) == (
+        1000,
+        20,
+        700,
+        False,
+    )
 
 
 async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: ModelAt) -> None:
@@ -123,10 +139,16 @@ async def test_signed_thinking_comes_back_to_its_provider_exactly(model_at: Mode
     assert sent["max_tokens"] == 34_000
 
 
-async def _second_request(fake: FakeProvider, model: ProviderModel, **fields: bool) -> list[dict[str, Any]]:
-    """The messages sent after the calls of the first answer were answered, in the order of the calls."""
+async def _second_request(
+    fake: FakeProvider, model: ProviderModel, **fields: bool
+) -> list[dict[str, Any]]:
+    """The messages sent after the calls of the first answer were answered, in the order of the
+    calls."""
     first = (await ask(model, request(USER))).message
-    texts = (result(call, "out", is_error=fields.get(f"error_{n}", False)) for n, call in enumerate(first.calls))
+    texts = (
+        result(call, "out", is_error=fields.get(f"error_{n}", False))
+        for n, call in enumerate(first.calls)
+    )
     await ask(model, request(USER, first, *texts))
     assert fake.rejected == []
     messages: list[dict[str, Any]] = fake.requests[-1].body["messages"]
@@ -135,7 +157,9 @@ async def _second_request(fake: FakeProvider, model: ProviderModel, **fields: bo
 
 async def test_anthropic_is_told_which_call_failed_by_its_flag(model_at: ModelAt) -> None:
     async with anthropic_server([Turn(calls=CALLS), Turn(text="done")]) as fake:
-        sent = await _second_request(fake, model_at(fake, "anthropic/claude-sonnet-4-5"), error_1=True)
+        sent = await _second_request(
+            fake, model_at(fake, "anthropic/claude-sonnet-4-5"), error_1=True
+        )
     results = sent[-1]["content"]
     assert [(block["type"], block.get("is_error")) for block in results] == [
         ("tool_result", None),
@@ -155,8 +179,11 @@ async def test_an_openai_server_is_told_which_call_failed_by_the_text(model_at: 
 async def test_a_call_without_a_usable_name_does_not_spoil_the_next_request(
     server: Server, name: str, model_at: ModelAt
 ) -> None:
-    """The fake rejects what providers reject: a name that is not 1 to 64 letters, digits, _ or -."""
-    async with server([Turn(calls=(("", {}), ("read the file", {"path": "a"}))), Turn(text="done")]) as fake:
+    """The fake rejects what providers reject: a name that is not 1 to 64 letters, digits, _ or
+    -."""
+    async with server(
+        [Turn(calls=(("", {}), ("read the file", {"path": "a"}))), Turn(text="done")]
+    ) as fake:
         model = model_at(fake, name)
         await _second_request(fake, model, error_0=True, error_1=True)
         sent = str(fake.requests[-1].body)
@@ -202,7 +229,10 @@ async def test_the_worst_history_is_accepted(server: Server, name: str, model_at
 
 async def test_cache_markers_reach_anthropic_at_three_places(model_at: ModelAt) -> None:
     async with anthropic_server([Turn(text="a")]) as fake:
-        await ask(model_at(fake, "anthropic/claude-sonnet-4-5"), request(USER, AssistantMessage(text="b"), USER))
+        await ask(
+            model_at(fake, "anthropic/claude-sonnet-4-5"),
+            request(USER, AssistantMessage(text="b"), USER),
+        )
         body = fake.requests[0].body
     marker = {"type": "ephemeral"}
     assert body["system"][-1]["cache_control"] == marker
@@ -212,7 +242,9 @@ async def test_cache_markers_reach_anthropic_at_three_places(model_at: ModelAt) 
 
 
 @BOTH
-async def test_tools_are_always_sent_and_the_limit_if_it_is_known(server: Server, name: str, model_at: ModelAt) -> None:
+async def test_tools_are_always_sent_and_the_limit_if_it_is_known(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
     limit = None if name == "fake" else 32_000
     async with server([Turn(text="a")]) as fake:
         await ask(model_at(fake, name))
@@ -237,14 +269,20 @@ async def test_a_later_request_begins_with_the_bytes_of_the_one_before(
 def without_markers(value: object) -> object:
     match value:
         case dict():
-            return {key: without_markers(each) for key, each in value.items() if key != "cache_control"}
+            return {
+                key: without_markers(each) for key, each in value.items() if key != "cache_control"
+            }
         case list():
             return [without_markers(each) for each in value]
     return value
 
 
-async def test_anthropic_usage_counts_cached_tokens_as_input_and_has_a_price(model_at: ModelAt) -> None:
-    turn = Turn(text="a", usage={"input": 1000, "output": 10, "cache_read": 700, "cache_write": 200})
+async def test_anthropic_usage_counts_cached_tokens_as_input_and_has_a_price(
+    model_at: ModelAt,
+) -> None:
+    turn = Turn(
+        text="a", usage={"input": 1000, "output": 10, "cache_read": 700, "cache_write": 200}
+    )
     async with anthropic_server([turn]) as fake:
         usage = (await ask(model_at(fake, "anthropic/claude-sonnet-4-5"))).usage
     expected = (100 * 3 + 200 * 3.75 + 700 * 0.3 + 10 * 15) / 1_000_000
@@ -263,7 +301,9 @@ async def test_a_model_without_a_price_has_no_cost(model_at: ModelAt) -> None:
 
 async def test_usage_the_provider_did_not_send_is_estimated_and_says_so(model_at: ModelAt) -> None:
     async with openai_server([Turn(text="word " * 100, usage=None)]) as fake:
-        usage = (await ask(model_at(fake, "fake"), request(UserMessage.from_text("word " * 1000)))).usage
+        usage = (
+            await ask(model_at(fake, "fake"), request(UserMessage.from_text("word " * 1000)))
+        ).usage
     assert usage.estimated
     assert 1000 < usage.input_tokens < 1300
     assert 90 < usage.output_tokens < 120
@@ -279,15 +319,21 @@ async def test_limits_of_known_models_are_known(model_at: ModelAt) -> None:
 
 
 async def test_an_answer_at_the_limit_says_length(model_at: ModelAt) -> None:
-    async with openai_server([Turn(text="a", calls=(("write", '{"path": "a", "con'),), stop="length")]) as fake:
+    async with openai_server(
+        [Turn(text="a", calls=(("write", '{"path": "a", "con'),), stop="length")]
+    ) as fake:
         heard = await ask(model_at(fake, "fake"))
     assert heard.message.stop == "length"
     assert heard.closed == []
 
 
 @BOTH
-async def test_a_refusal_without_a_word_is_an_answer_that_says_so(server: Server, name: str, model_at: ModelAt) -> None:
-    async with server([Turn(stop="content_filter" if server is openai_server else "refusal")]) as fake:
+async def test_a_refusal_without_a_word_is_an_answer_that_says_so(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    async with server(
+        [Turn(stop="content_filter" if server is openai_server else "refusal")]
+    ) as fake:
         message = (await ask(model_at(fake, name))).message
     assert (message.stop, message.text, message.calls) == ("content_filter", "", ())
 
@@ -303,9 +349,13 @@ async def test_an_input_that_comes_whole_with_its_block_is_kept(model_at: ModelA
         b'{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}',
         b'{"type":"message_stop"}',
     )
-    async with anthropic_server([Turn(raw=b"".join(b"data: " + event + b"\n\n" for event in events))]) as fake:
+    async with anthropic_server(
+        [Turn(raw=b"".join(b"data: " + event + b"\n\n" for event in events))]
+    ) as fake:
         message = (await ask(model_at(fake, "anthropic/x"))).message
-    assert [(call.id, call.arguments) for call in message.calls] == [("toolu_01abcd", '{"path": "a b"}')]
+    assert [(call.id, call.arguments) for call in message.calls] == [
+        ("toolu_01abcd", '{"path": "a b"}')
+    ]
 
 
 WHOLE = {
@@ -319,8 +369,16 @@ WHOLE = {
                     "content": "größe",
                     "reasoning_content": "hm",
                     "tool_calls": [
-                        {"id": "call_abcd1234", "type": "function", "function": {"name": "read", "arguments": "{}"}},
-                        {"id": "call_abcd5678", "type": "function", "function": {"name": "bash", "arguments": "{}"}},
+                        {
+                            "id": "call_abcd1234",
+                            "type": "function",
+                            "function": {"name": "read", "arguments": "{}"},
+                        },
+                        {
+                            "id": "call_abcd5678",
+                            "type": "function",
+                            "function": {"name": "bash", "arguments": "{}"},
+                        },
                     ],
                 },
                 "finish_reason": "tool_calls",
@@ -346,8 +404,20 @@ WHOLE = {
         "status": "completed",
         "output": [
             {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "größe"}]},
-            {"type": "function_call", "id": "f1", "call_id": "call_abcd1234", "name": "read", "arguments": "{}"},
-            {"type": "function_call", "id": "f2", "call_id": "call_abcd5678", "name": "bash", "arguments": "{}"},
+            {
+                "type": "function_call",
+                "id": "f1",
+                "call_id": "call_abcd1234",
+                "name": "read",
+                "arguments": "{}",
+            },
+            {
+                "type": "function_call",
+                "id": "f2",
+                "call_id": "call_abcd5678",
+                "name": "bash",
+                "arguments": "{}",
+            },
         ],
         "usage": {"input_tokens": 9, "output_tokens": 3, "total_tokens": 12},
     },
@@ -370,8 +440,15 @@ async def test_a_completion_that_comes_whole_is_the_answer(
     async with server([Turn(page=page)]) as fake:
         heard = await ask(model_at(fake, name))
     assert (heard.message.text, heard.message.stop) == ("größe", "tool_calls")
-    assert [(call.name, call.arguments) for call in heard.message.calls] == [("read", "{}"), ("bash", "{}")]
-    assert (heard.usage.input_tokens, heard.usage.output_tokens, heard.usage.estimated) == (9, 3, False)
+    assert [(call.name, call.arguments) for call in heard.message.calls] == [
+        ("read", "{}"),
+        ("bash", "{}"),
+    ]
+    assert (heard.usage.input_tokens, heard.usage.output_tokens, heard.usage.estimated) == (
+        9,
+        3,
+        False,
+    )
     if api != "responses":
         assert heard.reasoning == "hm"
     if api == "messages":
@@ -405,14 +482,17 @@ async def test_a_completion_that_comes_whole_is_the_answer(
             [("read", "{}"), ("bash", "{}")],
             id="one index, two ids",
         ),
-        pytest.param(['{"content":[{"type":"text","text":"in parts"}]}'], [], id="content in parts"),
+        pytest.param(
+            ['{"content":[{"type":"text","text":"in parts"}]}'], [], id="content in parts"
+        ),
     ],
 )
 async def test_sloppy_servers_are_understood(
     deltas: list[str], calls: list[tuple[str, str]], model_at: ModelAt
 ) -> None:
     lines = [
-        f'{{"id":"1","object":"chat.completion.chunk","choices":[{{"index":0,"delta":{delta}}}]}}' for delta in deltas
+        f'{{"id":"1","object":"chat.completion.chunk","choices":[{{"index":0,"delta":{delta}}}]}}'
+        for delta in deltas
     ]
     lines.append('{"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
     raw = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
@@ -423,7 +503,9 @@ async def test_sloppy_servers_are_understood(
 
 
 def chat_pieces(*deltas: dict[str, Any]) -> bytes:
-    chunks = ({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]} for delta in deltas)
+    chunks = (
+        {"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]} for delta in deltas
+    )
     return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode()
 
 
@@ -433,7 +515,11 @@ def up_to(stream: bytes, event: bytes) -> bytes:
 
 
 ONE = Turn(calls=(("read", {"path": "a"}),))
-FIRST = {"index": 0, "id": "call_abcd1234", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+FIRST = {
+    "index": 0,
+    "id": "call_abcd1234",
+    "function": {"name": "read", "arguments": '{"path": "a"}'},
+}
 NEXT = {"index": 1, "id": "call_efgh5678", "function": {"name": "read", "arguments": ""}}
 
 
@@ -441,8 +527,16 @@ NEXT = {"index": 1, "id": "call_efgh5678", "function": {"name": "read", "argumen
     ("server", "name", "sent"),
     [
         (openai_server, "fake", chat_pieces(FIRST, NEXT)),
-        (responses_server, "openai/responses/gpt-5", up_to(responses_stream(ONE), b"output_item.done")),
-        (anthropic_server, "anthropic/claude-sonnet-4-5", up_to(anthropic_stream(ONE), b"content_block_stop")),
+        (
+            responses_server,
+            "openai/responses/gpt-5",
+            up_to(responses_stream(ONE), b"output_item.done"),
+        ),
+        (
+            anthropic_server,
+            "anthropic/claude-sonnet-4-5",
+            up_to(anthropic_stream(ONE), b"content_block_stop"),
+        ),
     ],
     ids=["chat", "responses", "anthropic"],
 )
@@ -455,7 +549,11 @@ async def test_a_call_is_closed_as_soon_as_its_block_is(
         while not isinstance(event := await asyncio.wait_for(anext(stream), 30), CallClosed):
             pass
         await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert (event.call.name, json.loads(event.call.arguments), event.certain) == ("read", {"path": "a"}, True)
+    assert (event.call.name, json.loads(event.call.arguments), event.certain) == (
+        "read",
+        {"path": "a"},
+        True,
+    )
 
 
 async def test_models_of_the_responses_api_are_reached_too(model_at: ModelAt) -> None:
@@ -478,10 +576,20 @@ _ARGUMENTS = "response.function_call_arguments"
     ("events", "output"),
     [
         (
-            [(_ADDED, {"item": _ITEM | {"call_id": "call_abcd1234"}}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM)],
+            [
+                (_ADDED, {"item": _ITEM | {"call_id": "call_abcd1234"}}),
+                (f"{_ARGUMENTS}.done", _WHOLE_ITEM),
+            ],
             [_WHOLE_ITEM],
         ),
-        ([(_ADDED, {"item": _ITEM}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM), (_DONE, {"item": _WHOLE_ITEM})], []),
+        (
+            [
+                (_ADDED, {"item": _ITEM}),
+                (f"{_ARGUMENTS}.done", _WHOLE_ITEM),
+                (_DONE, {"item": _WHOLE_ITEM}),
+            ],
+            [],
+        ),
         ([(_ADDED, {"item": _ITEM | {"call_id": ""}}), (_DONE, {"item": _WHOLE_ITEM})], []),
         ([(_ADDED, {"item": _ITEM}), (f"{_ARGUMENTS}.done", _WHOLE_ITEM)], [_WHOLE_ITEM]),
         ([(_DONE, {"item": _WHOLE_ITEM})], [_WHOLE_ITEM]),
@@ -498,15 +606,40 @@ _ARGUMENTS = "response.function_call_arguments"
             [_WHOLE_ITEM],
         ),
     ],
-    ids=["no deltas", "id at the item's end", "empty id", "id at the very end", "only the end", "only all", "deltas"],
+    ids=[
+        "no deltas",
+        "id at the item's end",
+        "empty id",
+        "id at the very end",
+        "only the end",
+        "only all",
+        "deltas",
+    ],
 )
 @pytest.mark.parametrize("name", ["openai/responses/gpt-5", "openai/responses/some/local-model"])
 async def test_a_call_of_the_responses_api_is_whole_however_the_server_says_it(
-    name: str, events: list[tuple[str, dict[str, Any]]], output: list[dict[str, Any]], model_at: ModelAt
+    name: str,
+    events: list[tuple[str, dict[str, Any]]],
+    output: list[dict[str, Any]],
+    model_at: ModelAt,
 ) -> None:
-    lines = [{"item_id": "fc_1", "output_index": 0, **fields, "type": kind} for kind, fields in events]
-    whole = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed", "output": output}
-    lines.append({"type": "response.completed", "response": {**whole, "parallel_tool_calls": True, "tools": []}})
+    lines = [
+        {"item_id": "fc_1", "output_index": 0, **fields, "type": kind} for kind, fields in events
+    ]
+    whole = {
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+        "output": output,
+    }
+    lines.append(
+        {
+            "type": "response.completed",
+            "response": {**whole, "parallel_tool_calls": True, "tools": []},
+        }
+    )
     raw = "".join(f"data: {json.dumps(line)}\n\n" for line in lines).encode()
     async with openai_server([Turn(raw=raw)]) as fake:
         heard = await ask(model_at(fake, name))
@@ -548,7 +681,9 @@ async def test_cancelling_in_the_middle_of_an_answer_closes_the_socket(
 
 
 @BOTH
-async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
+async def test_cancelling_before_the_first_byte_closes_the_socket(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
     async with server([Turn(text="x", cut_after=0, stall=True)]) as fake:
         task = asyncio.create_task(ask(model_at(fake, name)))
         await fake.streaming.wait()
@@ -558,8 +693,11 @@ async def test_cancelling_before_the_first_byte_closes_the_socket(server: Server
         await asyncio.wait_for(fake.client_left.wait(), 5)
 
 
-async def read_a_piece(server: Server, model: Callable[[FakeProvider], ProviderModel], sent: int) -> None:
-    """Stop after the first piece of an answer of which so many bytes come; return once the server has noticed."""
+async def read_a_piece(
+    server: Server, model: Callable[[FakeProvider], ProviderModel], sent: int
+) -> None:
+    """Stop after the first piece of an answer of which so many bytes come; return once the server
+    has noticed."""
     async with server([Turn(text="word " * 50, cut_after=sent, stall=True)]) as fake:
         stream = model(fake).stream(request())
         while not isinstance(await anext(stream), TextPiece):
@@ -569,7 +707,9 @@ async def read_a_piece(server: Server, model: Callable[[FakeProvider], ProviderM
 
 
 @BOTH
-async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name: str, model_at: ModelAt) -> None:
+async def test_a_reader_that_stops_early_closes_the_socket(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
     await read_a_piece(server, lambda fake: model_at(fake, name), sent=900)
 
 
@@ -577,13 +717,16 @@ async def test_a_reader_that_stops_early_closes_the_socket(server: Server, name:
 async def test_a_reader_that_stops_while_more_has_come_already_closes_the_socket(
     server: Server, name: str, model_at: ModelAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a busy machine: the task that reads is not waiting for the socket, but gives way to the event loop."""
+    """As on a busy machine: the task that reads is not waiting for the socket, but gives way to the
+    event loop."""
     monkeypatch.setattr(provider_model, "_LONGEST_TURN", 0.0)
     await read_a_piece(server, lambda fake: model_at(fake, name), sent=1800)
 
 
 @BOTH
-async def test_requests_share_a_connection_and_close_ends_it(server: Server, name: str, model_at: ModelAt) -> None:
+async def test_requests_share_a_connection_and_close_ends_it(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
     async with server([Turn(text="a"), Turn(text="b"), Turn(text="c")]) as fake:
         model = model_at(fake, name)
         await ask(model)
@@ -596,7 +739,9 @@ async def test_requests_share_a_connection_and_close_ends_it(server: Server, nam
 
 
 async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> None:
-    async with openai_server([Turn(text="a"), Turn(text="word " * 50)], chunk=200, delay=0.01) as fake:
+    async with openai_server(
+        [Turn(text="a"), Turn(text="word " * 50)], chunk=200, delay=0.01
+    ) as fake:
         one, other = model_at(fake, "one"), model_at(fake, "other")
         await ask(one)
         task = asyncio.create_task(ask(other))
@@ -609,7 +754,10 @@ async def test_closing_one_model_leaves_the_others_alone(model_at: ModelAt) -> N
     ("name", "said"),
     [
         ("openai/gpt-4o", "openai/gpt-4o: no key; set OPENAI_API_KEY in the environment"),
-        ("claude-sonnet-4-5", "claude-sonnet-4-5: no key; set ANTHROPIC_API_KEY in the environment"),
+        (
+            "claude-sonnet-4-5",
+            "claude-sonnet-4-5: no key; set ANTHROPIC_API_KEY in the environment",
+        ),
         pytest.param(
             *("gemini/gemini-2.5-flash", "set GEMINI_API_KEY or GOOGLE_API_KEY"),
             marks=pytest.mark.xdist_group("litellm"),
@@ -631,11 +779,16 @@ async def test_what_is_missing_is_said_before_anything_is_sent(
     assert not caught.value.retryable
 
 
-async def test_a_server_of_ones_own_needs_no_key_and_no_provider_in_the_name(model_at: ModelAt) -> None:
+async def test_a_server_of_ones_own_needs_no_key_and_no_provider_in_the_name(
+    model_at: ModelAt,
+) -> None:
     async with openai_server([Turn(text="a")], repeat=True) as fake:
         for name in ("qwen3", "lmstudio-community/qwen3", "openai/qwen3"):
             await ask(model_at(fake, name))
-        sent = [(asked.path, asked.body["model"], asked.headers["authorization"]) for asked in fake.requests]
+        sent = [
+            (asked.path, asked.body["model"], asked.headers["authorization"])
+            for asked in fake.requests
+        ]
     path = "/v1/chat/completions"
     assert sent == [
         (path, "qwen3", "Bearer none"),

@@ -17,7 +17,10 @@ from tests.table import for_each
 
 @for_each("name", OFFERED)
 def test_what_is_offered_exists_calls_tools_and_needs_a_known_key(name: str) -> None:
-    assert entry(*spellings(name))["supports_function_calling"] and (context_window(name) or 0) >= 100_000
+    assert (
+        entry(*spellings(name))["supports_function_calling"]
+        and (context_window(name) or 0) >= 100_000
+    )
     assert key_variables(name, None)
 
 
@@ -46,7 +49,9 @@ async def test_the_table_is_what_the_installed_litellm_says() -> None:
         ("script:x.json", ()),
     ],
 )
-def test_a_well_known_name_alone_is_enough_and_local_ones_need_no_key(name: str, variables: tuple[str, ...]) -> None:
+def test_a_well_known_name_alone_is_enough_and_local_ones_need_no_key(
+    name: str, variables: tuple[str, ...]
+) -> None:
     assert key_variables(name, None) == variables
 
 
@@ -56,12 +61,15 @@ def test_a_server_of_ones_own_is_asked_without_a_key() -> None:
 
 @asynccontextmanager
 async def provider(status: int) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server that answers everything with that status; its address, and the heads of the requests it got."""
+    """A server that answers everything with that status; its address, and the heads of the requests
+    it got."""
     heads: list[str] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}".encode())
+        writer.write(
+            f"HTTP/1.1 {status} X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}".encode()
+        )
         await writer.drain()
         writer.close()
 
@@ -71,7 +79,8 @@ async def provider(status: int) -> AsyncIterator[tuple[str, list[str]]]:
 
 
 @for_each(
-    ("status", "outcome"), [(200, "accepted"), (401, "refused"), (403, "refused"), (500, "unknown"), (302, "unknown")]
+    ("status", "outcome"),
+    [(200, "accepted"), (401, "refused"), (403, "refused"), (500, "unknown"), (302, "unknown")],
 )
 @for_each(
     ("variable", "base", "path", "header"),
@@ -85,7 +94,9 @@ async def test_a_key_is_tried_once_at_its_provider(
 ) -> None:
     async with provider(status) as (address, heads):
         tried = await try_key(variable, "sk-canary", {base: address})
-        assert tried.outcome == outcome and "127.0.0.1" in tried.said and "sk-canary" not in tried.said
+        assert (
+            tried.outcome == outcome and "127.0.0.1" in tried.said and "sk-canary" not in tried.said
+        )
         (head,) = heads
         assert head.startswith(path) and header.lower() in head.lower()
 
@@ -111,5 +122,7 @@ async def test_a_key_that_cannot_be_tried_is_not_refused() -> None:
         ("script:x.json", None, ""),
     ],
 )
-def test_the_server_of_a_model_is_known_before_anything_is_sent(model: str, api_base: str | None, server: str) -> None:
+def test_the_server_of_a_model_is_known_before_anything_is_sent(
+    model: str, api_base: str | None, server: str
+) -> None:
     assert server_of(model, api_base, {}) == server

@@ -1,4 +1,5 @@
-"""Passing failures are repeated, others are not, and another model takes over from one that cannot answer."""
+"""Passing failures are repeated, others are not, and another model takes over from one that cannot
+answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +8,15 @@ import pytest
 
 from codeagent.core.errors import ConfigError, ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage, StopReason, Thinking, Usage
-from codeagent.core.model import FellBack, Heartbeat, ModelAnswer, ModelEvent, ModelRequest, Retrying, TextPiece
+from codeagent.core.model import (
+    FellBack,
+    Heartbeat,
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    Retrying,
+    TextPiece,
+)
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from tests.llm.asking import ask, request
 
@@ -47,10 +56,14 @@ class Clock:
 
 
 def failure(retry_after: float | None = None, *, retryable: bool = True) -> ModelError:
-    return ModelError("busy", kind="overloaded", status=529, retryable=retryable, retry_after=retry_after)
+    return ModelError(
+        "busy", kind="overloaded", status=529, retryable=retryable, retry_after=retry_after
+    )
 
 
-def answer(text: str = "ok", stop: StopReason = "end", thinking: tuple[Thinking, ...] = ()) -> ModelAnswer:
+def answer(
+    text: str = "ok", stop: StopReason = "end", thinking: tuple[Thinking, ...] = ()
+) -> ModelAnswer:
     return ModelAnswer(AssistantMessage(text=text, stop=stop, thinking=thinking), Usage())
 
 
@@ -62,7 +75,12 @@ async def test_a_failed_attempt_is_announced_and_repeated() -> None:
     clock = Clock()
     model = retrying(Playing([TextPiece("half"), failure()], [TextPiece("ok"), answer()]), clock)
     heard = await ask(model)
-    assert heard.events == [TextPiece("half"), Retrying("busy", 2, 2.0, 6), TextPiece("ok"), answer()]
+    assert heard.events == [
+        TextPiece("half"),
+        Retrying("busy", 2, 2.0, 6),
+        TextPiece("ok"),
+        answer(),
+    ]
     assert clock.slept == [2.0]
 
 
@@ -73,11 +91,16 @@ async def test_pauses_double_and_six_attempts_are_all() -> None:
         await ask(model)
     assert clock.slept == [2.0, 4.0, 8.0, 16.0, 32.0]
     assert sum(clock.slept) <= 120
-    assert (caught.value.kind, caught.value.status, caught.value.retryable) == ("overloaded", 529, False)
+    assert (caught.value.kind, caught.value.status, caught.value.retryable) == (
+        "overloaded",
+        529,
+        False,
+    )
 
 
 class Passing:
-    """A model that says nothing but that it is alive, while a clock goes on by ten seconds a step."""
+    """A model that says nothing but that it is alive, while a clock goes on by ten seconds a
+    step."""
 
     name = "passing"
     context_window = None
@@ -98,7 +121,9 @@ class Passing:
     async def close(self) -> None: ...
 
     def retried(self, silence: float) -> RetryingModel:
-        return RetryingModel(self, sleep=Clock().sleep, first_delay=0.1, silence=silence, clock=lambda: self.time)
+        return RetryingModel(
+            self, sleep=Clock().sleep, first_delay=0.1, silence=silence, clock=lambda: self.time
+        )
 
 
 async def test_a_silent_model_is_given_up_within_one_attempt() -> None:
@@ -112,7 +137,9 @@ async def test_a_silent_model_is_given_up_within_one_attempt() -> None:
             finally:
                 left.set()
 
-    with pytest.raises(ModelError, match=r"nothing came for 0.01 s; gave up\. limits.model_timeout") as caught:
+    with pytest.raises(
+        ModelError, match=r"nothing came for 0.01 s; gave up\. limits.model_timeout"
+    ) as caught:
         await ask(RetryingModel(Silent(), silence=0.01))
     assert (caught.value.kind, caught.value.retryable) == ("timeout", False)
     assert left.is_set()
@@ -162,7 +189,9 @@ async def test_a_lasting_failure_is_not_repeated() -> None:
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("kept", [answer(""), answer("", "length"), answer("", thinking=(Thinking(text="hm"),))])
+@pytest.mark.parametrize(
+    "kept", [answer(""), answer("", "length"), answer("", thinking=(Thinking(text="hm"),))]
+)
 async def test_an_answer_that_is_no_use_is_no_failure(kept: ModelAnswer) -> None:
     """The agent tells the model what was wrong with it."""
     assert (await ask(retrying(Playing([kept]), Clock()))).events == [kept]
@@ -204,13 +233,20 @@ def failed(kind: ModelErrorKind) -> ModelError:
 
 
 async def test_the_second_answers_from_then_on() -> None:
-    first, second = Playing([TextPiece("half"), failed("overloaded")]), Playing([answer("a")], [answer("b")])
+    first, second = (
+        Playing([TextPiece("half"), failed("overloaded")]),
+        Playing([answer("a")], [answer("b")]),
+    )
 
     async def open_second() -> Playing:
         return second
 
     model = FallbackModel(first, open_second)
-    assert (await ask(model)).events == [TextPiece("half"), FellBack("it failed", "played"), answer("a")]
+    assert (await ask(model)).events == [
+        TextPiece("half"),
+        FellBack("it failed", "played"),
+        answer("a"),
+    ]
     assert (await ask(model)).events == [answer("b")]
     assert first.closed
     await model.close()
@@ -254,12 +290,17 @@ async def test_a_refusal_is_answered_by_the_second_and_by_nobody_else() -> None:
 
     model = FallbackModel(Playing([half], [refusal]), open_second)
     assert (await ask(model)).events == [half]
-    assert (await ask(model)).events == [FellBack("played: the model refused to answer", "played"), refusal]
+    assert (await ask(model)).events == [
+        FellBack("played: the model refused to answer", "played"),
+        refusal,
+    ]
 
 
 async def test_a_second_that_cannot_be_opened_is_told_beside_why_it_was_needed() -> None:
     async def open_second() -> Playing:
         raise ConfigError("no key; set OTHER_API_KEY")
 
-    with pytest.raises(ModelError, match="it failed; nor can the fallback model be used: no key; set OTHER_API_KEY"):
+    with pytest.raises(
+        ModelError, match="it failed; nor can the fallback model be used: no key; set OTHER_API_KEY"
+    ):
         await ask(FallbackModel(Playing([failed("auth")]), open_second))

@@ -1,4 +1,5 @@
-"""The scripted model plays its turns like a provider; a script is checked before it plays, and its errors say where."""
+"""The scripted model plays its turns like a provider; a script is checked before it plays, and its
+errors say where."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +22,11 @@ ANSWER = AssistantMessage(calls=(CALL, OTHER))
 
 
 async def test_a_turn_is_streamed_in_pieces_and_then_answered() -> None:
-    turn = Turn(text="one two three", reasoning="hm, well", calls=[("read", {"path": "a"}), ("bash", "{broken")])
+    turn = Turn(
+        text="one two three",
+        reasoning="hm, well",
+        calls=[("read", {"path": "a"}), ("bash", "{broken")],
+    )
     heard = await ask(ScriptedModel([turn]))
     assert heard.text == "one two three"
     assert heard.reasoning == "hm, well"
@@ -36,7 +41,9 @@ async def test_a_turn_is_streamed_in_pieces_and_then_answered() -> None:
 
 
 async def test_turns_play_in_order_with_ids_of_their_own() -> None:
-    model = ScriptedModel([Turn(calls=[("bash", {})]), Turn(calls=[("bash", {})]), Turn(text="done")])
+    model = ScriptedModel(
+        [Turn(calls=[("bash", {})]), Turn(calls=[("bash", {})]), Turn(text="done")]
+    )
     first = (await ask(model)).message
     transcript = [USER, first, result(first.calls[0], "x")]
     second = (await ask(model, request(*transcript))).message
@@ -75,13 +82,20 @@ async def test_a_turn_may_fail_after_what_it_says(status: int, kind: str, retrya
         await ask(model, heard=heard)
     assert heard.text == "half"
     error = caught.value
-    assert (error.kind, error.status, error.retryable, error.retry_after) == (kind, status, retryable, 3)
+    assert (error.kind, error.status, error.retryable, error.retry_after) == (
+        kind,
+        status,
+        retryable,
+        3,
+    )
 
 
 async def test_a_script_that_is_over_says_so() -> None:
     model = ScriptedModel([Turn(text="a")], name="script:x.json")
     await ask(model)
-    with pytest.raises(ModelError, match=r"script:x.json: the script has no turn 2; it ends after 1") as caught:
+    with pytest.raises(
+        ModelError, match=r"script:x.json: the script has no turn 2; it ends after 1"
+    ) as caught:
         await ask(model)
     assert (caught.value.kind, caught.value.retryable) == ("script", False)
 
@@ -95,8 +109,12 @@ async def test_an_expectation_sees_the_newest_input_alone() -> None:
         UserMessage.from_text("stop"),
     ]
     asked = request(*messages)
-    assert (await ask(ScriptedModel([Turn(text="a", expect=r"FAILED(.|\n)*stop$")]), asked)).text == "a"
-    with pytest.raises(ModelError, match=r"turn 1 expected 'hi' in the newest input, which is 'FAILED"):
+    assert (
+        await ask(ScriptedModel([Turn(text="a", expect=r"FAILED(.|\n)*stop$")]), asked)
+    ).text == "a"
+    with pytest.raises(
+        ModelError, match=r"turn 1 expected 'hi' in the newest input, which is 'FAILED"
+    ):
         await ask(ScriptedModel([Turn(text="a", expect="hi")]), asked)
 
 
@@ -106,7 +124,10 @@ async def test_an_expectation_sees_the_newest_input_alone() -> None:
         ([USER, ANSWER, result(CALL, "x")], "call call_0002 has no result"),
         ([USER, ANSWER, result(OTHER, "x"), result(CALL, "x")], "wrong order"),
         ([USER, result(CALL, "x")], "which no open call has"),
-        ([USER, ANSWER, result(CALL, "x"), USER, result(OTHER, "x")], "has no result before message 4"),
+        (
+            [USER, ANSWER, result(CALL, "x"), USER, result(OTHER, "x")],
+            "has no result before message 4",
+        ),
         ([AssistantMessage(text="x")], "a transcript begins with the user"),
     ],
 )
@@ -128,7 +149,10 @@ async def test_usage_is_counted_and_costs_nothing() -> None:
 
 async def test_an_answer_begins_with_its_first_piece_and_a_refusal_does_not_begin() -> None:
     heard = (await ask(ScriptedModel([Turn(text="one two")]))).events
-    assert [isinstance(event, AnswerBegun) for event in heard] == [True, *[False] * (len(heard) - 1)]
+    assert [isinstance(event, AnswerBegun) for event in heard] == [
+        True,
+        *[False] * (len(heard) - 1),
+    ]
     refused = Heard()
     with pytest.raises(ModelError):
         await ask(ScriptedModel([Turn(error=ScriptedError(status=400))]), heard=refused)
@@ -194,7 +218,10 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ('[{"text": "a"}, {"txet": "b"}]', "the script s, turn 2: txet: "),
         ('[{"calls": [["bash"]]}]', "the script s, turn 1: calls.0"),
         ('[{"calls": [["bash", 1]]}]', "the script s, turn 1: calls.0"),
-        ('[{"expect": "("}]', "the script s, turn 1: expect: Value error, not a regular expression"),
+        (
+            '[{"expect": "("}]',
+            "the script s, turn 1: expect: Value error, not a regular expression",
+        ),
         ('[{"stop": "never"}]', "the script s, turn 1: stop"),
         ('[{"error": {"status": 200}}]', "the script s, turn 1: error.status"),
         ('[{"delay_ms": -1}]', "the script s, turn 1: delay_ms"),
@@ -224,10 +251,16 @@ def test_the_example_of_the_reference_is_a_script() -> None:
 
 
 async def test_a_request_for_a_summary_takes_no_turn_and_has_answers_of_its_own() -> None:
-    script = parse_script('[{"text": "one"}, {"text": "the gist", "summary": true}, {"text": "two"}]', "s")
+    script = parse_script(
+        '[{"text": "one"}, {"text": "the gist", "summary": true}, {"text": "two"}]', "s"
+    )
     model = ScriptedModel(script)
     said = []
     for purpose in ("turn", "summary", "turn", "summary"):
         asked = ModelRequest("", (UserMessage.from_text("hi"),), (), purpose)  # type: ignore[arg-type]  # a purpose
-        said += [event.message.text async for event in model.stream(asked) if isinstance(event, ModelAnswer)]
+        said += [
+            event.message.text
+            async for event in model.stream(asked)
+            if isinstance(event, ModelAnswer)
+        ]
     assert said == ["one", "the gist", "two", "The conversation went as the script says."]

@@ -1,4 +1,5 @@
-"""What a server says it can do, asked as llama-server, vLLM, LM Studio and Ollama answer, and what follows from it."""
+"""What a server says it can do, asked as llama-server, vLLM, LM Studio and Ollama answer, and what
+follows from it."""
 
 import json
 from typing import Any
@@ -29,10 +30,18 @@ OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072
 SAID: list[tuple[Facts, ServedModel]] = [
     (LLAMA, ServedModel(4096, tools=False)),
     (
-        {"/props": {"default_generation_settings": {"n_ctx": 8192}, "chat_template_caps": {"supports_tools": True}}},
+        {
+            "/props": {
+                "default_generation_settings": {"n_ctx": 8192},
+                "chat_template_caps": {"supports_tools": True},
+            }
+        },
         ServedModel(8192, tools=True),
     ),
-    ({"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}}, ServedModel(2048)),
+    (
+        {"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}},
+        ServedModel(2048),
+    ),
     (
         {
             "/v1/models": {"data": [{"id": "m"}]},
@@ -50,7 +59,13 @@ SAID: list[tuple[Facts, ServedModel]] = [
         ServedModel(4096, tools=True),
     ),
     (
-        {"/api/show": {"capabilities": ["completion"], "model_info": OLLAMA_INFO, "parameters": "num_ctx      4096"}},
+        {
+            "/api/show": {
+                "capabilities": ["completion"],
+                "model_info": OLLAMA_INFO,
+                "parameters": "num_ctx      4096",
+            }
+        },
         ServedModel(4096, tools=False),
     ),
     (
@@ -60,7 +75,10 @@ SAID: list[tuple[Facts, ServedModel]] = [
         },
         ServedModel(16384, tools=True),
     ),
-    ({"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}}, ServedModel(131072, tools=True)),
+    (
+        {"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}},
+        ServedModel(131072, tools=True),
+    ),
     ({}, ServedModel()),
     ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServedModel()),
     ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ServedModel()),
@@ -74,7 +92,16 @@ async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> No
         assert await ask_server(fake.base_url, {}, "m") == known
 
 
-WAYS_TO_WRITE_IT = ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/messages", "/v1/responses/", "/v1?user=me"]
+WAYS_TO_WRITE_IT = [
+    "",
+    "/",
+    "/v1",
+    "/v1/",
+    "/v1/chat/completions",
+    "/v1/messages",
+    "/v1/responses/",
+    "/v1?user=me",
+]
 
 
 @for_each("way", WAYS_TO_WRITE_IT)
@@ -95,12 +122,16 @@ async def test_no_text_of_a_conversation_is_in_the_questions() -> None:
         model = opened(fake)
         await ask(model, request(UserMessage.from_text("a secret plan")))
         await model.close()
-    assert fake.asked and not [each for each in fake.asked if "secret" in str(each.body) + each.path]
+    assert fake.asked and not [
+        each for each in fake.asked if "secret" in str(each.body) + each.path
+    ]
 
 
 def opened(fake: FakeProvider, learned: Learned | None = None) -> Any:
     learned = learned or Learned(fake.base_url, {}, "fake")
-    return open_model("openai/fake", api_base=fake.base_url, options=ModelOptions(), learned=learned)
+    return open_model(
+        "openai/fake", api_base=fake.base_url, options=ModelOptions(), learned=learned
+    )
 
 
 async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> None:
@@ -113,7 +144,9 @@ async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> Non
     assert 0 < fake.requests[0].body["max_tokens"] < 4096
 
 
-async def test_a_model_whose_template_has_no_tools_gets_them_as_text_and_the_user_is_told_once() -> None:
+async def test_a_model_whose_template_has_no_tools_gets_them_as_text_and_the_user_is_told_once() -> (
+    None
+):
     block = JSON.render_call(call("bash", '{"command": "ls"}'))
     async with text_server([Turn(text=block), Turn(text="done")]) as fake:
         fake.facts |= LLAMA
@@ -136,7 +169,9 @@ async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
     assert [tool["function"]["name"] for tool in fake.requests[0].body["tools"]] == ["read", "bash"]
 
 
-async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_them_natively() -> None:
+async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_them_natively() -> (
+    None
+):
     async with text_server([Turn(text="a"), Turn(text="b")]) as fake:
         fake.facts |= LLAMA
         learned = Learned(fake.base_url, {}, "fake")
@@ -153,7 +188,9 @@ async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_t
 
 
 async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:
-    async with text_server([Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]) as fake:
+    async with text_server(
+        [Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]
+    ) as fake:
         fake.facts |= LLAMA
         learned = Learned(fake.base_url, {}, "fake")
         inner = opened(fake, learned)._inner  # without the pause between attempts
@@ -173,15 +210,22 @@ REFUSALS = [
     (400, "System role not supported"),
     (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
     (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
-    (400, 'Error rendering prompt with jinja template: "Only user and assistant roles are supported!"'),
+    (
+        400,
+        'Error rendering prompt with jinja template: "Only user and assistant roles are supported!"',
+    ),
     (400, "Unexpected role 'system' after role 'user'"),
 ]
 
 
 @for_each(("status", "said"), REFUSALS)
-async def test_a_template_that_refuses_the_system_role_gets_it_in_the_users_message(status: int, said: str) -> None:
+async def test_a_template_that_refuses_the_system_role_gets_it_in_the_users_message(
+    status: int, said: str
+) -> None:
     refusal = Turn(status=status, body=json.dumps({"error": {"message": said}}))
-    async with openai_server([refusal, Turn(text="hi"), Turn(text="again"), Turn(text="other")]) as fake:
+    async with openai_server(
+        [refusal, Turn(text="hi"), Turn(text="again"), Turn(text="other")]
+    ) as fake:
         learned = Learned()
         model = opened(fake, learned)
         first, second = await ask(model), await ask(model)
@@ -207,18 +251,31 @@ async def test_a_refusal_that_does_not_pass_when_folded_is_said_and_not_repeated
 
 
 async def test_a_template_that_refuses_results_of_tools_gets_them_as_text() -> None:
-    refusal = Turn(status=400, body='{"error": {"message": "Conversation roles must alternate user/assistant"}}')
-    async with text_server([Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]) as fake:
+    refusal = Turn(
+        status=400,
+        body='{"error": {"message": "Conversation roles must alternate user/assistant"}}',
+    )
+    async with text_server(
+        [Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]
+    ) as fake:
         model = opened(fake, Learned())
         first = (await ask(model)).message
-        history = request(UserMessage.from_text("hi"), first, *(result(each, "out") for each in first.calls))
+        history = request(
+            UserMessage.from_text("hi"), first, *(result(each, "out") for each in first.calls)
+        )
         assert (await ask(model, history)).message.text == "ok"
         await model.close()
-    assert [message["role"] for message in fake.requests[-1].body["messages"]] == ["user", "assistant", "user"]
+    assert [message["role"] for message in fake.requests[-1].body["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+    ]
 
 
 async def test_other_refusals_are_not_folded() -> None:
-    async with openai_server([Turn(status=400, body='{"error": {"message": "temperature is bad"}}')]) as fake:
+    async with openai_server(
+        [Turn(status=400, body='{"error": {"message": "temperature is bad"}}')]
+    ) as fake:
         model = opened(fake, Learned())
         with pytest.raises(ModelError, match="temperature"):
             await ask(model)

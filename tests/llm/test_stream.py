@@ -1,4 +1,5 @@
-"""The accumulator: whatever way a server cuts its answer into pieces, the same message comes out."""
+"""The accumulator: whatever way a server cuts its answer into pieces, the same message comes
+out."""
 
 import json
 
@@ -17,7 +18,9 @@ def settled(events: list[ModelEvent]) -> list[ModelEvent]:
     return [event for event in events if not isinstance(event, CallGrowing)]
 
 
-def assemble(*deltas: Delta, taken: tuple[str, ...] = ()) -> tuple[list[ModelEvent], AssistantMessage]:
+def assemble(
+    *deltas: Delta, taken: tuple[str, ...] = ()
+) -> tuple[list[ModelEvent], AssistantMessage]:
     accumulator = Accumulator(taken)
     events = [event for delta in deltas for event in settled(accumulator.add(delta))]
     closed, message = accumulator.finish("m")
@@ -39,7 +42,9 @@ def test_text_and_reasoning_are_joined_and_streamed() -> None:
     thought = [Delta(thinking=(Thinking(text=piece),)) for piece in ("hm", "m")]
     events, message = assemble(*thought, Delta(text="a"), Delta(text="b"), STOP)
     assert events == [ReasoningPiece("hm"), ReasoningPiece("m"), TextPiece("a"), TextPiece("b")]
-    assert message == AssistantMessage(text="ab", thinking=(Thinking(text="hmm"),), stop="end", model="m")
+    assert message == AssistantMessage(
+        text="ab", thinking=(Thinking(text="hmm"),), stop="end", model="m"
+    )
 
 
 def test_a_call_closes_when_the_next_one_begins_and_the_last_at_the_end() -> None:
@@ -70,13 +75,25 @@ def test_a_call_that_is_not_whole_waits_though_the_next_one_begins() -> None:
 
 def test_a_call_that_ends_waits_for_those_that_began_before_it() -> None:
     accumulator = Accumulator()
-    accumulator.add(Delta(calls=(CallPiece(0, "call_aaaa", "write", '{"path": '), CallPiece(1, "call_bbbb", "read"))))
+    accumulator.add(
+        Delta(
+            calls=(
+                CallPiece(0, "call_aaaa", "write", '{"path": '),
+                CallPiece(1, "call_bbbb", "read"),
+            )
+        )
+    )
     assert settled(accumulator.add(Delta(calls=(CallPiece(1, arguments="{}", ends=True),)))) == []
     closed = settled(accumulator.add(Delta(calls=(CallPiece(0, arguments='"a"}', ends=True),))))
-    assert [event.call.id for event in closed if isinstance(event, CallClosed)] == ["call_aaaa", "call_bbbb"]
+    assert [event.call.id for event in closed if isinstance(event, CallClosed)] == [
+        "call_aaaa",
+        "call_bbbb",
+    ]
 
 
-@pytest.mark.parametrize("piece", [CallPiece(0, None, "read", "{", ends=True), CallPiece(0, None, None, "{}", True)])
+@pytest.mark.parametrize(
+    "piece", [CallPiece(0, None, "read", "{", ends=True), CallPiece(0, None, None, "{}", True)]
+)
 def test_a_block_that_ends_without_a_whole_call_closes_none(piece: CallPiece) -> None:
     assert settled(Accumulator().add(Delta(calls=(piece,)))) == []
 
@@ -124,15 +141,18 @@ def test_calls_without_index_and_id_are_told_apart_by_name() -> None:
 
 
 def test_one_index_for_several_calls_is_told_apart_by_id() -> None:
-    deltas = [call(0, "call_aaaa", "a", '{"x":1}'), call(0, "call_bbbb", "b", '{"y"'), call(0, None, None, ":2}")]
+    deltas = [
+        call(0, "call_aaaa", "a", '{"x":1}'),
+        call(0, "call_bbbb", "b", '{"y"'),
+        call(0, None, None, ":2}"),
+    ]
     assert pairs(assemble(*deltas, STOP)[1]) == [("a", '{"x":1}'), ("b", '{"y":2}')]
 
 
 def test_one_index_and_no_ids_is_told_apart_by_whole_calls() -> None:
-    assert pairs(assemble(call(0, None, "a", '{"x":1}'), call(0, None, "a", '{"x":2}'), STOP)[1]) == [
-        ("a", '{"x":1}'),
-        ("a", '{"x":2}'),
-    ]
+    assert pairs(
+        assemble(call(0, None, "a", '{"x":1}'), call(0, None, "a", '{"x":2}'), STOP)[1]
+    ) == [("a", '{"x":1}'), ("a", '{"x":2}')]
 
 
 def test_missing_short_and_used_ids_are_replaced() -> None:
@@ -152,30 +172,49 @@ def test_missing_short_and_used_ids_are_replaced() -> None:
 
 
 def test_the_same_id_for_two_calls_gives_two_ids() -> None:
-    _, message = assemble(call(0, "call_aaaa", "a", '{"x":1}'), call(1, "call_aaaa", "a", '{"x":2}'), STOP)
+    _, message = assemble(
+        call(0, "call_aaaa", "a", '{"x":1}'), call(1, "call_aaaa", "a", '{"x":2}'), STOP
+    )
     assert len({each.id for each in message.calls}) == 2
 
 
 def test_a_call_that_is_sent_twice_runs_once() -> None:
-    events, message = assemble(call(0, "call_aaaa", "a", '{"x":1}'), call(1, "call_aaaa", "a", '{"x":1}'), STOP)
+    events, message = assemble(
+        call(0, "call_aaaa", "a", '{"x":1}'), call(1, "call_aaaa", "a", '{"x":1}'), STOP
+    )
     assert pairs(message) == [("a", '{"x":1}')]
     assert len(events) == 1
 
 
 def test_names_and_ids_repeated_in_every_piece_change_nothing() -> None:
-    deltas = [call(0, "call_aaaa", "read", '{"path"'), call(0, "call_aaaa", "read", ':"a"}'), call(0, "", "", "")]
+    deltas = [
+        call(0, "call_aaaa", "read", '{"path"'),
+        call(0, "call_aaaa", "read", ':"a"}'),
+        call(0, "", "", ""),
+    ]
     assert pairs(assemble(*deltas, STOP)[1]) == [("read", '{"path":"a"}')]
 
 
 def test_a_whole_call_repeated_at_its_end_changes_nothing() -> None:
-    deltas = [call(0, "call_aaaa", "read", '{"path":"a"}'), call(0, "call_aaaa", "read", '{"path":"a"}')]
+    deltas = [
+        call(0, "call_aaaa", "read", '{"path":"a"}'),
+        call(0, "call_aaaa", "read", '{"path":"a"}'),
+    ]
     assert pairs(assemble(*deltas, STOP)[1]) == [("read", '{"path":"a"}')]
 
 
 def test_an_empty_object_before_or_after_the_arguments_is_no_part_of_them() -> None:
-    before = [call(0, "call_aaaa", "read", "{}"), call(0, None, None, '{"path":'), call(0, None, None, '"a"}')]
+    before = [
+        call(0, "call_aaaa", "read", "{}"),
+        call(0, None, None, '{"path":'),
+        call(0, None, None, '"a"}'),
+    ]
     after = [call(0, "call_aaaa", "read", '{"path":"a"}'), call(0, None, None, "{}")]
-    assert pairs(assemble(*before, STOP)[1]) == pairs(assemble(*after, STOP)[1]) == [("read", '{"path":"a"}')]
+    assert (
+        pairs(assemble(*before, STOP)[1])
+        == pairs(assemble(*after, STOP)[1])
+        == [("read", '{"path":"a"}')]
+    )
 
 
 def test_a_closed_call_that_goes_on_is_an_error() -> None:
@@ -189,7 +228,9 @@ def test_a_closed_call_that_goes_on_is_an_error() -> None:
 @pytest.mark.parametrize("prefix", ["srvtoolu_", "mcptoolu_"])
 def test_calls_the_provider_runs_itself_are_left_out(prefix: str) -> None:
     events, message = assemble(
-        call(0, prefix + "01", "web_search", '{"query": "x"}'), call(1, "toolu_01", "read", "{}"), STOP
+        call(0, prefix + "01", "web_search", '{"query": "x"}'),
+        call(1, "toolu_01", "read", "{}"),
+        STOP,
     )
     assert pairs(message) == [("read", "{}")]
     assert len(events) == 1
@@ -219,16 +260,20 @@ def test_halves_of_a_character_are_joined_and_lone_ones_replaced() -> None:
     )
     assert message.text == "a😀b�c"
     assert "".join(event.text for event in events if isinstance(event, TextPiece)) == message.text
-    assert pairs(assemble(call(0, "call_aaaa", "w", '{"x":"\ud83d'), call(0, None, None, '\ude00"}'), STOP)[1]) == [
-        ("w", '{"x":"😀"}')
-    ]
+    assert pairs(
+        assemble(call(0, "call_aaaa", "w", '{"x":"\ud83d'), call(0, None, None, '\ude00"}'), STOP)[
+            1
+        ]
+    ) == [("w", '{"x":"😀"}')]
 
 
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(["read", "write", "bash"]),
         st.dictionaries(
-            st.text(max_size=8), st.text(max_size=20) | st.integers() | st.lists(st.text(max_size=3)), max_size=4
+            st.text(max_size=8),
+            st.text(max_size=20) | st.integers() | st.lists(st.text(max_size=3)),
+            max_size=4,
         ),
     ),
     max_size=4,
@@ -237,9 +282,13 @@ CALLS = st.lists(
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]], list[Delta]]:
-    """Text and calls, and one way of many to stream them: any pieces, calls in turn or interleaved."""
+    """Text and calls, and one way of many to stream them: any pieces, calls in turn or
+    interleaved."""
     text = draw(st.text(max_size=40))
-    calls = [(name, json.dumps(arguments, ensure_ascii=draw(st.booleans()))) for name, arguments in draw(CALLS)]
+    calls = [
+        (name, json.dumps(arguments, ensure_ascii=draw(st.booleans())))
+        for name, arguments in draw(CALLS)
+    ]
     queues = [
         [
             call(index, f"call_number_{index}", name),
@@ -264,13 +313,17 @@ def cuts(draw: st.DrawFn, text: str) -> list[str]:
 
 
 @given(streams())
-def test_any_cutting_into_pieces_gives_the_same_message(stream: tuple[str, list[tuple[str, str]], list[Delta]]) -> None:
+def test_any_cutting_into_pieces_gives_the_same_message(
+    stream: tuple[str, list[tuple[str, str]], list[Delta]],
+) -> None:
     text, calls, deltas = stream
     events, message = assemble(*deltas)
     assert message.text == text
     assert pairs(message) == calls
     closed = [event.call for event in events if isinstance(event, CallClosed)]
-    assert sorted(closed, key=lambda each: each.id) == sorted(message.calls, key=lambda each: each.id)
+    assert sorted(closed, key=lambda each: each.id) == sorted(
+        message.calls, key=lambda each: each.id
+    )
 
 
 @given(streams(), st.data())
@@ -281,13 +334,17 @@ def test_a_stream_cut_anywhere_gives_no_message_and_no_half_a_call(
     accumulator = Accumulator()
     kept = data.draw(st.integers(0, len(deltas) - 1))
     events = [event for delta in deltas[:kept] for event in accumulator.add(delta)]
-    closed = [(event.call.name, event.call.arguments) for event in events if isinstance(event, CallClosed)]
+    closed = [
+        (event.call.name, event.call.arguments) for event in events if isinstance(event, CallClosed)
+    ]
     assert all(each in calls for each in closed)
     with pytest.raises(ModelError):
         accumulator.finish("m")
 
 
-def test_the_pieces_of_a_calls_arguments_are_told_as_they_come_and_together_are_the_arguments() -> None:
+def test_the_pieces_of_a_calls_arguments_are_told_as_they_come_and_together_are_the_arguments() -> (
+    None
+):
     accumulator, whole = Accumulator(), ('{"path": ', '"a.txt"', "}")
     told: list[ModelEvent] = []
     told += accumulator.add(Delta(calls=(CallPiece(0, "call_one_1", "write"),)))

@@ -1,4 +1,5 @@
-"""A provider's figures are read under whatever name it gives them, priced as litellm does, or estimated."""
+"""A provider's figures are read under whatever name it gives them, priced as litellm does, or
+estimated."""
 
 import math
 from dataclasses import replace
@@ -13,7 +14,14 @@ from codeagent.core.messages import AssistantMessage, ImagePart, TextPart, Usage
 from codeagent.llm import litellm_model
 from codeagent.llm.catalog import entry
 from codeagent.llm.providers import Target, native_target
-from codeagent.llm.usage import estimated_usage, off_peak_rates, read_usage, to_usage, tokens, with_cost
+from codeagent.llm.usage import (
+    estimated_usage,
+    off_peak_rates,
+    read_usage,
+    to_usage,
+    tokens,
+    with_cost,
+)
 from tests.effort import FACTOR, part
 from tests.llm.asking import request
 from tests.table import for_each
@@ -36,7 +44,9 @@ def test_usage_counts_the_cache_under_each_providers_names() -> None:
         "prompt_tokens_details": {"cached_tokens": 64},
         "completion_tokens_details": {"reasoning_tokens": 4},
     }
-    assert to_usage(openai) == Usage(input_tokens=100, output_tokens=9, cache_read_tokens=64, reasoning_tokens=4)
+    assert to_usage(openai) == Usage(
+        input_tokens=100, output_tokens=9, cache_read_tokens=64, reasoning_tokens=4
+    )
     anthropic = {
         "prompt_tokens": 1000,
         "completion_tokens": 9,
@@ -101,7 +111,13 @@ def litellm_cost(library: Any, provider: str, bare: str, used: Usage) -> float |
         cache_creation_input_tokens=used.cache_write_tokens,
     )
     try:
-        return float(sum(library.cost_per_token(model=bare, custom_llm_provider=provider, usage_object=figures)))
+        return float(
+            sum(
+                library.cost_per_token(
+                    model=bare, custom_llm_provider=provider, usage_object=figures
+                )
+            )
+        )
     except Exception:
         return None
 
@@ -116,9 +132,14 @@ def test_a_cost_is_the_one_litellm_counts_for_every_chat_model() -> None:
         if info.get("mode") not in ("chat", "responses") or provider in EXPLAINED:
             continue
         bare = name.removeprefix(f"{provider}/")
-        asked = replace(any_target, provider=provider, facts=entry(f"{provider}/{bare}", bare, name))
+        asked = replace(
+            any_target, provider=provider, facts=entry(f"{provider}/{bare}", bare, name)
+        )
         for used in USAGES:
-            ours, theirs = with_cost(asked, used).cost_usd, litellm_cost(library, provider, bare, used)
+            ours, theirs = (
+                with_cost(asked, used).cost_usd,
+                litellm_cost(library, provider, bare, used),
+            )
             compared += ours is not None
             assert ours is None or theirs is None or math.isclose(ours, theirs, abs_tol=1e-12), (
                 name,
@@ -141,7 +162,10 @@ def test_a_model_without_a_price_has_no_cost() -> None:
 
 def test_every_token_of_a_long_prompt_costs_more() -> None:
     facts = entry("gemini/gemini-2.5-pro")
-    short, long = (with_cost(target("x", facts=facts), usage(asked, 0)).cost_usd for asked in (200_000, 200_001))
+    short, long = (
+        with_cost(target("x", facts=facts), usage(asked, 0)).cost_usd
+        for asked in (200_000, 200_001)
+    )
     assert short is not None and long is not None and long > 1.9 * short
 
 
@@ -161,14 +185,27 @@ def test_quiet_hours_cost_what_the_provider_says(now: str, quiet: bool) -> None:
 
 
 def test_without_figures_the_texts_are_counted_and_it_says_so() -> None:
-    asked = request(UserMessage(content=(TextPart(text="word " * 400), ImagePart(media_type="image/png", data="x"))))
+    asked = request(
+        UserMessage(
+            content=(TextPart(text="word " * 400), ImagePart(media_type="image/png", data="x"))
+        )
+    )
     counted = estimated_usage(target("gpt-5"), asked, AssistantMessage(text="done " * 40))
-    assert counted.estimated and 1_300 < counted.input_tokens < 1_700 and 30 < counted.output_tokens < 50
+    assert (
+        counted.estimated
+        and 1_300 < counted.input_tokens < 1_700
+        and 30 < counted.output_tokens < 50
+    )
     assert counted.cost_usd is not None
 
 
 @pytest.mark.xdist_group("litellm")
-@pytest.mark.parametrize("path", ["codeagent/llm/usage.py", "docs/how-to/models.md", "codeagent/llm/providers.json"])
+@pytest.mark.parametrize(
+    "path", ["codeagent/llm/usage.py", "docs/how-to/models.md", "codeagent/llm/providers.json"]
+)
 def test_an_estimate_is_within_a_tenth_of_a_tokenizer(path: str) -> None:
     text = Path(path).read_text()
-    assert abs(tokens(text) / litellm_model._import().token_counter(model="gpt-4", text=text) - 1) < 0.1
+    assert (
+        abs(tokens(text) / litellm_model._import().token_counter(model="gpt-4", text=text) - 1)
+        < 0.1
+    )

@@ -48,7 +48,11 @@ def test_an_openai_transcript_is_plain_strings() -> None:
             "role": "assistant",
             "content": "ok",
             "tool_calls": [
-                {"id": "call_0001", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+                {
+                    "id": "call_0001",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"path": "a"}'},
+                }
             ],
         },
         {"role": "tool", "tool_call_id": "call_0001", "content": "text"},
@@ -56,7 +60,9 @@ def test_an_openai_transcript_is_plain_strings() -> None:
 
 
 def test_signed_and_redacted_thinking_goes_back_to_anthropic_alone() -> None:
-    answer = AssistantMessage(text="ok", thinking=(SIGNED, Thinking(redacted="opaque"), Thinking(text="unsigned")))
+    answer = AssistantMessage(
+        text="ok", thinking=(SIGNED, Thinking(redacted="opaque"), Thinking(text="unsigned"))
+    )
     assert wire("anthropic", USER, answer, USER)[1]["thinking_blocks"] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "redacted_thinking", "data": "opaque"},
@@ -73,7 +79,9 @@ def test_an_answer_without_text_has_no_content() -> None:
 @for_each("arguments", ['{"path":', "", "[1]", "nonsense", '{"a":1}{"b":2}', "[" * 100_000])
 def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) -> None:
     call = ToolCall(id="call_0001", name="read", arguments=arguments)
-    sent = wire("openai", USER, AssistantMessage(calls=(call,)), result(call, "invalid", is_error=True))
+    sent = wire(
+        "openai", USER, AssistantMessage(calls=(call,)), result(call, "invalid", is_error=True)
+    )
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
@@ -81,7 +89,9 @@ def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) ->
 @for_each("family", ["openai", "anthropic"])
 def test_a_name_no_provider_takes_back_is_replaced(family: Family, name: str) -> None:
     call = ToolCall(id="call_0001", name=name)
-    sent = wire(family, USER, AssistantMessage(calls=(call,)), result(call, "Tool not found", is_error=True))
+    sent = wire(
+        family, USER, AssistantMessage(calls=(call,)), result(call, "Tool not found", is_error=True)
+    )
     replaced = sent[1]["tool_calls"][0]["function"]["name"]
     assert re.fullmatch("[A-Za-z0-9_-]{1,64}", replaced)
     assert name.strip() or replaced == "invalid_tool_name"
@@ -101,7 +111,14 @@ def test_images_of_a_batch_follow_its_results_for_openai() -> None:
     answer = AssistantMessage(calls=(CALL, OTHER))
     picture = ToolMessage(call_id=CALL.id, name="read", content=(TextPart(text="a.png"), IMAGE))
     sent = wire("openai", USER, answer, picture, result(OTHER, "b"), UserMessage.from_text("next"))
-    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "user", "user"]
+    assert [message["role"] for message in sent] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+        "user",
+    ]
     assert sent[2]["content"] == "a.png\n(the image follows in the next message)"
     assert sent[4]["content"] == [{"type": "text", "text": "From the result of read:"}, PNG]
 
@@ -125,7 +142,10 @@ def test_a_users_images_are_parts() -> None:
 def test_an_empty_result_is_said_in_words() -> None:
     answer = AssistantMessage(calls=(CALL,))
     assert wire("openai", USER, answer, result(CALL, ""))[-1]["content"] == "(no output)"
-    assert wire("anthropic", USER, answer, result(CALL, " "))[-1]["content"][0]["text"] == "(no output)"
+    assert (
+        wire("anthropic", USER, answer, result(CALL, " "))[-1]["content"][0]["text"]
+        == "(no output)"
+    )
 
 
 def test_cache_markers_are_on_system_last_tool_and_newest_message_for_anthropic_alone() -> None:
@@ -136,7 +156,9 @@ def test_cache_markers_are_on_system_last_tool_and_newest_message_for_anthropic_
     assert newest["content"][-1] == {"type": "text", "text": "hi", **MARKER}
     tools = to_tools((READ, BASH), "anthropic")
     assert ["cache_control" in tool for tool in tools] == [False, True]
-    assert "cache_control" not in json.dumps([to_messages(asked, "openai"), to_tools((READ, BASH), "openai")])
+    assert "cache_control" not in json.dumps(
+        [to_messages(asked, "openai"), to_tools((READ, BASH), "openai")]
+    )
 
 
 def test_no_tools_is_an_empty_list() -> None:
@@ -144,7 +166,9 @@ def test_no_tools_is_an_empty_list() -> None:
 
 
 MESSAGES = st.lists(
-    st.tuples(st.text(min_size=1, max_size=20), st.integers(0, 3), st.booleans(), st.text(max_size=30)),
+    st.tuples(
+        st.text(min_size=1, max_size=20), st.integers(0, 3), st.booleans(), st.text(max_size=30)
+    ),
     min_size=1,
     max_size=5,
 )
@@ -154,33 +178,54 @@ def transcript(rounds: list[tuple[str, int, bool, str]]) -> list[Message]:
     """Prompt, answer with calls, results, and so on; always ends with input."""
     messages: list[Message] = []
     for number, (text, count, picture, output) in enumerate(rounds):
-        calls = tuple(ToolCall(id=f"call_{number}_{n}", name="read", arguments=output) for n in range(count))
+        calls = tuple(
+            ToolCall(id=f"call_{number}_{n}", name="read", arguments=output) for n in range(count)
+        )
         content = (TextPart(text=output), *((IMAGE,) if picture else ()))
-        messages += [UserMessage.from_text(text), AssistantMessage(text=text, thinking=(SIGNED,), calls=calls)]
+        messages += [
+            UserMessage.from_text(text),
+            AssistantMessage(text=text, thinking=(SIGNED,), calls=calls),
+        ]
         messages += [ToolMessage(call_id=call.id, name="read", content=content) for call in calls]
     return [*messages, USER]
 
 
 @given(MESSAGES)
-def test_any_transcript_is_accepted_by_a_strict_openai_server(rounds: list[tuple[str, int, bool, str]]) -> None:
-    body = {"model": "m", "tools": [1], "messages": to_messages(request(*transcript(rounds)), "openai")}
+def test_any_transcript_is_accepted_by_a_strict_openai_server(
+    rounds: list[tuple[str, int, bool, str]],
+) -> None:
+    body = {
+        "model": "m",
+        "tools": [1],
+        "messages": to_messages(request(*transcript(rounds)), "openai"),
+    }
     assert openai_problems(body) == []
 
 
 @pytest.mark.parametrize("family", ["anthropic", "openai"])
 @given(rounds=MESSAGES)
-def test_a_request_only_appends_to_the_one_before(family: Family, rounds: list[tuple[str, int, bool, str]]) -> None:
+def test_a_request_only_appends_to_the_one_before(
+    family: Family, rounds: list[tuple[str, int, bool, str]]
+) -> None:
     """But for the cache marker, which moves with the newest message."""
     whole = transcript(rounds)
     ends = [end for end in range(len(whole)) if whole[end].role == "user"]
     requests = [to_messages(request(*whole[: end + 1]), family) for end in ends]
     for before, after in itertools.pairwise(requests):
-        assert json.dumps(after).replace(MARKER_TEXT, "").startswith(json.dumps(before).replace(MARKER_TEXT, "")[:-1])
+        assert (
+            json.dumps(after)
+            .replace(MARKER_TEXT, "")
+            .startswith(json.dumps(before).replace(MARKER_TEXT, "")[:-1])
+        )
 
 
 @pytest.mark.parametrize(
     ("thinking", "thinks"),
-    [((), False), ((Thinking(text="unsigned"),), False), ((Thinking(text="hm", signature="sig"),), True)],
+    [
+        ((), False),
+        ((Thinking(text="unsigned"),), False),
+        ((Thinking(text="hm", signature="sig"),), True),
+    ],
 )
 def test_thinking_is_not_asked_for_in_the_middle_of_a_turn_that_began_without(
     thinking: tuple[Thinking, ...], thinks: bool
@@ -211,5 +256,7 @@ def test_the_limit_of_an_answer_is_above_its_budget_of_thought(tokens: int, limi
         ({"max_input_tokens": 1}, None),
     ],
 )
-def test_off_is_the_least_that_a_model_of_openais_format_knows(facts: dict[str, object], word: str | None) -> None:
+def test_off_is_the_least_that_a_model_of_openais_format_knows(
+    facts: dict[str, object], word: str | None
+) -> None:
     assert thinking_arguments("off", "openai", 8192, facts).get("reasoning_effort") == word

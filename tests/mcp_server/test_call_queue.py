@@ -41,13 +41,17 @@ class EndingAgent(FakeAgent):
         (RuntimeError("a bug"), "the call was not made"),
     ],
 )
-async def test_a_run_that_ends_early_leaves_no_call_without_an_outcome(error: Exception | None, why: str) -> None:
+async def test_a_run_that_ends_early_leaves_no_call_without_an_outcome(
+    error: Exception | None, why: str
+) -> None:
     model = CallingModel()
     queue = CallQueue(EndingAgent(model, error), model)
     pending = [queue.start("A program", "read", {"path": "a.txt"}) for _ in range(3)]
     async with asyncio.timeout(10):
         outcomes = [await call.next() for call in pending]
-    assert all(isinstance(one, Outcome) and one.is_error and one.content[0].text == why for one in outcomes), outcomes
+    assert all(
+        isinstance(one, Outcome) and one.is_error and one.content[0].text == why for one in outcomes
+    ), outcomes
     work = queue._work
     assert work is not None
     await asyncio.wait({work})
@@ -76,7 +80,11 @@ class AnsweringAgent(EndingAgent):
         [call] = self._model.waiting
         self._model.waiting.clear()
         yield ToolResultAdded(
-            call_id=call.id, name=call.name, content=(TextPart(text="hello"),), is_error=False, executed=True
+            call_id=call.id,
+            name=call.name,
+            content=(TextPart(text="hello"),),
+            is_error=False,
+            executed=True,
         )
         await self.heard.wait()
         yield RunFinished(reason="done", text="", usage=Usage(), turns=1, calls=1, duration_ms=0)
@@ -108,6 +116,10 @@ async def test_only_so_many_agents_work_at_once() -> None:
     for _ in range(8):
         service._start_agent({"prompt": "go"}, open_agent)
     outcome = await service._start_agent({"prompt": "go"}, open_agent).next()
-    assert isinstance(outcome, Outcome) and outcome.is_error and "8 agents are already at work" in str(outcome.content)
+    assert (
+        isinstance(outcome, Outcome)
+        and outcome.is_error
+        and "8 agents are already at work" in str(outcome.content)
+    )
     await service.close()
     assert service._agents == set()

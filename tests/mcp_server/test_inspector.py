@@ -1,4 +1,5 @@
-"""The MCP inspector's command line, a client that others wrote, lists and calls what `codeagent mcp serve` offers."""
+"""The MCP inspector's command line, a client that others wrote, lists and calls what `codeagent mcp
+serve` offers."""
 
 import json
 import subprocess
@@ -15,12 +16,23 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def inspect(product: Product, *arguments: str) -> Any:
-    server = [sys.executable, "-m", "codeagent", "mcp", "serve", "--sandbox", "off", "--cwd", str(product.workspace)]
+    server = [
+        sys.executable,
+        "-m",
+        "codeagent",
+        "mcp",
+        "serve",
+        "--sandbox",
+        "off",
+        "--cwd",
+        str(product.workspace),
+    ]
     program = servers_or_skip() / "node_modules/.bin/mcp-inspector"
     done = subprocess.run(
         [program, "--cli", *server, *arguments, "--connect-timeout", "200000"],
         cwd=product.workspace,
-        env=product.environment | {"HOME": str(product.home)},  # the one variable of ours that it hands on
+        env=product.environment
+        | {"HOME": str(product.home)},  # the one variable of ours that it hands on
         capture_output=True,
         text=True,
         timeout=250,
@@ -36,5 +48,7 @@ def test_the_inspector_lists_the_tools_and_calls_one(tmp_path: Path) -> None:
     (product.workspace / "a.txt").write_text("hello\n")
     tools = inspect(product, "--method", "tools/list")["tools"]
     assert {"bash", "read", "write", "edit", "list", "search"} <= {tool["name"] for tool in tools}
-    called = inspect(product, "--method", "tools/call", "--tool-name", "read", "--tool-arg", "path=a.txt")
+    called = inspect(
+        product, "--method", "tools/call", "--tool-name", "read", "--tool-arg", "path=a.txt"
+    )
     assert (called["isError"], called["content"][0]["text"]) == (False, "1\thello")

@@ -1,4 +1,5 @@
-"""`codeagent mcp serve`: another program calls our tools, every call takes the usual path, and nothing else is said."""
+"""`codeagent mcp serve`: another program calls our tools, every call takes the usual path, and
+nothing else is said."""
 
 import asyncio
 import json
@@ -51,7 +52,9 @@ async def connected(
     """The SDK's own client; without a user it does not offer to ask."""
     arguments = [warm.__file__, "mcp", "serve", "--sandbox", sandbox, *flags]
     environment = product.environment | {warm.RUN: os.environ[warm.RUN]}
-    command = StdioServerParameters(command=sys.executable, args=arguments, cwd=product.workspace, env=environment)
+    command = StdioServerParameters(
+        command=sys.executable, args=arguments, cwd=product.workspace, env=environment
+    )
     async with Client(command, mode=era, elicitation_callback=user) as client:
         yield client
 
@@ -71,7 +74,9 @@ PADDINGS = (
 )
 
 
-async def test_blanks_that_hide_the_end_of_what_is_asked_about_are_folded_with_a_count(product: Product) -> None:
+async def test_blanks_that_hide_the_end_of_what_is_asked_about_are_folded_with_a_count(
+    product: Product,
+) -> None:
     user = User(answer="deny")
     async with connected(product, user=user) as client:
         for padding, _ in PADDINGS:
@@ -79,29 +84,39 @@ async def test_blanks_that_hide_the_end_of_what_is_asked_about_are_folded_with_a
         await client.call_tool("bash", {"command": f"echo b{' ' * 8}c"})
     *asked, plain = user.asked
     for (_, words), message in zip(PADDINGS, asked, strict=True):
-        assert words in message and "touch hidden" in message and re.search(r"[^\S\n]{9}|\n{9}", message) is None
+        assert (
+            words in message
+            and "touch hidden" in message
+            and re.search(r"[^\S\n]{9}|\n{9}", message) is None
+        )
     assert f"echo b{' ' * 8}c" in plain
     assert not (product.workspace / "hidden").exists()
 
 
-async def test_the_six_tools_are_offered_and_a_call_is_a_session_in_the_log(product: Product) -> None:
+async def test_the_six_tools_are_offered_and_a_call_is_a_session_in_the_log(
+    product: Product,
+) -> None:
     async with connected(product) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         result = await client.call_tool("read", {"path": "a.txt"})
     assert list(tools) == [*SIX, "output_read"]
-    assert [name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint] == [
-        "read", "list", "search", "output_read",
-    ]  # fmt: skip
+    assert [
+        name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint
+    ] == ["read", "list", "search", "output_read"]
     assert "run_in_background" not in json.dumps(tools["bash"].input_schema)
     assert (result.is_error, text_of(result)) == (False, "1\thello")
     log = product.log()
     (added,) = [event for event in log if event["type"] == "tool.result"]
     assert (added["name"], added["executed"], added["approval"]) == ("read", True, "auto")
-    assert "calls tools over MCP" in json.dumps(next(event for event in log if event["type"] == "message.added"))
+    assert "calls tools over MCP" in json.dumps(
+        next(event for event in log if event["type"] == "message.added")
+    )
 
 
 @ERAS
-async def test_what_has_to_be_approved_is_asked_about_through_the_program(era: str, product: Product) -> None:
+async def test_what_has_to_be_approved_is_asked_about_through_the_program(
+    era: str, product: Product
+) -> None:
     user = User()
     async with connected(product, user=user, era=era) as client:
         result = await client.call_tool("write", {"path": "b.txt", "content": "new\n"})
@@ -114,7 +129,8 @@ async def test_what_has_to_be_approved_is_asked_about_through_the_program(era: s
 
 @ERAS
 @pytest.mark.parametrize(
-    "answer, action", [("deny", "accept"), ("allow", "decline"), ("allow", "cancel"), ("yes", "accept")]
+    "answer, action",
+    [("deny", "accept"), ("allow", "decline"), ("allow", "cancel"), ("yes", "accept")],
 )
 async def test_only_an_accepted_form_that_says_allow_is_a_yes(
     answer: str, action: str, era: str, product: Product
@@ -140,7 +156,9 @@ async def test_what_is_denied_stays_denied_and_is_not_asked_about(product: Produ
     assert result.is_error and "hello" not in text_of(result) and user.asked == []
 
 
-async def test_calls_at_the_same_time_and_one_after_the_other_each_get_their_own_result(product: Product) -> None:
+async def test_calls_at_the_same_time_and_one_after_the_other_each_get_their_own_result(
+    product: Product,
+) -> None:
     for number in range(20):
         (product.workspace / f"{number}.txt").write_text(f"content of {number}\n")
     async with connected(product) as client:
@@ -148,7 +166,9 @@ async def test_calls_at_the_same_time_and_one_after_the_other_each_get_their_own
         at_once = await asyncio.gather(*calls)
         after = [await client.call_tool("read", {"path": f"{number}.txt"}) for number in range(20)]
     for results in (at_once, after):
-        assert [text_of(result) for result in results] == [f"1\tcontent of {number}" for number in range(20)]
+        assert [text_of(result) for result in results] == [
+            f"1\tcontent of {number}" for number in range(20)
+        ]
 
 
 async def test_a_call_reports_what_it_prints_and_its_result_is_bounded(product: Product) -> None:
@@ -158,7 +178,9 @@ async def test_a_call_reports_what_it_prints_and_its_result_is_bounded(product: 
         told.append(message or "")
 
     async with connected(product, "--allow", "bash") as client:
-        result = await client.call_tool("bash", {"command": "echo begun; seq 200000"}, progress_callback=progress)
+        result = await client.call_tool(
+            "bash", {"command": "echo begun; seq 200000"}, progress_callback=progress
+        )
         again = await client.call_tool("bash", {"command": "echo it still works"})
     assert told and len(text_of(result)) < 100_000 and "output_read" in text_of(result)
     assert text_of(again) == "it still works"
@@ -176,7 +198,11 @@ async def test_a_cancelled_call_is_stopped_and_the_next_one_runs(product: Produc
         await begun.wait()
         call.cancel()
         assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "1\thello"
-    (stopped,) = [event for event in product.log() if event["type"] == "tool.result" and event["name"] == "bash"]
+    (stopped,) = [
+        event
+        for event in product.log()
+        if event["type"] == "tool.result" and event["name"] == "bash"
+    ]
     assert stopped["error"]["kind"] == "cancelled"
 
 
@@ -186,7 +212,11 @@ async def test_a_cancelled_call_is_stopped_and_the_next_one_runs(product: Produc
         ("nope", {}, "no tool is named 'nope'"),
         ("python", {"code": "1"}, "no tool is named 'python'"),
         ("agent", {"prompt": "x"}, "no tool is named 'agent'"),
-        ("bash", {"command": "true", "run_in_background": True}, "run_in_background is not offered"),
+        (
+            "bash",
+            {"command": "true", "run_in_background": True},
+            "run_in_background is not offered",
+        ),
     ],
 )
 async def test_what_is_not_offered_is_an_error_of_the_protocol(
@@ -197,7 +227,9 @@ async def test_what_is_not_offered_is_an_error_of_the_protocol(
             await client.call_tool(name, arguments)
 
 
-async def test_a_file_that_is_read_again_is_shown_again_as_the_context_is_the_other_programs(product: Product) -> None:
+async def test_a_file_that_is_read_again_is_shown_again_as_the_context_is_the_other_programs(
+    product: Product,
+) -> None:
     async with connected(product) as client:
         texts = [text_of(await client.call_tool("read", {"path": "a.txt"})) for _ in range(2)]
     assert texts == ["1\thello"] * 2
@@ -209,8 +241,12 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(product: Pro
     assert result.is_error and "path" in text_of(result)
 
 
-async def test_the_agent_works_on_a_prompt_with_its_own_model_and_its_calls_are_asked_about(product: Product) -> None:
-    model = product.script({"calls": [["write", {"path": "b.txt", "content": "new\n"}]]}, {"text": "It is written."})
+async def test_the_agent_works_on_a_prompt_with_its_own_model_and_its_calls_are_asked_about(
+    product: Product,
+) -> None:
+    model = product.script(
+        {"calls": [["write", {"path": "b.txt", "content": "new\n"}]]}, {"text": "It is written."}
+    )
     user = User()
     async with connected(product, "--model", model, user=user) as client:
         result = await client.call_tool("agent", {"prompt": "write it"})
@@ -218,8 +254,12 @@ async def test_the_agent_works_on_a_prompt_with_its_own_model_and_its_calls_are_
     assert user.asked[0].startswith("write: ") and (product.workspace / "b.txt").exists()
 
 
-async def test_an_agent_whose_calls_nobody_approves_is_an_error_that_says_so(product: Product) -> None:
-    model = product.script({"calls": [["write", {"path": "b.txt", "content": "new\n"}]]}, {"text": "I may not."})
+async def test_an_agent_whose_calls_nobody_approves_is_an_error_that_says_so(
+    product: Product,
+) -> None:
+    model = product.script(
+        {"calls": [["write", {"path": "b.txt", "content": "new\n"}]]}, {"text": "I may not."}
+    )
     async with connected(product, "--model", model) as client:
         result = await client.call_tool("agent", {"prompt": "write it"})
     assert result.is_error and "denied" in text_of(result) and "I may not." in text_of(result)
@@ -233,8 +273,12 @@ async def test_a_cancelled_agent_is_stopped_and_its_session_says_so(product: Pro
         begun.set()
 
     slow = {"text": "word " * 1000, "delay_ms": 1000}
-    async with connected(product, "--model", product.script({"calls": [["read", {"path": "a.txt"}]]}, slow)) as client:
-        call = asyncio.create_task(client.call_tool("agent", {"prompt": "go"}, progress_callback=progress))
+    async with connected(
+        product, "--model", product.script({"calls": [["read", {"path": "a.txt"}]]}, slow)
+    ) as client:
+        call = asyncio.create_task(
+            client.call_tool("agent", {"prompt": "go"}, progress_callback=progress)
+        )
         await begun.wait()
         call.cancel()
         assert text_of(await client.call_tool("read", {"path": "a.txt"})) == "1\thello"
@@ -282,7 +326,9 @@ def lines_of(*messages: dict[str, Any]) -> str:
     ],
     ids=["nothing", "empty line", "not json", "a list", "no newline", "before the handshake"],
 )
-def test_whatever_is_sent_only_the_protocol_is_on_standard_output(sent: str, product: Product) -> None:
+def test_whatever_is_sent_only_the_protocol_is_on_standard_output(
+    sent: str, product: Product
+) -> None:
     done = product.call_apart("mcp", "serve", "--sandbox", "off", stdin=_given(product, sent))
     assert done.code == 0 and "Traceback" not in done.err
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in done.out.splitlines())
@@ -309,7 +355,9 @@ async def test_a_tool_that_the_user_does_not_allow_is_not_offered(product: Produ
         assert [tool.name for tool in (await client.list_tools()).tools] == ["read"]
 
 
-async def test_a_call_that_a_hook_denies_has_a_result_and_the_next_one_too(product: Product) -> None:
+async def test_a_call_that_a_hook_denies_has_a_result_and_the_next_one_too(
+    product: Product,
+) -> None:
     hooks = product.home / "config/codeagent/hooks"
     hooks.mkdir(parents=True)
     (hooks / "no.py").write_text(
@@ -349,7 +397,11 @@ def test_a_signal_ends_it_and_what_it_runs(product: Product) -> None:
                 },
             },
             {"method": "notifications/initialized"},
-            {"id": 2, "method": "tools/call", "params": {"name": "bash", "arguments": {"command": command}}},
+            {
+                "id": 2,
+                "method": "tools/call",
+                "params": {"name": "bash", "arguments": {"command": command}},
+            },
         ).encode(),
     )
     pid = product.workspace / "pid"

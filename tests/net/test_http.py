@@ -1,4 +1,5 @@
-"""The client over real sockets: ways through proxies, certificates, connections that are kept, limits."""
+"""The client over real sockets: ways through proxies, certificates, connections that are kept,
+limits."""
 
 import asyncio
 import gc
@@ -20,7 +21,9 @@ from codeagent.net.http import HttpClient, Response, trusted
 from tests.llm.asking import ask
 from tests.servers import Turn, behind_tls, openai_server, self_signed
 
-BODY = json.dumps({"model": "x", "messages": [{"role": "user", "content": "hi"}], "tools": [1]}).encode()
+BODY = json.dumps(
+    {"model": "x", "messages": [{"role": "user", "content": "hi"}], "tools": [1]}
+).encode()
 KEY = {"Authorization": "Bearer canary", "Content-Type": "application/json"}
 HOST = "model.invalid"
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -28,7 +31,12 @@ VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*VARIABLES, *(name.upper() for name in VARIABLES), "SSL_CERT_FILE", "SSL_CERT_DIR"):
+    for name in (
+        *VARIABLES,
+        *(name.upper() for name in VARIABLES),
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -48,7 +56,8 @@ async def post(client: HttpClient, url: str, body: bytes = BODY) -> tuple[int, b
 
 
 class Proxy:
-    """One for HTTPS (CONNECT) and SOCKS5; `heads` is what it was asked, and every way leads to `port`."""
+    """One for HTTPS (CONNECT) and SOCKS5; `heads` is what it was asked, and every way leads to
+    `port`."""
 
     def __init__(self, answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> None:
         self.heads: list[bytes] = []
@@ -104,7 +113,10 @@ async def test_a_secure_request_goes_through_the_proxy_unread(
     certificate = self_signed(tmp_path, f"DNS:{HOST}")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     proxy = Proxy()
-    async with openai_server([Turn(text="a"), Turn(text="b")]) as fake, behind_tls(fake, certificate) as proxy.port:
+    async with (
+        openai_server([Turn(text="a"), Turn(text="b")]) as fake,
+        behind_tls(fake, certificate) as proxy.port,
+    ):
         async with listening(proxy) as address:
             monkeypatch.setenv(name, f"http://user:pass@{address}")
             assert [(await post(client, f"https://{HOST}/v1"))[0] for _ in range(2)] == [200, 200]
@@ -115,7 +127,9 @@ async def test_a_secure_request_goes_through_the_proxy_unread(
     assert b"Proxy-Authorization: Basic dXNlcjpwYXNz" in head and b"canary" not in head
 
 
-async def test_a_socks_proxy_resolves_the_name(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socks_proxy_resolves_the_name(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proxy = Proxy()
     async with openai_server([Turn(text="a")]) as fake, listening(proxy) as address:
         proxy.port = int(fake.base_url.split(":")[2].removesuffix("/v1"))
@@ -146,7 +160,12 @@ async def test_this_machine_and_the_excepted_hosts_are_reached_without_a_proxy(
 @pytest.mark.parametrize(
     ("answer", "proxy", "said", "retryable"),
     [
-        (b"HTTP/1.1 407 Who\r\n\r\n", "http://user:secret@{}", "it answered with status 407", False),
+        (
+            b"HTTP/1.1 407 Who\r\n\r\n",
+            "http://user:secret@{}",
+            "it answered with status 407",
+            False,
+        ),
         (b"HTTP/1.1 502 Bad\r\n\r\n", "{}", "it answered with status 502", True),
         (b"", "http://user:secret@127.0.0.1:9", "Could not connect", True),
         (b"", "http://user:secret@proxy.invalid:1", "Could not resolve proxy: proxy.invalid", True),
@@ -159,7 +178,9 @@ async def test_a_proxy_in_the_way_is_named_without_its_password(
     async with listening(Proxy(answer)) as address:
         monkeypatch.setenv("https_proxy", proxy.format(address))
         model = NativeModel("fake", api_base=f"https://{HOST}/v1")
-        with pytest.raises(ModelError, match=r"fake: no way through the proxy [a-z0-9.]+:") as caught:
+        with pytest.raises(
+            ModelError, match=r"fake: no way through the proxy [a-z0-9.]+:"
+        ) as caught:
             await ask(model)
         await model.close()
     assert said in str(caught.value) and "secret" not in str(caught.value)
@@ -181,7 +202,10 @@ async def test_the_certificates_of_the_environment_are_trusted_and_no_others(
 ) -> None:
     certificate = self_signed(tmp_path, "IP:127.0.0.1")
     folder = hashed_folder(certificate)
-    async with openai_server([Turn(text="a")], repeat=True) as fake, behind_tls(fake, certificate) as port:
+    async with (
+        openai_server([Turn(text="a")], repeat=True) as fake,
+        behind_tls(fake, certificate) as port,
+    ):
         for name, value in (("SSL_CERT_FILE", certificate), ("SSL_CERT_DIR", folder)):
             with monkeypatch.context() as patch:
                 patch.setenv(name, str(value))
@@ -192,7 +216,9 @@ async def test_the_certificates_of_the_environment_are_trusted_and_no_others(
             with pytest.raises(OSError, match=r"certificate|missing\.pem"):
                 await post(client, f"https://127.0.0.1:{port}/v1")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        with pytest.raises(OSError, match=r"no alternative certificate subject name|does not match"):
+        with pytest.raises(
+            OSError, match=r"no alternative certificate subject name|does not match"
+        ):
             await post(client, f"https://localhost:{port}/v1")
     assert len(fake.requests) == 2
 
@@ -230,8 +256,11 @@ async def test_a_key_that_cannot_be_sent_is_neither_sent_nor_shown(client: HttpC
 
 
 @asynccontextmanager
-async def writing(*parts: bytes, head: str = "content-type: text/event-stream") -> AsyncIterator[tuple[str, list[int]]]:
-    """A server that answers every request with `parts`; yields its address and how many bytes were written."""
+async def writing(
+    *parts: bytes, head: str = "content-type: text/event-stream"
+) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that answers every request with `parts`; yields its address and how many bytes were
+    written."""
     written = [0]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -255,7 +284,10 @@ async def writing(*parts: bytes, head: str = "content-type: text/event-stream") 
 
 async def test_a_server_waits_for_a_slow_reader_and_nothing_gets_lost(client: HttpClient) -> None:
     part = bytes(range(256)) * 4096
-    async with writing(*[part] * 64) as (address, written), client.post(address, {}, b"{}") as response:
+    async with (
+        writing(*[part] * 64) as (address, written),
+        client.post(address, {}, b"{}") as response,
+    ):
         first, before = len(await response.read()), -1
         while written[0] > before:
             before = written[0]
@@ -339,7 +371,9 @@ async def test_sending_a_large_request_is_not_silence() -> None:
     assert list(curl.sent) == []
 
 
-async def test_a_reader_that_leaves_as_the_connection_breaks_leaves_no_warning(client: HttpClient) -> None:
+async def test_a_reader_that_leaves_as_the_connection_breaks_leaves_no_warning(
+    client: HttpClient,
+) -> None:
     warnings: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: warnings.append(context))
     async with openai_server([Turn(text="x", cut_after=90)]) as fake:

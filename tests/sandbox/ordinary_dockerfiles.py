@@ -1,4 +1,5 @@
-"""Ordinary Dockerfiles, whose `BASE` is an image on this machine, and the files that they may copy."""
+"""Ordinary Dockerfiles, whose `BASE` is an image on this machine, and the files that they may
+copy."""
 
 import gzip
 import io

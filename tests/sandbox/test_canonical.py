@@ -1,4 +1,5 @@
-"""The Dockerfile that the engine gets in place of the repository's own says the same, in one form."""
+"""The Dockerfile that the engine gets in place of the repository's own says the same, in one
+form."""
 
 import io
 import json
@@ -183,7 +184,11 @@ def test_a_word_is_read_back_as_the_same_text(text: str) -> None:
 
 @given(st.lists(st.text(max_size=20), max_size=4))
 def test_an_array_is_one_line_of_plain_characters_that_ends_with_it(elements: list[str]) -> None:
-    assert array(elements).isprintable() and array(elements).isascii() and array(elements).endswith("]")
+    assert (
+        array(elements).isprintable()
+        and array(elements).isascii()
+        and array(elements).endswith("]")
+    )
     assert json.loads(array(elements)) == elements
 
 
@@ -212,7 +217,12 @@ def raw(engine: Engine, image: RepositoryImage) -> str:
         add(tar, image.root, ".codeagent-dockerfile", image.text.encode())
     packed.seek(0)
     tag = f"{REPOSITORY}:repository-raw-{os.getpid()}"
-    engine.build(packed, ".codeagent-dockerfile", BuildOptions(tag, image.target, image.arguments), lambda line: None)
+    engine.build(
+        packed,
+        ".codeagent-dockerfile",
+        BuildOptions(tag, image.target, image.arguments),
+        lambda line: None,
+    )
     return tag
 
 
@@ -230,7 +240,9 @@ def add(tar: tarfile.TarFile, root: Path, name: str, data: bytes) -> None:
 def made(engine: Engine, tag: str) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
     """The configuration and the files of an image."""
     config: dict[str, Any] = engine.call(lambda api: api.inspect_image(tag))["Config"]
-    config["Labels"] = {name: value for name, value in (config["Labels"] or {}).items() if "codeagent" not in name}
+    config["Labels"] = {
+        name: value for name, value in (config["Labels"] or {}).items() if "codeagent" not in name
+    }
     author = engine.call(lambda api: api.inspect_image(tag))["Author"]
     container = engine.call_library(lambda api: api.create_container(tag, ["x"]))["Id"]
     try:
@@ -240,9 +252,22 @@ def made(engine: Engine, tag: str) -> tuple[dict[str, Any], dict[str, tuple[Any,
     files = {}
     with tarfile.open(fileobj=packed) as tar:
         for entry in tar:
-            data = file.read() if entry.isreg() and (file := tar.extractfile(entry)) is not None else b""
-            files[entry.name] = (entry.type, entry.mode, entry.uid, entry.gid, entry.linkname, sha256(data).hexdigest())
-    files = {name: facts for name, facts in files.items() if not name.endswith(".codeagent-dockerfile")}
+            data = (
+                file.read()
+                if entry.isreg() and (file := tar.extractfile(entry)) is not None
+                else b""
+            )
+            files[entry.name] = (
+                entry.type,
+                entry.mode,
+                entry.uid,
+                entry.gid,
+                entry.linkname,
+                sha256(data).hexdigest(),
+            )
+    files = {
+        name: facts for name, facts in files.items() if not name.endswith(".codeagent-dockerfile")
+    }
     return config | {"Image": "", "Author": author}, files
 
 
@@ -263,8 +288,14 @@ def test_an_ordinary_dockerfile_becomes_the_image_that_the_engine_makes_of_it_it
         arguments=arguments,
     )
     with local_engine(os.environ.get("DOCKER_HOST")) as engine:
-        build(engine, image, BuildLimits(network=False, memory_bytes=0), lambda line: None, again=True)
+        build(
+            engine, image, BuildLimits(network=False, memory_bytes=0), lambda line: None, again=True
+        )
         config, files = made(engine, tag_of(image))
         raw_config, raw_files = made(engine, raw(engine, image))
     assert config == raw_config
-    assert {name: files.get(name) for name in {*files, *raw_files} if files.get(name) != raw_files.get(name)} == {}
+    assert {
+        name: files.get(name)
+        for name in {*files, *raw_files}
+        if files.get(name) != raw_files.get(name)
+    } == {}

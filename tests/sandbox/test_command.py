@@ -14,16 +14,23 @@ from codeagent.sandbox.packages import package_cache, package_caches
 from tests.warm import WarmProcess
 
 
-def codeagent(*arguments: str, cwd: Path, stdin: str = "", **environment: str) -> CompletedProcess[str]:
+def codeagent(
+    *arguments: str, cwd: Path, stdin: str = "", **environment: str
+) -> CompletedProcess[str]:
     recently = cwd.parent / "state" / "codeagent" / "sandbox" / "pull-failed"
     recently.parent.mkdir(parents=True, exist_ok=True)
     recently.write_text("tests pull nothing")
-    state = {"XDG_STATE_HOME": str(cwd.parent / "state"), "XDG_CONFIG_HOME": str(cwd.parent / "config")}
+    state = {
+        "XDG_STATE_HOME": str(cwd.parent / "state"),
+        "XDG_CONFIG_HOME": str(cwd.parent / "config"),
+    }
     with tempfile.TemporaryFile("w+") as typed:
         typed.write(stdin)
         typed.seek(0)
         env = os.environ | state | environment
-        process = WarmProcess(["sandbox", *arguments], cwd=cwd, env=env, stdin=typed, stdout=PIPE, stderr=PIPE)
+        process = WarmProcess(
+            ["sandbox", *arguments], cwd=cwd, env=env, stdin=typed, stdout=PIPE, stderr=PIPE
+        )
         return CompletedProcess(arguments, *_ended(process))
 
 
@@ -66,7 +73,9 @@ def test_prune_says_what_it_removed(workspace_dir: Path) -> None:
 
 
 @pytest.mark.docker
-def test_the_package_cache_is_shown_and_cleared_and_one_of_a_folder_that_is_gone_is_pruned(workspace_dir: Path) -> None:
+def test_the_package_cache_is_shown_and_cleared_and_one_of_a_folder_that_is_gone_is_pruned(
+    workspace_dir: Path,
+) -> None:
     state = workspace_dir.parent / "state" / "codeagent"
     (gone := workspace_dir.parent / "gone").mkdir()
     here = package_cache(state, workspace_dir)
@@ -80,7 +89,9 @@ def test_the_package_cache_is_shown_and_cleared_and_one_of_a_folder_that_is_gone
     gone.rmdir()
     shown = codeagent("cache", cwd=workspace_dir).stdout
     assert shown == f"1.0 MB of 2,147.5 MB, in {here.folder}\n"
-    assert codeagent("prune", cwd=workspace_dir).stdout.splitlines()[1:] == ["1 package cache removed, 1.0 MB"]
+    assert codeagent("prune", cwd=workspace_dir).stdout.splitlines()[1:] == [
+        "1 package cache removed, 1.0 MB"
+    ]
     assert package_caches(state) == (here,)
     assert codeagent("cache", "--clear", cwd=workspace_dir).stdout == "1.0 MB removed\n"
     assert codeagent("cache", cwd=workspace_dir).stdout.startswith("0.0 MB of")
@@ -103,9 +114,21 @@ def test_without_an_engine_each_says_why_and_what_to_do(workspace_dir: Path, act
 
 def test_whether_commands_may_read_a_git_directory_elsewhere_is_kept(workspace_dir: Path) -> None:
     linked = workspace_dir.parent / "linked"
-    subprocess.run(["git", "-C", workspace_dir, "worktree", "add", "-q", linked], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-C", workspace_dir, "worktree", "add", "-q", linked],
+        check=True,
+        capture_output=True,
+    )
     assert "nothing from outside" in codeagent("git", cwd=workspace_dir).stdout
-    refused, allowed = "commands may not read it and commits may not go to it", "commands may read it and commits may"
-    steps = (((), f"{refused}, until"), (("--allow",), allowed), ((), allowed), (("--refuse",), refused))
+    refused, allowed = (
+        "commands may not read it and commits may not go to it",
+        "commands may read it and commits may",
+    )
+    steps = (
+        ((), f"{refused}, until"),
+        (("--allow",), allowed),
+        ((), allowed),
+        (("--refuse",), refused),
+    )
     for arguments, said in steps:
         assert f"{workspace_dir}/.git: {said}" in codeagent("git", *arguments, cwd=linked).stdout

@@ -1,4 +1,5 @@
-"""What fills the disk is stopped (SECURITY.md T42); how much is free is said by the test, and nothing is written."""
+"""What fills the disk is stopped (SECURITY.md T42); how much is free is said by the test, and
+nothing is written."""
 
 import asyncio
 import os
@@ -43,7 +44,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         (GIB // 2, GIB // 4, True),
     ],
 )
-def test_five_gib_may_be_taken_and_one_must_stay(disk: Disk, before: int, after: int, exceeded: bool) -> None:
+def test_five_gib_may_be_taken_and_one_must_stay(
+    disk: Disk, before: int, after: int, exceeded: bool
+) -> None:
     disk.free = before
     room = Room(Path("/"))
     disk.free = after
@@ -70,11 +73,18 @@ async def filled(sandbox: Sandbox, disk: Disk) -> str:
     return result.notices[-1]
 
 
-async def test_a_command_that_fills_the_disk_is_stopped_on_this_machine(tmp_path: Path, disk: Disk) -> None:
+async def test_a_command_that_fills_the_disk_is_stopped_on_this_machine(
+    tmp_path: Path, disk: Disk
+) -> None:
     host = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
     disk.free = 2 * GIB
-    assert await filled(host, disk) == "it was stopped: the disk has only 0.5 GiB left, and 1 GiB must stay free"
-    assert (await run(host, "echo small")).stdout == b"small\n", "what takes nothing runs all the same"
+    assert (
+        await filled(host, disk)
+        == "it was stopped: the disk has only 0.5 GiB left, and 1 GiB must stay free"
+    )
+    assert (await run(host, "echo small")).stdout == b"small\n", (
+        "what takes nothing runs all the same"
+    )
 
 
 @pytest.mark.docker

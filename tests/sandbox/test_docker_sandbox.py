@@ -18,17 +18,36 @@ from codeagent.sandbox.launch import launch
 from codeagent.sandbox.mounts import MOST_FILES, NOT_ALL_MASKED
 from tests.conftest import MakeSandbox
 from tests.effort import part
-from tests.sandboxes import MIB, Ran, make_repository, opened, processes, processes_become, run, sandbox_spec
+from tests.sandboxes import (
+    MIB,
+    Ran,
+    make_repository,
+    opened,
+    processes,
+    processes_become,
+    run,
+    sandbox_spec,
+)
 
 pytestmark = pytest.mark.docker
 
 
 async def test_a_child_in_the_background_may_go_on_printing(sandbox: DockerSandbox) -> None:
-    writer = "(until [ -e enough ]; do echo tick; echo tock >&2; touch began; done; touch survived) &"
+    writer = (
+        "(until [ -e enough ]; do echo tick; echo tock >&2; touch began; done; touch survived) &"
+    )
     ran = await run(sandbox, f"{writer} until [ -e began ]; do :; done")
-    assert (ran.result.left_running > 0, ran.stdout[:5], ran.stderr[:5]) == (True, b"tick\n", b"tock\n")
-    assert (await run(sandbox, "touch enough; until [ -e survived ]; do :; done")).result.exit_code == 0
-    await processes_become(sandbox, "cat", 1)  # the keeper: what took the child's output has ended with it
+    assert (ran.result.left_running > 0, ran.stdout[:5], ran.stderr[:5]) == (
+        True,
+        b"tick\n",
+        b"tock\n",
+    )
+    assert (
+        await run(sandbox, "touch enough; until [ -e survived ]; do :; done")
+    ).result.exit_code == 0
+    await processes_become(
+        sandbox, "cat", 1
+    )  # the keeper: what took the child's output has ended with it
 
 
 async def test_a_fork_bomb_is_stopped_or_ends_and_the_sandbox_stays_usable(
@@ -47,7 +66,9 @@ async def test_a_fork_bomb_is_stopped_or_ends_and_the_sandbox_stays_usable(
     assert (await run(sandbox, "echo alive")).stdout == b"alive\n"
 
 
-async def test_running_out_of_memory_is_said(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+async def test_running_out_of_memory_is_said(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
     sandbox = await make_sandbox(workspace_dir, memory_bytes=128 * MIB)
     ran = await run(sandbox, "perl -e '$x = \"x\" x 400_000_000; print length $x'")
     assert (ran.result.exit_code, ran.result.out_of_memory) == (137, True)
@@ -55,7 +76,9 @@ async def test_running_out_of_memory_is_said(make_sandbox: MakeSandbox, workspac
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
-async def test_work_is_done_as_the_owner_of_the_workspace(make_sandbox: MakeSandbox, tmp_path: Path, uid: int) -> None:
+async def test_work_is_done_as_the_owner_of_the_workspace(
+    make_sandbox: MakeSandbox, tmp_path: Path, uid: int
+) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can make a workspace of somebody else")
     root = make_repository(tmp_path / "project")
@@ -64,21 +87,36 @@ async def test_work_is_done_as_the_owner_of_the_workspace(make_sandbox: MakeSand
     sandbox = await make_sandbox(root)
     ran = await run(sandbox, "mkdir d && echo x > d/f && git status --short && id -u")
     assert (ran.result.exit_code, ran.stdout.split()[-1]) == (0, b"1000" if uid else b"65532")
-    assert {(path.stat().st_uid, path.stat().st_gid) for path in (root / "d", root / "d" / "f")} == {(uid, uid)}
+    assert {
+        (path.stat().st_uid, path.stat().st_gid) for path in (root / "d", root / "d" / "f")
+    } == {(uid, uid)}
     info = await sandbox.start(lambda _: None)
     shown = "65532:65532, who sees the files of root as its own (mapped ids)"
     assert info.user == (shown if uid == 0 else "1000:1000")
     before = sorted(root.iterdir())
-    ran = await run(sandbox, "ln -sf Makefile /dev/null; touch /dev/x; mv /dev/zero /dev/one; rm /dev/full")
+    ran = await run(
+        sandbox, "ln -sf Makefile /dev/null; touch /dev/x; mv /dev/zero /dev/one; rm /dev/full"
+    )
     assert len(ran.stderr.splitlines()) == 4, "devices cannot be replaced"
     assert sorted(root.iterdir()) == before
-    code = "import multiprocessing, os; multiprocessing.Lock(); print(os.ttyname(os.openpty()[1])[:9])"
+    code = (
+        "import multiprocessing, os; multiprocessing.Lock(); print(os.ttyname(os.openpty()[1])[:9])"
+    )
     ran = await run(sandbox, f"echo x > /dev/null && python3 -c '{code}'")
     assert ran.stdout == b"/dev/pts/\n", "terminals and shared memory work"
 
 
 EVERY_KIND = '-a größe-世界:with,every"kind\nof it'
-NAMES = (EVERY_KIND, "with space", "größe-世界", "with:colon", "with,comma", 'with"quote', "with\nnewline", "-dash")
+NAMES = (
+    EVERY_KIND,
+    "with space",
+    "größe-世界",
+    "with:colon",
+    "with,comma",
+    'with"quote',
+    "with\nnewline",
+    "-dash",
+)
 
 
 @pytest.mark.soak(tried=1)
@@ -94,14 +132,18 @@ async def test_a_workspace_may_have_any_name_and_is_mounted_where_it_really_is(
     assert (root / "made").read_text() == "x\n"
 
 
-async def test_a_read_only_workspace_is_read_only(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+async def test_a_read_only_workspace_is_read_only(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
     sandbox = await make_sandbox(workspace_dir, read_only_workspace=True)
     ran = await run(sandbox, "touch x; cat hello.py > /dev/null && echo x > /tmp/x && cat /tmp/x")
     assert b"Read-only file system" in ran.stderr
     assert ran.stdout == b"x\n"
 
 
-async def test_a_git_directory_that_a_command_makes_is_moved_away(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_a_git_directory_that_a_command_makes_is_moved_away(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = tmp_path / "plain"
     root.mkdir()
     sandbox = await make_sandbox(root)
@@ -129,7 +171,9 @@ async def test_a_git_directory_that_the_user_makes_is_kept_and_protected(
     assert "replaced because .git changed" in ran.result.notices[0]
 
 
-async def test_a_masked_file_that_was_replaced_is_masked_again(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+async def test_a_masked_file_that_was_replaced_is_masked_again(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
     (workspace_dir / ".env").write_text("OLD=1\n")
     sandbox = await make_sandbox(workspace_dir)
     assert (await run(sandbox, "cat .env")).stdout == b""
@@ -161,7 +205,9 @@ async def test_a_secret_that_cannot_be_masked_is_said_once_and_then_asked_about(
     await ran.printed(b"go")
     assert sandbox.exposed == ""
     (workspace_dir / ".env.local").write_text("CANARY=1\n")
-    with pytest.raises(SandboxUnavailable, match=r"\.env\.local may contain secrets and cannot be hidden"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"\.env\.local may contain secrets and cannot be hidden"
+    ):
         await run(sandbox, "grep -r CANARY .")
     assert sandbox.exposed == ".env.local may contain secrets and is not hidden"
     assert (await run(sandbox, "echo asked")).stdout == b"asked\n"
@@ -171,7 +217,9 @@ async def test_a_secret_that_cannot_be_masked_is_said_once_and_then_asked_about(
     assert sandbox.exposed == ""
 
 
-async def test_what_could_not_be_masked_is_known_once_it_is_ready(workspace_dir: Path, tmp_path: Path) -> None:
+async def test_what_could_not_be_masked_is_known_once_it_is_ready(
+    workspace_dir: Path, tmp_path: Path
+) -> None:
     for number in range(MOST_FILES + 1):
         (workspace_dir / f".env.{number}").write_text("CANARY=1\n")
     async with opened(workspace_dir, tmp_path / "state") as sandbox:
@@ -213,9 +261,13 @@ async def test_nothing_is_left_in_a_workspace_that_was_only_looked_at(
     assert os.listdir(root) == []  # noqa: PTH208  # only names are wanted
 
 
-async def test_starting_twice_and_closing_twice_is_fine(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+async def test_starting_twice_and_closing_twice_is_fine(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
     sandbox = await make_sandbox(workspace_dir)
-    first, second = await asyncio.gather(sandbox.start(lambda _: None), sandbox.start(lambda _: None))
+    first, second = await asyncio.gather(
+        sandbox.start(lambda _: None), sandbox.start(lambda _: None)
+    )
     assert first == second
     await sandbox.close()
     await sandbox.close()
@@ -236,7 +288,8 @@ async def test_a_sandbox_per_command_keeps_nothing_but_the_workspace(
 
 
 async def test_a_container_whose_connection_is_closed_ends_at_once(sandbox: DockerSandbox) -> None:
-    """Not at the next garbage collection: a start that is cancelled gives up its container in this way."""
+    """Not at the next garbage collection: a start that is cancelled gives up its container in this
+    way."""
     engine, place = await sandbox.entrance()
     container = sandbox._default._container
     assert container is not None
@@ -251,7 +304,12 @@ async def test_a_container_whose_connection_is_closed_ends_at_once(sandbox: Dock
 async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
     workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    loop, reached, closed, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), asyncio.Event()
+    loop, reached, closed, over = (
+        asyncio.get_running_loop(),
+        asyncio.Event(),
+        threading.Event(),
+        asyncio.Event(),
+    )
     made: list[Container] = []
 
     def paused(*arguments: Any) -> Container:
@@ -278,13 +336,17 @@ async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
     with closing(Engine(engine_socket(None))) as engine:
         for left in made:
             try:
-                await engine.ask(lambda api, left=left: api.wait(left.container_id, condition="removed"))
+                await engine.ask(
+                    lambda api, left=left: api.wait(left.container_id, condition="removed")
+                )
             except EngineError as error:
                 assert error.status == 404
     assert len(made) == (moment == "before it is known")
 
 
-async def test_closing_again_does_nothing_even_after_a_command_that_it_ended(sandbox: DockerSandbox) -> None:
+async def test_closing_again_does_nothing_even_after_a_command_that_it_ended(
+    sandbox: DockerSandbox,
+) -> None:
     ran = Ran()
     task = asyncio.create_task(sandbox.run(Command("echo go; sleep 600", "call"), ran))
     await ran.printed(b"go")

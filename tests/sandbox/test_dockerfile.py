@@ -1,4 +1,5 @@
-"""A Dockerfile is read as the engine reads it, and what it begins with and copies is told without building it."""
+"""A Dockerfile is read as the engine reads it, and what it begins with and copies is told without
+building it."""
 
 import pytest
 
@@ -50,8 +51,14 @@ def test_whether_files_are_copied_is_known(text: str, copies: bool) -> None:
         ("FROM a\nRUN x \\\n  # not this\n\n  y", ["FROM a", "RUN x y"]),
         ("FROM a\nRUN x \\\n\u00a0# nor this\n y", ["FROM a", "RUN x y"]),
         ("\ufeffFROM\ta\r\nRUN\tx  y\r\n", ["FROM a", "RUN x  y"]),
-        ("FROM a\nRUN x\x0bRUN y\x85ADD z\u2028COPY z", ["FROM a", "RUN x\x0bRUN y\x85ADD z\u2028COPY z"]),
-        ("# syntax=x\n#escape = `\nFROM a\nRUN x \\\nADD y`\n z", ["FROM a", "RUN x \\", "ADD y z"]),
+        (
+            "FROM a\nRUN x\x0bRUN y\x85ADD z\u2028COPY z",
+            ["FROM a", "RUN x\x0bRUN y\x85ADD z\u2028COPY z"],
+        ),
+        (
+            "# syntax=x\n#escape = `\nFROM a\nRUN x \\\nADD y`\n z",
+            ["FROM a", "RUN x \\", "ADD y z"],
+        ),
         ("\n# escape=`\nFROM a\nRUN x`\nADD y \\\n z", ["FROM a", "RUN x`", "ADD y z"]),
         ("# other=1\n# escape=`\nFROM a\nRUN x`\n", ["FROM a", "RUN x`"]),
         ("FROM a\nRUN x \\ \t\ny\nRUN z \\", ["FROM a", "RUN x y", "RUN z"]),

@@ -1,4 +1,5 @@
-"""Commands that may reach hosts: what they reach, and what nobody else does (SECURITY.md T30, T31, T33)."""
+"""Commands that may reach hosts: what they reach, and what nobody else does (SECURITY.md T30, T31,
+T33)."""
 
 import asyncio
 import os
@@ -65,7 +66,11 @@ def fetch(url: str) -> str:
 async def test_a_command_reaches_the_hosts_it_names_and_no_other_and_the_result_says_so(
     box: DockerSandbox, origin: Origin, allowed: str
 ) -> None:
-    ran = await run(box, fetch(f"http://{allowed}/a") + ";" + fetch(f"http://evil.example:{origin.port}/"), allowed)
+    ran = await run(
+        box,
+        fetch(f"http://{allowed}/a") + ";" + fetch(f"http://evil.example:{origin.port}/"),
+        allowed,
+    )
     assert ran.stdout.startswith(b"ok\n") and b"403" in ran.stdout
     assert ran.result.notices == (
         f"network: 1 request to {allowed} allowed; "
@@ -130,7 +135,9 @@ async def test_no_other_command_sees_the_way_out_or_can_take_it(
         box.run(Command("env | grep -i _proxy; echo ready; sleep 100", "a", hosts=(allowed,)), ran)
     )
     await ran.printed(b"ready")
-    address = next(line for line in ran.stdout.decode().splitlines() if line.startswith("http_proxy="))
+    address = next(
+        line for line in ran.stdout.decode().splitlines() if line.startswith("http_proxy=")
+    )
     look = (
         "env | grep -i proxy && echo BREACH; ls /run/codeagent 2>/dev/null && echo BREACH; "
         "cat /proc/[0-9]*/environ 2>/dev/null | grep -az -i proxy && echo BREACH; "
@@ -146,9 +153,13 @@ async def test_no_other_command_sees_the_way_out_or_can_take_it(
     assert origin.connections == 0
 
 
-async def test_commands_with_other_hosts_are_in_another_container(box: DockerSandbox, allowed: str) -> None:
+async def test_commands_with_other_hosts_are_in_another_container(
+    box: DockerSandbox, allowed: str
+) -> None:
     ran = Ran()
-    task = asyncio.create_task(box.run(Command("echo $http_proxy; echo ready; sleep 100", "a", hosts=(allowed,)), ran))
+    task = asyncio.create_task(
+        box.run(Command("echo $http_proxy; echo ready; sleep 100", "a", hosts=(allowed,)), ran)
+    )
     await ran.printed(b"ready")
     credential = ran.stdout.split()[0].decode()
     look = f"cat /proc/[0-9]*/environ | grep -azcF {credential}; ps -e | grep -c sleep"
@@ -192,7 +203,10 @@ async def test_its_environment_holds_nothing_of_this_machine_but_the_way_to_the_
 ) -> None:
     monkeypatch.setenv("https_proxy", "http://CANARY@proxy.example")
     monkeypatch.setenv("CANARY_KEY", "CANARY")
-    plain, networked = await run(box, "env -0 | sort -z"), await run(box, "env -0 | sort -z", allowed)
+    plain, networked = (
+        await run(box, "env -0 | sort -z"),
+        await run(box, "env -0 | sort -z", allowed),
+    )
     assert b"CANARY" not in networked.stdout
 
     def names(ran: Ran) -> set[str]:
@@ -202,23 +216,31 @@ async def test_its_environment_holds_nothing_of_this_machine_but_the_way_to_the_
     assert names(networked) - names(plain) == upper | {name.lower() for name in upper}
 
 
-async def test_what_it_leaves_running_is_stopped_and_the_result_says_so(box: DockerSandbox, allowed: str) -> None:
+async def test_what_it_leaves_running_is_stopped_and_the_result_says_so(
+    box: DockerSandbox, allowed: str
+) -> None:
     ran = await run(box, "sleep 300 & setsid sleep 300 & sleep 0.1", allowed)
     assert ran.result.left_running == 0
     assert "what the command left running was stopped" in ran.result.notices[-1]
     assert (await run(box, "ps -e | grep -c sleep", allowed)).stdout == b"0\n"
 
 
-async def test_no_command_can_end_the_way_out_or_take_its_place(box: DockerSandbox, allowed: str) -> None:
+async def test_no_command_can_end_the_way_out_or_take_its_place(
+    box: DockerSandbox, allowed: str
+) -> None:
     text = f"kill -9 -1; pkill -9 -u keeper; rm -f /run/codeagent/*; {fetch(f'http://{allowed}/')}"
     await run(box, "bash -c 'kill -9 -1'", allowed)
     ran = await run(box, text.removeprefix("kill -9 -1; "), allowed)
     assert b"ok" in ran.stdout
 
 
-async def test_a_port_of_the_command_is_shown_and_the_way_out_is_not(box: DockerSandbox, allowed: str) -> None:
+async def test_a_port_of_the_command_is_shown_and_the_way_out_is_not(
+    box: DockerSandbox, allowed: str
+) -> None:
     ran = Ran()
-    code = "s = socket.create_server(('127.0.0.1', 8125)); print('ready', flush=True); time.sleep(99)"
+    code = (
+        "s = socket.create_server(('127.0.0.1', 8125)); print('ready', flush=True); time.sleep(99)"
+    )
     text = f'python3 -c "import socket, time; {code}"'
     task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,)), ran))
     await ran.printed(b"ready")
@@ -227,7 +249,9 @@ async def test_a_port_of_the_command_is_shown_and_the_way_out_is_not(box: Docker
     await task
 
 
-async def test_it_is_still_while_the_sandbox_is_frozen(box: DockerSandbox, project: Path, allowed: str) -> None:
+async def test_it_is_still_while_the_sandbox_is_frozen(
+    box: DockerSandbox, project: Path, allowed: str
+) -> None:
     ran = Ran()
     text = "echo ready; while :; do date +%N > tick; sleep 0.01; done"
     task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,)), ran))
@@ -249,7 +273,9 @@ async def test_a_list_that_cannot_be_read_runs_nothing(box: DockerSandbox, proje
 async def test_this_machine_and_what_is_near_it_are_not_reached_whatever_a_name_says(
     workspace_dir: Path, tmp_path: Path, origin: Origin
 ) -> None:
-    async with opened(workspace_dir, tmp_path / "state", Internet(resolve=Names(), allowed=is_public)) as sandbox:
+    async with opened(
+        workspace_dir, tmp_path / "state", Internet(resolve=Names(), allowed=is_public)
+    ) as sandbox:
         here = f"origin.example:{origin.port}"
         ran = await run(sandbox, fetch(f"http://{here}/"), here)
         assert b"403" in ran.stdout
@@ -261,7 +287,9 @@ async def test_nothing_listens_on_this_machine_but_a_socket_that_is_gone_afterwa
     workspace_dir: Path, tmp_path: Path
 ) -> None:
     def ports() -> set[str]:
-        tables = (Path(f"/proc/self/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6"))
+        tables = (
+            Path(f"/proc/self/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")
+        )
         links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))  # noqa: PTH208  # iterdir holds one open
         ours = {str(link.readlink()) for link in links if link.is_symlink()}
         rows = [line.split() for table in tables for line in table]

@@ -77,7 +77,9 @@ def test_something_else_on_the_socket_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["tcp://10.0.0.1:2375", "ssh://me@there"])
 async def test_a_remote_engine_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="another machine") as caught:
-        await DockerSandbox(sandbox_spec(tmp_path, tmp_path / "state", docker_host=host)).start(lambda _: None)
+        await DockerSandbox(sandbox_spec(tmp_path, tmp_path / "state", docker_host=host)).start(
+            lambda _: None
+        )
     assert "unset DOCKER_HOST" in caught.value.remedy
 
 
@@ -99,7 +101,9 @@ async def test_a_configured_image_that_is_missing_is_not_pulled(tmp_path: Path) 
 
 
 @pytest.mark.docker
-async def test_a_configured_image_that_cannot_be_a_name_is_refused_before_anything_starts(tmp_path: Path) -> None:
+async def test_a_configured_image_that_cannot_be_a_name_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "w").mkdir()
     spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="Not A Name")
     with pytest.raises(SandboxUnavailable, match="Not A Name"):
@@ -132,19 +136,32 @@ def test_an_old_runtime_is_warned_about_and_a_fixed_one_is_not() -> None:
 
 OWNER = WorkUser(1000, 1000)
 GOOD = {
-    "interface": ["lo"], "writable": [], "uid": ["1000"], "CapEff": ["0" * 16], "CapBnd": ["0" * 16],
-    "NoNewPrivs": ["1"], "Seccomp": ["2"], "tool": ["git", "python3", "rg", "make"], "numbered": ["yes"],
-}  # fmt: skip
+    "interface": ["lo"],
+    "writable": [],
+    "uid": ["1000"],
+    "CapEff": ["0" * 16],
+    "CapBnd": ["0" * 16],
+    "NoNewPrivs": ["1"],
+    "Seccomp": ["2"],
+    "tool": ["git", "python3", "rg", "make"],
+    "numbered": ["yes"],
+}
 
 
 @for_each(
     ("key", "value"),
     [
-        ("interface", ["lo", "eth0"]), ("writable", [".git"]), ("uid", ["0"]), ("CapEff", ["00000000a80425fb"]),
-        ("CapBnd", ["0000000000000001"]), ("NoNewPrivs", ["0"]), ("Seccomp", ["0"]), ("Seccomp", []),
+        ("interface", ["lo", "eth0"]),
+        ("writable", [".git"]),
+        ("uid", ["0"]),
+        ("CapEff", ["00000000a80425fb"]),
+        ("CapBnd", ["0000000000000001"]),
+        ("NoNewPrivs", ["0"]),
+        ("Seccomp", ["0"]),
+        ("Seccomp", []),
         ("numbered", []),
     ],
-)  # fmt: skip
+)
 def test_the_self_test_fails_for_each_thing_that_does_not_hold(key: str, value: list[str]) -> None:
     assert judge(GOOD, True, True, OWNER).failed == ()
     assert judge(GOOD | {key: value}, True, True, OWNER).failed != ()
@@ -178,7 +195,9 @@ async def test_forty_requests_at_once_are_all_answered_and_print_nothing(
     await engine.ask(lambda api: None)
     answers = await asyncio.gather(*(engine.ask(lambda api: api.version()) for _ in range(40)))
     assert answers == [{"ApiVersion": "1.44"}] * 40
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("urllib3")] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.name.startswith("urllib3")
+    ] == []
     engine.close()
     server.close()
 
@@ -193,7 +212,10 @@ async def test_a_refusal_to_start_is_told_in_the_engines_own_words(tmp_path: Pat
     server = await asyncio.start_unix_server(answer, tmp_path / "engine")
     with pytest.raises(EngineError) as caught:
         await ExecStream.open(Engine(str(tmp_path / "engine")), "abc", tty=False)
-    assert (str(caught.value), caught.value.status) == ("Container abc is paused, unpause it first", 409)
+    assert (str(caught.value), caught.value.status) == (
+        "Container abc is paused, unpause it first",
+        409,
+    )
     server.close()
 
 
@@ -208,7 +230,8 @@ PODMAN = {
 
 
 @pytest.mark.parametrize(
-    ("header", "podman"), [("Libpod-Api-Version: 4.3.1", True), ("Docker-Experimental: false", False)]
+    ("header", "podman"),
+    [("Libpod-Api-Version: 4.3.1", True), ("Docker-Experimental: false", False)],
 )
 def test_podman_is_known_by_its_answer(tmp_path: Path, header: str, podman: bool) -> None:
     path = str(tmp_path / "engine.sock")
@@ -220,7 +243,9 @@ def test_podman_is_known_by_its_answer(tmp_path: Path, header: str, podman: bool
             connection, _ = listening.accept()
             with connection:
                 connection.recv(100)
-                connection.sendall(f"HTTP/1.0 200 OK\r\nApi-Version: 1.41\r\n{header}\r\n\r\nOK".encode())
+                connection.sendall(
+                    f"HTTP/1.0 200 OK\r\nApi-Version: 1.41\r\n{header}\r\n\r\nOK".encode()
+                )
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -240,7 +265,10 @@ def test_podman_and_its_runc_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
             ("the workspace inside is this workspace", "NoNewPrivs is 1", "Seccomp is 2"),
             "make runc the default-runtime",
         ),
-        (("files written inside are seen outside, with the workspace's owner",), "use Podman without root"),
+        (
+            ("files written inside are seen outside, with the workspace's owner",),
+            "use Podman without root",
+        ),
         (("Seccomp is 2",), "codeagent sandbox test shows all of it"),
     ],
 )
@@ -269,5 +297,7 @@ def test_a_build_without_network_says_so_in_the_words_of_the_engine(name: str, m
             return request(Builds())
 
     for network in (False, True):
-        Fake("/nowhere").build(io.BytesIO(), "D", BuildOptions("a:b", network=network), lambda line: None)
+        Fake("/nowhere").build(
+            io.BytesIO(), "D", BuildOptions("a:b", network=network), lambda line: None
+        )
     assert asked == [mode, None]

@@ -38,7 +38,11 @@ def engine(path: Path, answers: Answers) -> Iterator[list[bytes]]:
                     head = [incoming.readline()]
                     while (line := incoming.readline()) not in (b"\r\n", b""):
                         head.append(line)
-                    sizes = [int(line.split(b":")[1]) for line in head if line.lower().startswith(b"content-length")]
+                    sizes = [
+                        int(line.split(b":")[1])
+                        for line in head
+                        if line.lower().startswith(b"content-length")
+                    ]
                     asked.append(head[0].strip() + b" " + incoming.read(sum(sizes)))
                     connection.sendall(piece)
 
@@ -57,7 +61,12 @@ def test_one_connection_serves_one_request_after_the_other(tmp_path: Path) -> No
         api.close()
     assert asked[0].startswith(b"POST /containers/c1/exec HTTP/1.1 ")
     sent = json.loads(asked[0].split(b" ", 3)[3])
-    assert (sent["Cmd"], sent["User"], sent["Env"], sent["Tty"]) == (["true"], "1:1", ["A=b"], False)
+    assert (sent["Cmd"], sent["User"], sent["Env"], sent["Tty"]) == (
+        ["true"],
+        "1:1",
+        ["A=b"],
+        False,
+    )
     assert asked[1] == b"DELETE /containers/c1?force=1&v=1 HTTP/1.1 "
 
 
@@ -69,7 +78,10 @@ def test_a_connection_that_the_engine_closed_meanwhile_is_not_used_again(tmp_pat
         assert kept.recv(1, socket.MSG_PEEK) == b"", "the engine closes it"
         assert api.containers(all=True, filters={"label": "a=b"}) == []
         api.close()
-    assert asked[1] == b"GET /containers/json?all=1&filters=%7B%22label%22%3A+%5B%22a%3Db%22%5D%7D HTTP/1.1 "
+    assert (
+        asked[1]
+        == b"GET /containers/json?all=1&filters=%7B%22label%22%3A+%5B%22a%3Db%22%5D%7D HTTP/1.1 "
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,20 +93,29 @@ def test_a_connection_that_the_engine_closed_meanwhile_is_not_used_again(tmp_pat
     ],
 )
 def test_a_refusal_has_the_engines_words_and_status(tmp_path: Path, body: bytes, said: str) -> None:
-    with engine(tmp_path / "s", [[answer(body, "404 Not Found")]]), pytest.raises(EngineError) as caught:
+    with (
+        engine(tmp_path / "s", [[answer(body, "404 Not Found")]]),
+        pytest.raises(EngineError) as caught,
+    ):
         EngineApi(str(tmp_path / "s"), 5.0).pause("c1")
     assert (str(caught.value), caught.value.status) == (said, 404)
 
 
-@pytest.mark.parametrize("piece", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"])
-def test_an_answer_that_breaks_off_or_is_not_one_says_that_the_engine_failed(tmp_path: Path, piece: bytes) -> None:
+@pytest.mark.parametrize(
+    "piece", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"]
+)
+def test_an_answer_that_breaks_off_or_is_not_one_says_that_the_engine_failed(
+    tmp_path: Path, piece: bytes
+) -> None:
     with engine(tmp_path / "s", [[piece]]), pytest.raises(SandboxUnavailable, match="failed"):
         Engine(str(tmp_path / "s")).call(lambda api: api.version())
 
 
 def test_an_attached_connection_keeps_what_came_with_the_answer(tmp_path: Path) -> None:
     with engine(tmp_path / "s", [[b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\nhello"]]) as asked:
-        attached = EngineApi(str(tmp_path / "s"), 5.0).attach_socket("c1", {"stdin": 1, "stream": 1})
+        attached = EngineApi(str(tmp_path / "s"), 5.0).attach_socket(
+            "c1", {"stdin": 1, "stream": 1}
+        )
         with attached:
             assert attached.recv(5, socket.MSG_WAITALL) == b"hello"
             assert attached.gettimeout() is None

@@ -16,7 +16,17 @@ from tests.sandboxes import Ran
 MARK = "0123456789abcdef"
 TRAILER = f"\0{MARK} 2 0\n".encode()
 tricky = st.lists(
-    st.sampled_from([b"\0", b"\0" + MARK.encode(), b"x", b"\n", MARK[:5].encode(), b"\0" + MARK[:7].encode(), b" "])
+    st.sampled_from(
+        [
+            b"\0",
+            b"\0" + MARK.encode(),
+            b"x",
+            b"\n",
+            MARK[:5].encode(),
+            b"\0" + MARK[:7].encode(),
+            b" ",
+        ]
+    )
 ).map(b"".join)
 
 
@@ -48,7 +58,9 @@ def test_reports_without_number_are_taken_out_of_one_piece() -> None:
 
 
 @given(st.integers(100, 6_000), st.lists(st.integers(0, 10_000)))
-def test_what_is_too_long_for_a_report_is_output_however_the_stream_is_cut(length: int, places: list[int]) -> None:
+def test_what_is_too_long_for_a_report_is_output_however_the_stream_is_cut(
+    length: int, places: list[int]
+) -> None:
     forged = f"\0{MARK} {'9' * length} 0 0\n".encode()
     assert filtered(cut(forged + TRAILER, places)) == (forged, b"2 0")
 
@@ -66,7 +78,10 @@ def test_output_without_the_trailer_is_never_changed(data: bytes, places: list[i
 def test_frames_come_apart_however_the_connection_cuts_them(
     frames: list[tuple[bool, bytes]], places: list[int]
 ) -> None:
-    raw = b"".join(bytes([2 if err else 1, 0, 0, 0]) + len(data).to_bytes(4, "big") + data for err, data in frames)
+    raw = b"".join(
+        bytes([2 if err else 1, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+        for err, data in frames
+    )
 
     async def read() -> dict[bool, bytes]:
         reader = asyncio.StreamReader()
@@ -86,7 +101,9 @@ def test_frames_come_apart_however_the_connection_cuts_them(
         await feeding
         return got
 
-    expected = {kind: b"".join(data for err, data in frames if err is kind) for kind in (False, True)}
+    expected = {
+        kind: b"".join(data for err, data in frames if err is kind) for kind in (False, True)
+    }
     assert asyncio.run(read()) == expected
 
 
@@ -98,7 +115,9 @@ def test_that_a_command_has_begun_is_known_however_the_stream_is_cut(places: lis
     assert (output, trailer.begun, trailer.report) == (b"hello", True, b"2 0")
 
 
-async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_however_slow_its_reader() -> None:
+async def test_output_that_overtakes_the_word_of_its_begin_is_a_begin_too_however_slow_its_reader() -> (
+    None
+):
     reader, go_on = asyncio.StreamReader(), asyncio.Event()
     stream = ExecStream(reader, None)  # type: ignore[arg-type]  # nothing is sent
 
@@ -139,7 +158,11 @@ async def test_output_that_arrives_with_the_answers_headers_is_not_lost(tmp_path
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n" + b"\1\0\0\0\0\0\0\5first" + b"\2\0\0\0\0\0\0\1e")
+        writer.write(
+            b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\n"
+            + b"\1\0\0\0\0\0\0\5first"
+            + b"\2\0\0\0\0\0\0\1e"
+        )
         writer.close()
 
     server = await asyncio.start_unix_server(serve, tmp_path / "engine")

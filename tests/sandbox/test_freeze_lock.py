@@ -1,4 +1,5 @@
-"""Who holds still is not disturbed, and in the end everything goes on, however tasks come, fail and are cancelled."""
+"""Who holds still is not disturbed, and in the end everything goes on, however tasks come, fail and
+are cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -64,7 +65,10 @@ acts = st.sampled_from([World.hold, World.nested, World.move])
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(acts, st.integers(0, 4), st.integers(0, 6), st.none() | st.integers(0, 12)), max_size=8),
+    st.lists(
+        st.tuples(acts, st.integers(0, 4), st.integers(0, 6), st.none() | st.integers(0, 12)),
+        max_size=8,
+    ),
     st.frozensets(st.integers(1, 3)),
 )
 def test_always_nothing_moves_while_it_is_held_and_everything_goes_on_at_the_end(
@@ -77,13 +81,17 @@ def test_always_nothing_moves_while_it_is_held_and_everything_goes_on_at_the_end
         tasks: list[tuple[asyncio.Task[None], int | None]] = []
         for step in range(20):
             tasks += [
-                (asyncio.ensure_future(act(world, lasts)), cut) for act, begins, lasts, cut in plan if begins == step
+                (asyncio.ensure_future(act(world, lasts)), cut)
+                for act, begins, lasts, cut in plan
+                if begins == step
             ]
             for task, cut in tasks:
                 if cut == step:
                     task.cancel()
             await asyncio.sleep(0)
-        ends = await asyncio.wait_for(asyncio.gather(*(task for task, _ in tasks), return_exceptions=True), 10)
+        ends = await asyncio.wait_for(
+            asyncio.gather(*(task for task, _ in tasks), return_exceptions=True), 10
+        )
         assert [end for end in ends if isinstance(end, AssertionError)] == []
         assert (world.stopped, world.activity, world.freeze_lock.held) == (False, 0, False)
         await world.move(0)

@@ -1,4 +1,5 @@
-"""While a sandbox is frozen the workspace stays as it is; afterwards everything goes on (SECURITY R27)."""
+"""While a sandbox is frozen the workspace stays as it is; afterwards everything goes on (SECURITY
+R27)."""
 
 import asyncio
 import os
@@ -21,14 +22,24 @@ from codeagent.sandbox.engine_api import EngineApi
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox
-from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, run, sandbox_spec, tell_the_word
+from tests.sandboxes import (
+    FORGED_END,
+    Ran,
+    make_repository,
+    opened,
+    processes,
+    run,
+    sandbox_spec,
+    tell_the_word,
+)
 
 pytestmark = pytest.mark.docker
 together = pytest.mark.asyncio(loop_scope="module")
 """What shares `box`."""
 ENGINE = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 WRITER = (
-    "i=0; echo go; while sleep 0.02; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); rmdir d$((i % 5)); done"
+    "i=0; echo go; while sleep 0.02; do i=$((i+1)); echo $i > counter; mkdir -p d$((i % 7)); "
+    "rmdir d$((i % 5)); done"
 )
 """It waits between its changes, so that it does not take the time of the tests beside it."""
 
@@ -44,7 +55,9 @@ async def box(project: Path) -> AsyncIterator[DockerSandbox]:
         yield sandbox
 
 
-async def started(sandbox: DockerSandbox, text: str, *, read_only: bool = False) -> "asyncio.Task[CommandResult]":
+async def started(
+    sandbox: DockerSandbox, text: str, *, read_only: bool = False
+) -> "asyncio.Task[CommandResult]":
     """A command that has printed `go`."""
     ran = Ran()
     task = asyncio.create_task(sandbox.run(Command(text, "call", read_only), ran))
@@ -59,7 +72,8 @@ async def state(sandbox: DockerSandbox) -> dict[str, bool]:
 
 
 async def goes_on(now: Callable[[], Awaitable[dict[str, bool]]]) -> None:
-    """The engine hears of its own pauses late: one that has ended may come up in its answers once more."""
+    """The engine hears of its own pauses late: one that has ended may come up in its answers once
+    more."""
     for _ in range(100):
         if not (await now())["Paused"]:
             return
@@ -68,13 +82,16 @@ async def goes_on(now: Callable[[], Awaitable[dict[str, bool]]]) -> None:
 
 
 def tree(root: Path) -> str:
-    """Changes with every name, time stamp and byte below the root; what vanishes meanwhile is left out."""
+    """Changes with every name, time stamp and byte below the root; what vanishes meanwhile is left
+    out."""
     lines = [str(root.stat().st_mtime_ns)]
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name != ".git")
         for path in (Path(folder, name) for name in sorted([*folders, *files])):
             try:
-                lines.append(f"{path} {path.lstat().st_mtime_ns} {path.read_bytes() if path.is_file() else b''!r}")
+                lines.append(
+                    f"{path} {path.lstat().st_mtime_ns} {path.read_bytes() if path.is_file() else b''!r}"
+                )
             except OSError:
                 continue
     return sha256("\n".join(lines).encode()).hexdigest()
@@ -112,10 +129,14 @@ async def test_what_a_command_left_behind_is_frozen_too_however_it_hides(
     """The last one says in the wrapper's name that nothing is left, and takes the wrapper away."""
     tell_the_word(monkeypatch)
     lie = f"{FORGED_END}; sleep 0.3; kill -9 $PPID"
-    for number, (hidden, then) in enumerate((("", ""), ("env -i setsid -f", ""), ("env -i setsid -f", lie))):
+    for number, (hidden, then) in enumerate(
+        (("", ""), ("env -i setsid -f", ""), ("env -i setsid -f", lie))
+    ):
         (folder := project / f"left{number}").mkdir()
         begun = "until [ -e counter ]; do sleep 0.02; done"
-        ran = await run(box, f"cd {folder.name}; {hidden} bash -c '{WRITER}' > /dev/null 2>&1 & {begun}; {then}")
+        ran = await run(
+            box, f"cd {folder.name}; {hidden} bash -c '{WRITER}' > /dev/null 2>&1 & {begun}; {then}"
+        )
         assert (ran.result.left_running == 0) == bool(then)
         assert await moves(folder)
         async with box.frozen():
@@ -159,7 +180,8 @@ async def test_where_nothing_runs_nothing_is_paused_and_the_engine_is_asked_once
 
 
 async def lives(listed: Path, count: int) -> None:
-    """Wait until so many processes are on the kernel's list: what ended with a command leaves it a moment later."""
+    """Wait until so many processes are on the kernel's list: what ended with a command leaves it a
+    moment later."""
     for _ in range(1500):
         if len(living(listed)) == count:
             return
@@ -206,20 +228,28 @@ async def test_a_list_that_may_not_be_the_container_s_is_not_used(box: DockerSan
     assert process_list(SaysOfEvery(pid, "runsc"), place.container_id) is None, (
         "its processes are in a kernel of its own"
     )
-    assert process_list(SaysOfEvery(os.getpid(), "runc"), place.container_id) is None, "that is another process"
+    assert process_list(SaysOfEvery(os.getpid(), "runc"), place.container_id) is None, (
+        "that is another process"
+    )
     assert process_list(SaysOfEvery(0, "runc"), place.container_id) is None
     assert process_list(Engine("/nonexistent"), place.container_id) is None
 
 
-async def test_before_the_first_container_there_is_nothing_to_freeze(workspace_dir: Path, tmp_path: Path) -> None:
-    sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path, docker_host="unix:///nonexistent"))
+async def test_before_the_first_container_there_is_nothing_to_freeze(
+    workspace_dir: Path, tmp_path: Path
+) -> None:
+    sandbox = DockerSandbox(
+        sandbox_spec(workspace_dir, tmp_path, docker_host="unix:///nonexistent")
+    )
     async with sandbox.frozen():
         pass
     await sandbox.close()
 
 
 @together
-async def test_frozen_nests_within_a_task_and_between_tasks(box: DockerSandbox, project: Path) -> None:
+async def test_frozen_nests_within_a_task_and_between_tasks(
+    box: DockerSandbox, project: Path
+) -> None:
     task = await started(box, WRITER)
     release = asyncio.Event()
 
@@ -250,7 +280,9 @@ async def test_a_command_that_comes_meanwhile_waits(box: DockerSandbox, project:
 
 
 @together
-async def test_a_waiting_command_that_is_cancelled_never_runs(box: DockerSandbox, project: Path) -> None:
+async def test_a_waiting_command_that_is_cancelled_never_runs(
+    box: DockerSandbox, project: Path
+) -> None:
     async with box.frozen():
         task = asyncio.create_task(box.run(Command("touch made", "call"), Ran()))
         await asyncio.sleep(0.05)
@@ -288,7 +320,9 @@ async def test_a_command_cancelled_while_frozen_is_stopped_afterwards(box: Docke
 
 
 @together
-async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(box: DockerSandbox, project: Path) -> None:
+async def test_it_goes_on_when_who_froze_it_fails_or_is_cancelled(
+    box: DockerSandbox, project: Path
+) -> None:
     task = await started(box, WRITER)
     with pytest.raises(ValueError, match="inside"):
         async with box.frozen():
@@ -343,7 +377,9 @@ async def test_a_container_that_died_is_nothing_to_freeze(box: DockerSandbox) ->
 
 
 @together
-async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(box: DockerSandbox) -> None:
+async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(
+    box: DockerSandbox,
+) -> None:
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
     async with box.frozen():
@@ -361,7 +397,9 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
     with monkeypatch.context() as patch:
         opened = box._resources._opened
         assert opened is not None
-        patch.setattr(box._resources, "_opened", replace(opened, engine=Engine("/nonexistent/docker.sock")))
+        patch.setattr(
+            box._resources, "_opened", replace(opened, engine=Engine("/nonexistent/docker.sock"))
+        )
         with pytest.raises(SandboxLost, match="could not be paused"):
             async with box.frozen():
                 pass
@@ -386,7 +424,9 @@ async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     assert "could not be resumed after a pause" in ran.result.notices[0]
 
 
-async def test_closing_while_frozen_leaves_no_container(make_sandbox: MakeSandbox, workspace_dir: Path) -> None:
+async def test_closing_while_frozen_leaves_no_container(
+    make_sandbox: MakeSandbox, workspace_dir: Path
+) -> None:
     sandbox = await make_sandbox(workspace_dir)
     task = await started(sandbox, "echo go; sleep 600")
     _, place = await sandbox.entrance()
@@ -405,7 +445,9 @@ async def test_both_containers_are_frozen(box: DockerSandbox) -> None:
     _, place = await box._read_only.entrance()
 
     async def now() -> dict[str, bool]:
-        return dict((await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"])
+        return dict(
+            (await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"]
+        )
 
     async with box.frozen():
         assert (await now())["Paused"]
@@ -433,9 +475,14 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
         "asyncio.run(main())\n"
     )
     agent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, str(workspace_dir), str(tmp_path / "state"),
-        stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        script,
+        str(workspace_dir),
+        str(tmp_path / "state"),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
     assert agent.stdout is not None
     container = (await agent.stdout.readline()).decode().strip()
     agent.send_signal(signal.SIGKILL)
@@ -491,7 +538,9 @@ async def test_a_command_that_begins_while_the_sandbox_is_looked_at_does_not_cou
 
 
 @together
-async def test_a_command_that_has_only_just_been_given_runs_all_the_same(box: DockerSandbox) -> None:
+async def test_a_command_that_has_only_just_been_given_runs_all_the_same(
+    box: DockerSandbox,
+) -> None:
     keeper = await started(box, "echo go; sleep 30")
     ends = []
     for pause in (0.0, 0.005, 0.01, 0.02, 0.03, 0.04):

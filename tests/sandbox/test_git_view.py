@@ -1,4 +1,5 @@
-"""Git in a container does not call a file changed because it is masked there, and nothing else about git differs."""
+"""Git in a container does not call a file changed because it is masked there, and nothing else
+about git differs."""
 
 import shutil
 import subprocess
@@ -15,8 +16,17 @@ CONTENT = "needle of the certificate\n"
 
 
 def git(root: Path, *arguments: str) -> str:
-    settings = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always")
-    done = subprocess.run(["git", "-C", root, *settings, *arguments], check=True, capture_output=True, text=True)
+    settings = (
+        "-c",
+        "user.name=T",
+        "-c",
+        "user.email=t@example.org",
+        "-c",
+        "protocol.file.allow=always",
+    )
+    done = subprocess.run(
+        ["git", "-C", root, *settings, *arguments], check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -31,7 +41,8 @@ def with_tracked_secret(root: Path, name: str = "etc/store.p12") -> Path:
 
 
 def many_files(root: Path, *, kind: str) -> list[str]:
-    """A repository whose file names have every length modulo eight; returns those of its secrets."""
+    """A repository whose file names have every length modulo eight; returns those of its
+    secrets."""
     subprocess.run(["git", "init", "-q", f"--object-format={kind}", root], check=True)
     secrets = [f"{'d' * length}/k.pem" for length in range(1, 10)]
     for name in (
@@ -67,7 +78,12 @@ def test_git_reads_an_index_of_every_version_in_which_files_are_skipped(
     (tmp_path / "d/f.txt").write_text("changed\n")
     assert git(tmp_path, "status", "--porcelain") == " M d/f.txt\n A planned.txt\n"
     assert git(tmp_path, "ls-files", "--stage") == listed
-    marks = {line[0] for line in git(tmp_path, "-c", "core.quotePath=off", "ls-files", "-v", *secrets).splitlines()}
+    marks = {
+        line[0]
+        for line in git(
+            tmp_path, "-c", "core.quotePath=off", "ls-files", "-v", *secrets
+        ).splitlines()
+    }
     assert marks == {"S"}
 
 
@@ -82,29 +98,40 @@ def test_an_index_that_is_not_understood_is_refused(tmp_path: Path, damage: str)
     if damage == "split":
         git(root, "update-index", "--split-index")
     data = (root / ".git/index").read_bytes()
-    damaged = {"cut": data[:90], "other": b"x" * 200, "flipped": data[:40] + b"\xff" + data[41:]}.get(damage, data)
+    damaged = {
+        "cut": data[:90],
+        "other": b"x" * 200,
+        "flipped": data[:40] + b"\xff" + data[41:],
+    }.get(damage, data)
     with pytest.raises(ValueError):
         skipping(damaged, frozenset({b"etc/store.p12"}))
 
 
 @pytest.mark.docker
-async def test_a_masked_file_is_unchanged_for_git_and_stays_hidden(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_a_masked_file_is_unchanged_for_git_and_stays_hidden(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = with_tracked_secret(tmp_path / "project")
     index = (root / ".git/index").read_bytes()
     sandbox = await make_sandbox(root)
-    ran = await run(sandbox, "git status --porcelain; git diff --stat; git diff-index HEAD; git ls-files -m")
+    ran = await run(
+        sandbox, "git status --porcelain; git diff --stat; git diff-index HEAD; git ls-files -m"
+    )
     assert (ran.stdout, ran.stderr, ran.result.exit_code) == (b"", b"", 0)
     ran = await run(sandbox, "cat etc/store.p12; grep -r needle etc; git grep needle")
     assert ran.stdout == b""
     ran = await run(
-        sandbox, "echo x >> hello.py; git status --porcelain; git log --oneline | wc -l; git rev-parse --git-dir"
+        sandbox,
+        "echo x >> hello.py; git status --porcelain; git log --oneline | wc -l; git rev-parse --git-dir",
     )
     assert ran.stdout == b" M hello.py\n2\n.git\n"
     assert (root / ".git/index").read_bytes() == index
 
 
 @pytest.mark.docker
-async def test_a_masked_file_can_be_neither_added_nor_committed(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_a_masked_file_can_be_neither_added_nor_committed(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = with_tracked_secret(tmp_path / "project")
     head, index = git(root, "rev-parse", "HEAD"), (root / ".git/index").read_bytes()
     sandbox = await make_sandbox(root)
@@ -142,7 +169,8 @@ async def test_what_the_user_does_with_git_is_seen_by_the_next_command(
     git(root, "pack-refs", "--all")
     (root / ".git/MERGE_MSG").write_text("merged\n")
     asked = (
-        "git status --porcelain; git branch --show-current; git log -1 --format=%s; cat .git/MERGE_MSG; ls /tmp/kept"
+        "git status --porcelain; git branch --show-current; git log -1 --format=%s; cat "
+        ".git/MERGE_MSG; ls /tmp/kept"
     )
     ran = await run(sandbox, asked)
     assert (ran.stdout, ran.result.notices) == (b"side\nthird\nmerged\n/tmp/kept\n", ())
@@ -169,12 +197,16 @@ async def test_a_masked_file_that_git_tracks_later_is_unchanged_from_then_on(
 
 
 @pytest.mark.docker
-async def test_it_holds_in_a_folder_of_the_repository(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_it_holds_in_a_folder_of_the_repository(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = with_tracked_secret(tmp_path / "project", "src/store.p12")
     (root / "above.p12").write_text(CONTENT)
     git(root, "add", "-A")
     sandbox = await make_sandbox(root / "src")
-    assert (await run(sandbox, "git status --porcelain; cat store.p12 ../above.p12")).stdout == b"A  above.p12\n"
+    assert (
+        await run(sandbox, "git status --porcelain; cat store.p12 ../above.p12")
+    ).stdout == b"A  above.p12\n"
 
 
 @pytest.mark.docker
@@ -193,18 +225,23 @@ async def test_it_holds_where_the_git_directory_is_elsewhere(
     found = repository_of(root)
     assert found is not None and found.outside is not None
     sandbox = await make_sandbox(root, agreed_git=frozenset({found.outside.digest}))
-    ran = await run(sandbox, "git status --porcelain; cat etc/store.p12; git log --format=%s | head -1")
+    ran = await run(
+        sandbox, "git status --porcelain; cat etc/store.p12; git log --format=%s | head -1"
+    )
     assert (ran.stdout, ran.stderr) == (b"with a secret\n", b"")
 
 
 @pytest.mark.docker
-async def test_a_submodule_in_the_workspace_keeps_working(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_a_submodule_in_the_workspace_keeps_working(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     inner, root = make_repository(tmp_path / "inner"), with_tracked_secret(tmp_path / "project")
     git(root, "submodule", "add", "-q", str(inner), "lib")
     git(root, "commit", "-qm", "with a submodule")
     sandbox = await make_sandbox(root)
     ran = await run(
-        sandbox, "git status --porcelain; git -C lib rev-parse --show-toplevel; git -C lib status --porcelain"
+        sandbox,
+        "git status --porcelain; git -C lib rev-parse --show-toplevel; git -C lib status --porcelain",
     )
     assert (ran.stdout, ran.stderr) == (f"{root}/lib\n".encode(), b"")
 
@@ -246,18 +283,27 @@ async def test_a_view_that_cannot_be_kept_is_said_and_the_container_stays(
     views = sandbox.spec.state_dir / "sandbox/git"
     shutil.rmtree(views)
     views.touch()  # in place of the folder
-    assert "replaced because .git/index changed" in (await run(sandbox, "touch /tmp/kept")).result.notices[0]
+    assert (
+        "replaced because .git/index changed"
+        in (await run(sandbox, "touch /tmp/kept")).result.notices[0]
+    )
     warnings = (await sandbox.start(lambda _: None)).warnings
-    assert any("may show files as changed that are only hidden" in each for each in warnings), warnings
+    assert any("may show files as changed that are only hidden" in each for each in warnings), (
+        warnings
+    )
     ran = await run(sandbox, "ls /tmp/kept; cat etc/store.p12; git status --porcelain")
     assert (ran.stdout, ran.result.notices) == (b"/tmp/kept\n M etc/store.p12\n", ())
 
 
 @pytest.mark.docker
-async def test_an_index_that_cannot_be_used_is_said(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_an_index_that_cannot_be_used_is_said(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = with_tracked_secret(tmp_path / "project")
     git(root, "update-index", "--split-index")
     sandbox = await make_sandbox(root)
     warnings = (await sandbox.start(lambda _: None)).warnings
-    assert any("may show files as changed that are only hidden" in each for each in warnings), warnings
+    assert any("may show files as changed that are only hidden" in each for each in warnings), (
+        warnings
+    )
     assert (await run(sandbox, "git status --porcelain")).stdout == b" M etc/store.p12\n"

@@ -36,11 +36,17 @@ def alive(marker: str) -> int:
 
 async def test_output_and_exit_code_come_back(host: HostSandbox, tmp_path: Path) -> None:
     ran = await run(host, "pwd; echo err >&2; cat; exit 3")
-    assert (ran.stdout.decode(), ran.stderr, ran.result) == (f"{tmp_path}\n", b"err\n", CommandResult(3))
+    assert (ran.stdout.decode(), ran.stderr, ran.result) == (
+        f"{tmp_path}\n",
+        b"err\n",
+        CommandResult(3),
+    )
 
 
 async def test_what_is_written_to_the_two_streams_keeps_its_order(host: HostSandbox) -> None:
-    ran = await run(host, "".join(f"echo {n}; echo {n} >&2; " for n in range(200)) + "exit 3", apart=False)
+    ran = await run(
+        host, "".join(f"echo {n}; echo {n} >&2; " for n in range(200)) + "exit 3", apart=False
+    )
     assert ran.stdout == b"".join(b"%d\n%d\n" % (n, n) for n in range(200))
     assert ({stream for stream, _ in ran.pieces}, ran.result) == ({"output"}, CommandResult(3))
 
@@ -62,7 +68,9 @@ async def test_a_long_script_runs(host: HostSandbox) -> None:
     assert (ran.stdout, ran.stderr) == (b"ran\n", b"")
 
 
-async def test_cancelling_stops_everything_with_setsid_and_without_environment(host: HostSandbox) -> None:
+async def test_cancelling_stops_everything_with_setsid_and_without_environment(
+    host: HostSandbox,
+) -> None:
     ran = Ran()
     command = "sleep 61.25 & setsid sleep 61.25 & env -i sleep 61.25 & echo go; wait"
     task = asyncio.create_task(host.run(Command(command, "call"), ran))
@@ -97,7 +105,9 @@ async def test_what_the_reader_raises_stops_the_command(host: HostSandbox) -> No
 
 
 async def test_a_command_that_must_not_write_is_refused(host: HostSandbox, tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="plan mode runs no commands without a sandbox") as caught:
+    with pytest.raises(
+        SandboxUnavailable, match="plan mode runs no commands without a sandbox"
+    ) as caught:
         await host.run(Command("touch made", "call", read_only=True), Ran())
     assert caught.value.remedy
     assert not (tmp_path / "made").exists()
@@ -130,7 +140,9 @@ async def test_while_frozen_a_writer_changes_nothing_and_goes_on_afterwards(
     host: HostSandbox, tmp_path: Path, start: str
 ) -> None:
     ran = Ran()
-    command = f"{start}bash -c '{WRITER}' & until [ -e counter ]; do sleep 0.01; done; echo go; wait"
+    command = (
+        f"{start}bash -c '{WRITER}' & until [ -e counter ]; do sleep 0.01; done; echo go; wait"
+    )
     task = asyncio.create_task(host.run(Command(command, "call"), ran))
     await ran.printed(b"go")
     for _ in range(3):
@@ -143,15 +155,22 @@ async def test_while_frozen_a_writer_changes_nothing_and_goes_on_afterwards(
     assert (await task).stopped
 
 
-async def test_what_a_command_left_behind_is_frozen_until_it_ends(host: HostSandbox, tmp_path: Path) -> None:
-    ran = await run(host, f"setsid bash -c 'echo $$ > pid; {WRITER}' & until [ -e counter ]; do sleep 0.01; done")
+async def test_what_a_command_left_behind_is_frozen_until_it_ends(
+    host: HostSandbox, tmp_path: Path
+) -> None:
+    ran = await run(
+        host,
+        f"setsid bash -c 'echo $$ > pid; {WRITER}' & until [ -e counter ]; do sleep 0.01; done",
+    )
     assert ran.result.left_running > 0
     async with host.frozen(), host.frozen():
         before = counter(tmp_path)
         await asyncio.sleep(0.1)
         assert counter(tmp_path) == before
     assert await moves(tmp_path)
-    await run(host, "kill -9 $(cat pid); while kill -0 $(cat pid) 2> /dev/null; do sleep 0.01; done")
+    await run(
+        host, "kill -9 $(cat pid); while kill -0 $(cat pid) 2> /dev/null; do sleep 0.01; done"
+    )
     async with host.frozen():
         pass
     assert host._trees == set()
@@ -211,14 +230,16 @@ async def test_what_a_command_leaves_is_found_by_its_mark_alone_though_nothing_o
     host: HostSandbox,
 ) -> None:
     assert (await run(host, "setsid -f sleep 66.75 > /dev/null 2>&1")).result.left_running == 1
-    assert (await run(host, "pkill -f '^sleep 66.75'; until ! pgrep -f '^sleep 66.75'; do :; done")).result == (
-        CommandResult(0)
-    )
+    assert (
+        await run(host, "pkill -f '^sleep 66.75'; until ! pgrep -f '^sleep 66.75'; do :; done")
+    ).result == (CommandResult(0))
 
 
 def test_a_process_in_the_middle_of_an_execve_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel shows no environment then, or says that there is no such process."""
-    with subprocess.Popen(["sleep", "66.5"], env={process_tree.MARK: "abc", "PATH": os.environ["PATH"]}) as process:
+    with subprocess.Popen(
+        ["sleep", "66.5"], env={process_tree.MARK: "abc", "PATH": os.environ["PATH"]}
+    ) as process:
         tree = process_tree.ProcessTree(-1, "abc", process_tree.ticks() - 1000)
         really, shown = process_tree._read, [ProcessLookupError, b"", b""]
 

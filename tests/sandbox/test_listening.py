@@ -32,7 +32,9 @@ async def test_ports_are_known_while_they_are_listened_on(sandbox: DockerSandbox
     for read_only in (False, True):
         assert await sandbox.listening() == frozenset()
         ran = Ran()
-        task = asyncio.create_task(sandbox.run(Command(f'python3 -c "{SERVER}"', "call", read_only), ran))
+        task = asyncio.create_task(
+            sandbox.run(Command(f'python3 -c "{SERVER}"', "call", read_only), ran)
+        )
         await ran.printed(b"ready")
         assert await sandbox.listening() == {8123, 8124}, f"{read_only=}"
         task.cancel()

@@ -11,7 +11,8 @@ from tests.table import for_each
 
 A, B = "a" * 64, "b" * 64
 LINUX = {"sys_platform": "linux", "python_version": "3.11", "python_full_version": "3.11.2"}
-UV = f"""
+UV = (
+    f"""
 [[package]]
 name = "project"
 source = {{ virtual = "." }}
@@ -27,21 +28,24 @@ sdist = {{ url = "https://files.pythonhosted.org/one.tar.gz", hash = "sha256:{A}
 wheels = [{{ url = "https://files.pythonhosted.org/one.whl", hash = "sha256:{B}" }}]
 [package.optional-dependencies]
 more = [{{ name = "below" }}]
-""" + "".join(
-    f"""
+"""
+    + "".join(
+        f"""
 [[package]]
 name = "{name}"
 version = "{version}"
 source = {{ registry = "https://mirror.example/simple" }}
 wheels = [{{ url = "https://other.example/{name}.whl", hash = "sha256:{A}" }}]
 """
-    for name, version in (("below", "1"), ("two", "1"), ("two", "2"), ("windows", "1"))
-) + """
+        for name, version in (("below", "1"), ("two", "1"), ("two", "2"), ("windows", "1"))
+    )
+    + """
 [[package]]
 name = "git"
 version = "1"
 source = { git = "https://x.example/git" }
-"""  # fmt: skip
+"""
+)
 
 
 def only(folder: Path, **files: str) -> Lock:
@@ -69,8 +73,13 @@ def test_requirements_are_passed_on_without_any_option_of_the_file(tmp_path: Pat
     text = f"--index-url https://mirror.example:8443/simple\n# x\none==1 \\\n    {hashes}\n"
     lock = only(tmp_path, **{"requirements.txt": text})
     assert requirements(lock, {}) == f"one==1 --hash=sha256:{A} --hash=sha256:{B}\n"
-    assert (lock.indexes, lock.hosts) == (("https://mirror.example:8443/simple",), ("mirror.example:8443",))
-    assert lock.at("https://own.example/simple").hosts == ("own.example",), "only what the user named"
+    assert (lock.indexes, lock.hosts) == (
+        ("https://mirror.example:8443/simple",),
+        ("mirror.example:8443",),
+    )
+    assert lock.at("https://own.example/simple").hosts == ("own.example",), (
+        "only what the user named"
+    )
 
 
 def test_requirements_without_hashes_are_no_lock(tmp_path: Path) -> None:
@@ -79,9 +88,20 @@ def test_requirements_without_hashes_are_no_lock(tmp_path: Path) -> None:
 
 
 def test_a_lock_of_npm_is_passed_on_without_scripts(tmp_path: Path) -> None:
-    packages = {"": {}, "node_modules/x": {"resolved": "https://registry.npmjs.org/x.tgz", "integrity": "sha512-x"}}
-    manifest = {"name": "x", "dependencies": {"x": "1"}, "scripts": {"postinstall": "evil"}, "bin": {"ls": "evil"}}
-    files = {"package-lock.json": json.dumps({"packages": packages}), "package.json": json.dumps(manifest)}
+    packages = {
+        "": {},
+        "node_modules/x": {"resolved": "https://registry.npmjs.org/x.tgz", "integrity": "sha512-x"},
+    }
+    manifest = {
+        "name": "x",
+        "dependencies": {"x": "1"},
+        "scripts": {"postinstall": "evil"},
+        "bin": {"ls": "evil"},
+    }
+    files = {
+        "package-lock.json": json.dumps({"packages": packages}),
+        "package.json": json.dumps(manifest),
+    }
     lock = only(tmp_path, **files)
     assert (lock.kind, lock.count, lock.hosts) == ("node", 1, ("registry.npmjs.org",))
     assert "evil" not in lock.manifest and '"dependencies"' in lock.manifest
@@ -90,20 +110,56 @@ def test_a_lock_of_npm_is_passed_on_without_scripts(tmp_path: Path) -> None:
 @for_each(
     "name, text, said",
     [
-        ("requirements.txt", f"one==1 --hash=sha256:{A}\ntwo==2\n", "two==2 is not a package pinned"),
-        ("requirements.txt", f"one==1 --hash=sha256:{A}\n--find-links .\n", "--find-links . is not a package pinned"),
-        ("requirements.txt", f"one==1 --hash=sha256:{A}\n-r other.txt\n", "is not a package pinned"),
-        ("requirements.txt", f"one==1 --global-option=x --hash=sha256:{A}\n", "is not a package pinned"),
-        ("requirements.txt", f"x @ https://x.example/x.whl --hash=sha256:{A}\n", "is not a package pinned"),
+        (
+            "requirements.txt",
+            f"one==1 --hash=sha256:{A}\ntwo==2\n",
+            "two==2 is not a package pinned",
+        ),
+        (
+            "requirements.txt",
+            f"one==1 --hash=sha256:{A}\n--find-links .\n",
+            "--find-links . is not a package pinned",
+        ),
+        (
+            "requirements.txt",
+            f"one==1 --hash=sha256:{A}\n-r other.txt\n",
+            "is not a package pinned",
+        ),
+        (
+            "requirements.txt",
+            f"one==1 --global-option=x --hash=sha256:{A}\n",
+            "is not a package pinned",
+        ),
+        (
+            "requirements.txt",
+            f"x @ https://x.example/x.whl --hash=sha256:{A}\n",
+            "is not a package pinned",
+        ),
         ("requirements.txt", f"-i https://*/simple\none==1 --hash=sha256:{A}\n", "names no host"),
-        ("requirements.txt", f"-i file:///etc\none==1 --hash=sha256:{A}\n", "not the plain address"),
-        ("requirements.txt", f"-i https://me:pw@x.example/\none==1 --hash=sha256:{A}\n", "not the plain address"),
+        (
+            "requirements.txt",
+            f"-i file:///etc\none==1 --hash=sha256:{A}\n",
+            "not the plain address",
+        ),
+        (
+            "requirements.txt",
+            f"-i https://me:pw@x.example/\none==1 --hash=sha256:{A}\n",
+            "not the plain address",
+        ),
         ("uv.lock", "[[package]", "cannot be read"),
-        ("uv.lock", UV.replace('source = { virtual = "." }', 'source = { git = "x" }'), "names no project"),
+        (
+            "uv.lock",
+            UV.replace('source = { virtual = "." }', 'source = { git = "x" }'),
+            "names no project",
+        ),
         ("uv.lock", UV.replace(f', hash = "sha256:{A}"', ""), "cannot be read"),
         ("uv.lock", UV.replace('"one"', '"one --index-url"'), "a package has no hash"),
         ("package-lock.json", '{"lockfileVersion": 1, "dependencies": {}}', "npm 7 or later"),
-        ("package-lock.json", '{"packages": {"node_modules/x": {"resolved": "git+ssh://x"}}}', "no hash"),
+        (
+            "package-lock.json",
+            '{"packages": {"node_modules/x": {"resolved": "git+ssh://x"}}}',
+            "no hash",
+        ),
         (
             "package-lock.json",
             '{"packages": {"node_modules/x": {"resolved": "http://x", "integrity": "s"}}}',

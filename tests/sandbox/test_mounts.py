@@ -12,7 +12,21 @@ from tests.table import for_each
 HOME = Path("/home/somebody")
 
 
-@for_each("root", ["/", "/usr", "/etc", "/var", "/home", "/tmp", "/proc/1", "/sys/fs", "/dev/shm", "/home/somebody"])
+@for_each(
+    "root",
+    [
+        "/",
+        "/usr",
+        "/etc",
+        "/var",
+        "/home",
+        "/tmp",
+        "/proc/1",
+        "/sys/fs",
+        "/dev/shm",
+        "/home/somebody",
+    ],
+)
 def test_a_directory_that_is_no_workspace_is_refused(root: str) -> None:
     with pytest.raises(SandboxUnavailable):
         refuse_unsuitable(Path(root), HOME, ())
@@ -65,14 +79,29 @@ def masked(root: Path) -> list[str]:
 
 def test_files_that_look_like_secrets_are_masked_and_others_are_not(tmp_path: Path) -> None:
     for name, text in {
-        ".env": "A=1", "deep/er/.env.local": "A=1", ".env.example": "A=", "id_rsa": "x", "id_mapping.py": "x",
-        "server.pem": "-----BEGIN PRIVATE KEY-----", "ca.pem": "-----BEGIN CERTIFICATE-----", "lock.key": "no",
-        ".npmrc": "//r/:_authToken=x", "web/.npmrc": "save-exact=true", "tests/key.pem": "PRIVATE KEY",
-        "node_modules/p/.env": "A=1", "environment.py": "x",
-    }.items():  # fmt: skip
+        ".env": "A=1",
+        "deep/er/.env.local": "A=1",
+        ".env.example": "A=",
+        "id_rsa": "x",
+        "id_mapping.py": "x",
+        "server.pem": "-----BEGIN PRIVATE KEY-----",
+        "ca.pem": "-----BEGIN CERTIFICATE-----",
+        "lock.key": "no",
+        ".npmrc": "//r/:_authToken=x",
+        "web/.npmrc": "save-exact=true",
+        "tests/key.pem": "PRIVATE KEY",
+        "node_modules/p/.env": "A=1",
+        "environment.py": "x",
+    }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert sorted(masked(tmp_path)) == [".env", ".npmrc", "deep/er/.env.local", "id_rsa", "server.pem"]
+    assert sorted(masked(tmp_path)) == [
+        ".env",
+        ".npmrc",
+        "deep/er/.env.local",
+        "id_rsa",
+        "server.pem",
+    ]
 
 
 def test_neither_links_nor_pipes_are_masked(tmp_path: Path) -> None:
@@ -96,7 +125,9 @@ def test_a_secret_that_appears_later_is_found_by_the_next_look(tmp_path: Path) -
     assert scan.look() != before, "another file in its place has another identity"
 
 
-def test_what_did_not_change_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_did_not_change_is_not_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a/b", "c"):
         (tmp_path / name).mkdir(parents=True)
     for folder in (tmp_path / "a/b", tmp_path / "a", tmp_path / "c", tmp_path):
@@ -111,7 +142,9 @@ def test_what_did_not_change_is_not_listed_again(tmp_path: Path, monkeypatch: py
     assert listed == [(tmp_path / "c").stat().st_ino]
 
 
-def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_was(tmp_path: Path) -> None:
+def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_was(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".env").write_text("A=1")
     (tmp_path / "many").mkdir()
     for number in range(30):
@@ -124,7 +157,9 @@ def test_a_large_workspace_is_searched_from_the_top_and_it_is_said_that_not_all_
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused_for_that() -> None:
-    with pytest.raises(SandboxUnavailable, match=r"the name /srv/caf\\udce9 is not UTF-8") as refused:
+    with pytest.raises(
+        SandboxUnavailable, match=r"the name /srv/caf\\udce9 is not UTF-8"
+    ) as refused:
         refuse_unsuitable(Path("/srv/caf\udce9"), HOME, ())
     assert refused.value.remedy == "rename the folder"
     refuse_unsuitable(Path("/srv/caf\u00e9"), HOME, ())

@@ -1,4 +1,5 @@
-"""Containers of one workspace share the package cache: what a second install takes from it, and who has it at all."""
+"""Containers of one workspace share the package cache: what a second install takes from it, and who
+has it at all."""
 
 import asyncio
 import hashlib
@@ -104,7 +105,9 @@ async def box(cache: PackageCache) -> AsyncIterator[DockerSandbox]:
     """Every name leads to this machine's loopback, which is let through."""
     internet = Internet(resolve=Names(), allowed=lambda _: True)
     state_dir = cache.workspace.parent / "state"
-    async with opened(cache.workspace, state_dir, internet, packages=cache, package_bytes=4 * MIB) as sandbox:
+    async with opened(
+        cache.workspace, state_dir, internet, packages=cache, package_bytes=4 * MIB
+    ) as sandbox:
         yield sandbox
 
 
@@ -115,7 +118,8 @@ async def run(box: DockerSandbox, text: str, *hosts: str, read_only: bool = Fals
 
 
 async def install(box: DockerSandbox, index: Index, also: str) -> None:
-    """Install in the container for a list of hosts; `also` makes it another list, so another container."""
+    """Install in the container for a list of hosts; `also` makes it another list, so another
+    container."""
     host = f"index.example:{index.port}"
     pip = "python3 -m pip --disable-pip-version-check install --no-deps --target $d"
     text = (
@@ -147,7 +151,9 @@ async def test_commands_without_network_have_it_and_what_may_change_nothing_or_i
     box: DockerSandbox, cache: PackageCache
 ) -> None:
     look = f"env | grep -c {INSIDE}; ls -d {INSIDE}; true"
-    there = await run(box, f"{look}; echo x > {INSIDE}/seen; chmod u+s {INSIDE}/seen; mknod {INSIDE}/device c 1 3")
+    there = await run(
+        box, f"{look}; echo x > {INSIDE}/seen; chmod u+s {INSIDE}/seen; mknod {INSIDE}/device c 1 3"
+    )
     assert there.stdout.decode().splitlines() == ["5", INSIDE]
     assert there.stderr.count(b"Operation not permitted") == 2
     assert (cache.folder / "files" / "seen").read_text() == "x\n"
@@ -170,11 +176,17 @@ async def test_it_is_trimmed_after_a_command_and_running_containers_keep_it(
     monkeypatch.setattr(box, "_untrimmed", Room(cache.workspace))
     free = tasks.free_bytes(cache.workspace) - (0 if hosts else MIB)
     monkeypatch.setattr(tasks, "free_bytes", lambda folder: free)
-    await run(box, f"mkdir -p {INSIDE}/pip && head -c 6M /dev/zero > {INSIDE}/pip/hog; sync {INSIDE}/pip/hog", *hosts)
+    await run(
+        box,
+        f"mkdir -p {INSIDE}/pip && head -c 6M /dev/zero > {INSIDE}/pip/hog; sync {INSIDE}/pip/hog",
+        *hosts,
+    )
     assert box._trimming is not None
     await box._trimming
     assert cache.size() <= 4 * MIB
-    assert (await run(box, f"echo again > {INSIDE}/again && cat {INSIDE}/again")).stdout == b"again\n"
+    assert (
+        await run(box, f"echo again > {INSIDE}/again && cat {INSIDE}/again")
+    ).stdout == b"again\n"
 
 
 @pytest.mark.docker
@@ -201,7 +213,10 @@ async def test_without_a_usable_folder_nothing_is_kept_and_a_warning_says_so(
     broken = replace(cache, folder=tmp_path / "file" / "cache")
     async with opened(cache.workspace, cache.workspace.parent / "state", packages=broken) as box:
         warnings = (await box.start(lambda _: None)).warnings
-        assert f"what commands download to install is not kept: {broken.folder} (Not a directory)" in warnings
+        assert (
+            f"what commands download to install is not kept: {broken.folder} (Not a directory)"
+            in warnings
+        )
         assert (await run(box, f"ls -d {INSIDE}; env | grep -c {INSIDE}")).stdout == b"0\n"
 
 
@@ -215,11 +230,16 @@ class Images(Engine):
         return self._variables
 
 
-async def test_a_place_that_the_image_sets_is_kept_because_packages_may_be_there(cache: PackageCache) -> None:
+async def test_a_place_that_the_image_sets_is_kept_because_packages_may_be_there(
+    cache: PackageCache,
+) -> None:
     spec = sandbox_spec(cache.workspace, cache.workspace.parent / "state", packages=cache)
     for variables, missing in (
         (("PATH=/bin",), set()),
-        (("CARGO_HOME=/usr/local/cargo", "npm_config_cache=/npm"), {"CARGO_HOME", "npm_config_cache"}),
+        (
+            ("CARGO_HOME=/usr/local/cargo", "npm_config_cache=/npm"),
+            {"CARGO_HOME", "npm_config_cache"},
+        ),
         (("GOPATH=/go",), {"GOMODCACHE"}),
     ):
         mounted = _package_cache(spec, os.getuid(), configured_image(Images(*variables), "theirs"))
@@ -227,15 +247,23 @@ async def test_a_place_that_the_image_sets_is_kept_because_packages_may_be_there
         assert len(mounted.binds) == 1
 
 
-async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_shares_it(tmp_path: Path) -> None:
+async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_shares_it(
+    tmp_path: Path,
+) -> None:
     root, copy = tmp_path / "project", tmp_path / "copy"
     root.mkdir()
     copy.mkdir()
-    place, settings = Place(root, tmp_path / "state", {}), Settings(sandbox=SandboxSettings(package_bytes=MIB))
+    place, settings = (
+        Place(root, tmp_path / "state", {}),
+        Settings(sandbox=SandboxSettings(package_bytes=MIB)),
+    )
     spec = docker_sandbox(settings, place, root, "s").spec
     assert (spec.packages, spec.package_bytes) == (package_cache(tmp_path / "state", root), MIB)
     moved = replace(place, workspace=copy, copy_of=root)
     assert docker_sandbox(settings, moved, copy, "s").spec.packages == spec.packages
-    assert docker_sandbox(settings, replace(place, workspace=copy), copy, "s").spec.packages != spec.packages
+    assert (
+        docker_sandbox(settings, replace(place, workspace=copy), copy, "s").spec.packages
+        != spec.packages
+    )
     none = Settings(sandbox=SandboxSettings(package_bytes=0))
     assert docker_sandbox(none, place, root, "s").spec.packages is None

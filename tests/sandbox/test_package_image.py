@@ -1,4 +1,5 @@
-"""An image with the packages of a lock file, fetched from an index on loopback and used without a network."""
+"""An image with the packages of a lock file, fetched from an index on loopback and used without a
+network."""
 
 import functools
 import hashlib
@@ -34,8 +35,13 @@ def wheel() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as made:
         made.writestr("greeting.py", "def main():\n    print('hello from the lock')\n")
-        made.writestr("greeting-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: greeting\nVersion: 1\n")
-        made.writestr("greeting-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        made.writestr(
+            "greeting-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: greeting\nVersion: 1\n"
+        )
+        made.writestr(
+            "greeting-1.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         programs = "[console_scripts]\npytest = greeting:main\nls = greeting:main\n"
         made.writestr("greeting-1.dist-info/entry_points.txt", programs)
         made.writestr("greeting-1.dist-info/RECORD", "")
@@ -91,13 +97,23 @@ async def test_what_is_locked_works_without_a_network_until_the_lock_changes(
         assert package_tags(engine, spec) == (tag,), "the earlier one is gone"
         async with opened(work, tmp_path / "state") as sandbox:
             info = await sandbox.start(lambda text: None)
-            ran = await run(sandbox, "pytest; ls -d /tmp; python -c 'import greeting'; echo $VIRTUAL_ENV")
+            ran = await run(
+                sandbox, "pytest; ls -d /tmp; python -c 'import greeting'; echo $VIRTUAL_ENV"
+            )
         assert ran.stdout == b"hello from the lock\n/tmp\n/opt/codeagent/python\n", ran.stderr
-        assert info.network == "none" and info.image_origin.endswith(", with the packages of its lock files")
+        assert info.network == "none" and info.image_origin.endswith(
+            ", with the packages of its lock files"
+        )
         lock(work, index, "0" * 64)
         changed = choose_image(engine, spec, lambda text: None)
-        assert "sandbox build --packages installs them again" in changed.note and changed.reference == base.reference
-        with pytest.raises(SandboxUnavailable, match=r"requirements\.txt cannot be installed.*network: 2 requests to"):
+        assert (
+            "sandbox build --packages installs them again" in changed.note
+            and changed.reference == base.reference
+        )
+        with pytest.raises(
+            SandboxUnavailable,
+            match=r"requirements\.txt cannot be installed.*network: 2 requests to",
+        ):
             await built(engine, spec, base)
         assert package_tags(engine, spec) == (tag,)
     finally:

@@ -1,4 +1,5 @@
-"""The package cache: what is kept of it and what is removed, whatever commands put there (SECURITY.md T42)."""
+"""The package cache: what is kept of it and what is removed, whatever commands put there
+(SECURITY.md T42)."""
 
 import os
 import shutil
@@ -49,11 +50,23 @@ def left(cache: PackageCache) -> set[str]:
         (("pip/a", "pip/b", "pip/c"), 3, {"pip/a", "pip/b", "pip/c"}),
         (("pip/a", "pip/b", "pip/c"), 2, {"pip/b", "pip/c"}),
         (("pip/http-v2/1/2/3/4/5/a", "pip/http-v2/1/2/3/4/5/b"), 1, {"pip/http-v2/1/2/3/4/5/b"}),
-        ((f"{CONTENT}/a", f"{CONTENT}/b", "npm/_npx/1/a", "npm/_npx/1/b"), 3, {"npm/_npx/1/a", "npm/_npx/1/b"}),
-        (("npm/_npx/1/a", f"{CONTENT}/a", f"{CONTENT}/b", "npm/_npx/1/b"), 3, {"npm/_npx/1/a", "npm/_npx/1/b"}),
+        (
+            (f"{CONTENT}/a", f"{CONTENT}/b", "npm/_npx/1/a", "npm/_npx/1/b"),
+            3,
+            {"npm/_npx/1/a", "npm/_npx/1/b"},
+        ),
+        (
+            ("npm/_npx/1/a", f"{CONTENT}/a", f"{CONTENT}/b", "npm/_npx/1/b"),
+            3,
+            {"npm/_npx/1/a", "npm/_npx/1/b"},
+        ),
         ((f"{UNPACKED}/a", f"{UNPACKED}/b", "pip/a"), 3, {"pip/a"}),
         (("uv/archive-v0/1/a", "uv/archive-v0/1/b", "uv/archive-v0/2/a"), 2, {"uv/archive-v0/2/a"}),
-        (("cargo/registry/src/i/c-1/a", "cargo/registry/cache/i/c-1"), 3, {"cargo/registry/cache/i/c-1"}),
+        (
+            ("cargo/registry/src/i/c-1/a", "cargo/registry/cache/i/c-1"),
+            3,
+            {"cargo/registry/cache/i/c-1"},
+        ),
         (("cargo/registry/src/i/c-1/a", "cargo/registry/cache/i/c-1"), 2, set()),
     ],
 )
@@ -147,7 +160,9 @@ def test_links_are_removed_and_what_they_lead_to_is_neither_counted_nor_touched(
 
 
 @pytest.mark.parametrize("part", ["files", "removed"])
-def test_a_link_in_the_place_of_the_cache_itself_is_refused(cache: PackageCache, tmp_path: Path, part: str) -> None:
+def test_a_link_in_the_place_of_the_cache_itself_is_refused(
+    cache: PackageCache, tmp_path: Path, part: str
+) -> None:
     put(cache, "pip/a")
     outside = tmp_path / "outside"
     (outside / "pip").mkdir(parents=True)
@@ -172,7 +187,12 @@ def test_what_a_killed_process_was_removing_is_removed_by_the_next(cache: Packag
 def test_sessions_may_trim_and_clear_at_once(cache: PackageCache) -> None:
     put(cache, *(f"uv/archive-v0/{number}/{name}" for number in range(60) for name in "ab"))
     again = PackageCache(cache.folder, cache.workspace)
-    work = [lambda: cache.trim(20 * ENTRY), lambda: again.trim(10 * ENTRY), again.clear, cache.clear]
+    work = [
+        lambda: cache.trim(20 * ENTRY),
+        lambda: again.trim(10 * ENTRY),
+        again.clear,
+        cache.clear,
+    ]
     threads = [threading.Thread(target=each) for each in work]
     for thread in threads:
         thread.start()

@@ -23,7 +23,8 @@ DISGUISES = {
 
 
 def disguised(seconds: int) -> tuple[str, dict[str, str]]:
-    """A command that starts a process in each disguise and waits until all live; their command lines by disguise."""
+    """A command that starts a process in each disguise and waits until all live; their command
+    lines by disguise."""
     lines = {disguise: f"sleep {number}" for number, disguise in enumerate(DISGUISES, seconds)}
     starts = [
         DISGUISES[disguise].format(it=f'bash -c "touch alive-{line[6:]}; exec {line}"')
@@ -59,7 +60,9 @@ async def test_no_process_hides_from_a_stop_whatever_it_calls_itself(box: Docker
     await beside
 
 
-async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself(box: DockerSandbox) -> None:
+async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself(
+    box: DockerSandbox,
+) -> None:
     start, lines = disguised(800)
     left = (await run(box, start)).result.left_running
     alive = await living(box, lines)
@@ -69,8 +72,12 @@ async def test_what_a_command_leaves_running_is_counted_whatever_it_calls_itself
 
 
 @pytest.mark.soak(tried=times(8))
-async def test_a_plain_command_leaves_nothing_running_however_late_its_relays_start(box: DockerSandbox) -> None:
-    busy = asyncio.create_task(box.run(Command("for i in 1 2 3 4; do (while :; do :; done) & done; wait", "b"), Ran()))
+async def test_a_plain_command_leaves_nothing_running_however_late_its_relays_start(
+    box: DockerSandbox,
+) -> None:
+    busy = asyncio.create_task(
+        box.run(Command("for i in 1 2 3 4; do (while :; do :; done) & done; wait", "b"), Ran())
+    )
     results = await asyncio.gather(*(run(box, "true") for _ in range(times(8))))
     busy.cancel()
     await busy
@@ -78,10 +85,13 @@ async def test_a_plain_command_leaves_nothing_running_however_late_its_relays_st
 
 
 async def test_a_command_cannot_take_the_number_of_another_call(box: DockerSandbox) -> None:
-    """They are kept in limits that only go down: an older call's number is out of reach, and so is a later one's."""
+    """They are kept in limits that only go down: an older call's number is out of reach, and so is
+    a later one's."""
     first = await run(box, "grep -E 'file locks|resident' /proc/self/limits")
     locks, resident = (line.split()[-2] for line in first.stdout.decode().splitlines()[::-1])
-    ran = await run(box, f"ulimit -x {locks}; echo $?; ulimit -m {int(resident) // 1024 + 2}; echo $?")
+    ran = await run(
+        box, f"ulimit -x {locks}; echo $?; ulimit -m {int(resident) // 1024 + 2}; echo $?"
+    )
     assert ran.stdout == b"1\n1\n", "both raise a limit"
 
 
@@ -89,7 +99,9 @@ async def test_what_hides_in_a_container_with_a_way_out_does_not_see_the_next_cr
     workspace_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_the_word(monkeypatch)
-    look = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -a http_proxy >> stolen"
+    look = (
+        "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -a http_proxy >> stolen"
+    )
     steal = f"while sleep 0.02; do {look}; done"
     forged = f"{FORGED_END}; sleep 0.3; kill -9 $PPID"
     async with opened(workspace_dir, tmp_path / "state") as sandbox:
@@ -98,6 +110,8 @@ async def test_what_hides_in_a_container_with_a_way_out_does_not_see_the_next_cr
             await sandbox.run(Command(f"{thief}; {hide}", "call", hosts=("one.example",)), Ran())
         (workspace_dir / "stolen").unlink(missing_ok=True)
         ran = Ran()
-        await sandbox.run(Command("echo $http_proxy; sleep 0.4; cat stolen", "call", hosts=("one.example",)), ran)
+        await sandbox.run(
+            Command("echo $http_proxy; sleep 0.4; cat stolen", "call", hosts=("one.example",)), ran
+        )
         assert ran.stdout.startswith(b"http://")
         assert not (workspace_dir / "stolen").exists()

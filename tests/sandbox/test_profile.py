@@ -8,10 +8,27 @@ from typing import Any
 import pytest
 
 from codeagent.sandbox import launch
-from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments, profile_hash, seccomp_filter
+from codeagent.sandbox.profile import (
+    HOME,
+    KEEPER,
+    Bind,
+    ContainerSpec,
+    create_arguments,
+    profile_hash,
+    seccomp_filter,
+)
 
 SPEC = ContainerSpec(
-    "image", "/w", 1000, 1001, (Bind("/a", "/a"), Bind("/w", "/w", False)), "/bin", 2**30, 2**20, 64, 1.5
+    "image",
+    "/w",
+    1000,
+    1001,
+    (Bind("/a", "/a"), Bind("/w", "/w", False)),
+    "/bin",
+    2**30,
+    2**20,
+    64,
+    1.5,
 )
 ARGUMENTS = create_arguments(SPEC, {"codeagent": "1"})
 HOST: dict[str, Any] = ARGUMENTS["HostConfig"]
@@ -33,19 +50,34 @@ def test_every_wall_of_the_profile_stands() -> None:
 
 
 def test_the_filter_admits_32_bit_programs_and_no_x32_calls() -> None:
-    machines = {entry["architecture"]: entry["subArchitectures"] for entry in json.loads(seccomp_filter())["archMap"]}
+    machines = {
+        entry["architecture"]: entry["subArchitectures"]
+        for entry in json.loads(seccomp_filter())["archMap"]
+    }
     assert machines["SCMP_ARCH_X86_64"] == ["SCMP_ARCH_X86"]
     assert machines["SCMP_ARCH_AARCH64"] == ["SCMP_ARCH_ARM"]
 
 
 def test_nothing_that_would_open_it_is_there() -> None:
-    opening = {"Devices", "PidMode", "UTSMode", "UsernsMode", "CapAdd", "Binds", "Links", "VolumesFrom", "GroupAdd"}
+    opening = {
+        "Devices",
+        "PidMode",
+        "UTSMode",
+        "UsernsMode",
+        "CapAdd",
+        "Binds",
+        "Links",
+        "VolumesFrom",
+        "GroupAdd",
+    }
     assert opening & HOST.keys() == set()
 
 
 def test_the_keeper_is_somebody_else_and_lives_as_long_as_the_agent() -> None:
     assert ARGUMENTS["User"] == f"{KEEPER}:{KEEPER}"
-    assert (ARGUMENTS["OpenStdin"], ARGUMENTS["StdinOnce"], HOST["AutoRemove"], HOST["Init"]) == (True,) * 4
+    assert (ARGUMENTS["OpenStdin"], ARGUMENTS["StdinOnce"], HOST["AutoRemove"], HOST["Init"]) == (
+        True,
+    ) * 4
 
 
 def test_limits_are_set_and_swap_adds_nothing() -> None:
@@ -55,7 +87,10 @@ def test_limits_are_set_and_swap_adds_nothing() -> None:
         64,
         1_500_000_000,
     )
-    assert {limit["Name"]: limit["Hard"] for limit in HOST["Ulimits"]} == {"core": 0, "nofile": 4096}
+    assert {limit["Name"]: limit["Hard"] for limit in HOST["Ulimits"]} == {
+        "core": 0,
+        "nofile": 4096,
+    }
 
 
 def test_temporary_places_have_a_size_and_no_set_uid() -> None:
@@ -64,7 +99,10 @@ def test_temporary_places_have_a_size_and_no_set_uid() -> None:
 
 
 def test_mounts_are_read_only_unless_said() -> None:
-    assert [(mount["Source"], mount["ReadOnly"]) for mount in HOST["Mounts"]] == [("/a", True), ("/w", False)]
+    assert [(mount["Source"], mount["ReadOnly"]) for mount in HOST["Mounts"]] == [
+        ("/a", True),
+        ("/w", False),
+    ]
     assert {mount["BindOptions"]["Propagation"] for mount in HOST["Mounts"]} == {"rprivate"}
 
 
@@ -76,13 +114,20 @@ def test_the_environment_is_ours_alone() -> None:
 
 
 def test_git_takes_no_planted_folder_for_a_repository() -> None:
-    assert {"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit"} <= set(
-        ARGUMENTS["Env"]
-    )
+    assert {
+        "GIT_CONFIG_COUNT=1",
+        "GIT_CONFIG_KEY_0=safe.bareRepository",
+        "GIT_CONFIG_VALUE_0=explicit",
+    } <= set(ARGUMENTS["Env"])
 
 
 def test_the_hash_changes_with_every_part_of_the_profile() -> None:
-    others = [replace(SPEC, pids=65), replace(SPEC, binds=()), replace(SPEC, image="x"), replace(SPEC, uid=0)]
+    others = [
+        replace(SPEC, pids=65),
+        replace(SPEC, binds=()),
+        replace(SPEC, image="x"),
+        replace(SPEC, uid=0),
+    ]
     assert len({profile_hash(spec) for spec in [SPEC, *others]}) == 5
 
 
@@ -91,7 +136,9 @@ def test_no_rule_of_the_filter_lets_a_set_uid_bit_through() -> None:
         (rule,) = rules(name)
         (condition,) = rule["args"]
         assert (condition["index"], condition["value"], condition["valueTwo"]) == (index, 0o6000, 0)
-    assert all(rule["args"] for name in ("open", "openat", "mknod", "mknodat") for rule in rules(name))
+    assert all(
+        rule["args"] for name in ("open", "openat", "mknod", "mknodat") for rule in rules(name)
+    )
 
 
 def test_what_hides_its_arguments_is_said_to_be_missing() -> None:
@@ -122,7 +169,8 @@ def test_the_small_files_of_containers_may_be_made_by_two_at_once(
 
 
 def test_podman_gets_the_same_walls_in_its_own_words() -> None:
-    """The filter as a file, a home folder without owner, which its tmpfs cannot have, and a limit for its default."""
+    """The filter as a file, a home folder without owner, which its tmpfs cannot have, and a limit
+    for its default."""
     spec = replace(SPEC, seccomp_file="/state/seccomp.json", user_namespace="keep-id")
     host = create_arguments(spec, {"codeagent": "1"})["HostConfig"]
     differing = {name for name in host if host[name] != HOST.get(name)}

@@ -59,7 +59,9 @@ async def test_a_program_answers_on_both_streams_until_it_ends(start: StartProgr
     assert await program.close() == 7
 
 
-async def test_it_gets_its_variables_its_folder_and_none_of_ours(start: StartProgram, project: Path) -> None:
+async def test_it_gets_its_variables_its_folder_and_none_of_ours(
+    start: StartProgram, project: Path
+) -> None:
     (project / "inner").mkdir(exist_ok=True)
     script = 'echo "$GIVEN,${HIDDEN_FROM_IT-}"; basename "$PWD"'
     program = await start(bash(script, variables={"GIVEN": "a b"}, directory="inner"))
@@ -70,7 +72,9 @@ async def test_it_gets_its_variables_its_folder_and_none_of_ours(start: StartPro
 async def test_without_a_folder_it_starts_in_an_empty_one_of_its_own_outside_the_workspace(
     start: StartProgram, project: Path
 ) -> None:
-    program = await start(bash('ls -A | wc -l; stat -c %a .; cd ..; ls -A | grep -c hello.py; echo "$PYTHONSAFEPATH"'))
+    program = await start(
+        bash('ls -A | wc -l; stat -c %a .; cd ..; ls -A | grep -c hello.py; echo "$PYTHONSAFEPATH"')
+    )
     assert (await said(program))["stdout"].split() == [b"0", b"700", b"0", b"1"]
     await program.close()
 
@@ -94,9 +98,15 @@ async def test_a_variable_that_it_is_given_comes_before_ours(start: StartProgram
 async def test_what_is_left_in_a_folder_of_its_own_is_removed_with_it_and_what_a_killed_process_left_later(
     project: Path, tmp_path: Path
 ) -> None:
-    programs, left = MachinePrograms(project, dict(os.environ), tmp_path / "own"), tmp_path / "own/left"
+    programs, left = (
+        MachinePrograms(project, dict(os.environ), tmp_path / "own"),
+        tmp_path / "own/left",
+    )
     put(left, "deep/file", "x")
-    first, second = [await programs.start(bash("mkdir deep; touch deep/file; read -r line; pwd")) for _ in range(2)]
+    first, second = [
+        await programs.start(bash("mkdir deep; touch deep/file; read -r line; pwd"))
+        for _ in range(2)
+    ]
     assert not left.exists() and len([*(tmp_path / "own").glob("*/")]) == 2
     await first.close()
     await second.send(b"\n")
@@ -116,17 +126,34 @@ async def test_a_program_on_this_machine_is_not_started_if_its_own_folder_would_
         await MachinePrograms(project, dict(os.environ), folders).start(bash("touch fired"))
 
 
-async def test_a_program_on_this_machine_inherits_no_place_in_the_workspace(project: Path, tmp_path: Path) -> None:
+async def test_a_program_on_this_machine_inherits_no_place_in_the_workspace(
+    project: Path, tmp_path: Path
+) -> None:
     (project / "bin").mkdir(exist_ok=True)
     (tmp_path / "link").symlink_to(project / "bin")
-    names = ("HOME", "SHELL", "TMPDIR", "PYTHONPATH", "NODE_PATH", "NODE_OPTIONS", "GEM_HOME", "VIRTUAL_ENV", "ENV")
+    names = (
+        "HOME",
+        "SHELL",
+        "TMPDIR",
+        "PYTHONPATH",
+        "NODE_PATH",
+        "NODE_OPTIONS",
+        "GEM_HOME",
+        "VIRTUAL_ENV",
+        "ENV",
+    )
     mine = dict.fromkeys(names, str(project)) | {
         "PATH": f"{project}/bin:.::{tmp_path}/link:bin:/usr/bin:/bin",
         "TZ": "UTC",
     }
     program = await MachinePrograms(project, mine, tmp_path / "own").start(StdioProgram(("env",)))
-    given = dict(line.split("=", 1) for line in (await said(program))["stdout"].decode().splitlines())
-    assert given.keys() == {"PATH", "TZ", "PYTHONSAFEPATH", "CODEAGENT_CALL"} and given["PATH"] == "/usr/bin:/bin"
+    given = dict(
+        line.split("=", 1) for line in (await said(program))["stdout"].decode().splitlines()
+    )
+    assert (
+        given.keys() == {"PATH", "TZ", "PYTHONSAFEPATH", "CODEAGENT_CALL"}
+        and given["PATH"] == "/usr/bin:/bin"
+    )
     await program.close()
 
 
@@ -134,26 +161,36 @@ async def test_a_relative_command_is_refused_on_this_machine(project: Path, tmp_
     put(project, "run.sh", "#!/bin/sh\ntouch fired\n")
     (project / "run.sh").chmod(0o755)
     with pytest.raises(SandboxUnavailable, match=r"\./run\.sh is relative"):
-        await MachinePrograms(project, dict(os.environ), tmp_path / "own").start(StdioProgram(("./run.sh",)))
+        await MachinePrograms(project, dict(os.environ), tmp_path / "own").start(
+            StdioProgram(("./run.sh",))
+        )
 
 
 @pytest.mark.docker
-async def test_in_a_folder_of_its_own_an_environment_of_the_workspace_is_not_used(tmp_path: Path) -> None:
+async def test_in_a_folder_of_its_own_an_environment_of_the_workspace_is_not_used(
+    tmp_path: Path,
+) -> None:
     root = make_repository(tmp_path / "p")
     put(root, ".venv/pyvenv.cfg", "home = /usr/bin\n")
     for name in ("python3", "mypy"):
         put(root, f".venv/bin/{name}", "#!/bin/sh\necho of the workspace\n")
         (root / f".venv/bin/{name}").chmod(0o755)
-    script = 'python3 -c "print(1)"; mypy; echo "[$VIRTUAL_ENV]"; [[ $PATH == *"$ROOT"* ]] || echo clean'
+    script = (
+        'python3 -c "print(1)"; mypy; echo "[$VIRTUAL_ENV]"; [[ $PATH == *"$ROOT"* ]] || echo clean'
+    )
     async with opened(root, tmp_path / "s", virtual_env=root / ".venv") as sandbox:
-        there = await sandbox.start_program(bash(script, variables={"ROOT": str(root)}, directory=""))
+        there = await sandbox.start_program(
+            bash(script, variables={"ROOT": str(root)}, directory="")
+        )
         assert (await said(there))["stdout"].count(b"of the workspace") == 2
         apart = await sandbox.start_program(bash(script, variables={"ROOT": str(root)}))
         assert (await said(apart))["stdout"] == b"1\n[]\nclean\n"
 
 
 async def test_closing_ends_what_does_not_want_to_end(start: StartProgram) -> None:
-    program = await start(bash("trap '' TERM HUP; setsid sleep 600 & echo ready; while :; do sleep 600; done"))
+    program = await start(
+        bash("trap '' TERM HUP; setsid sleep 600 & echo ready; while :; do sleep 600; done")
+    )
     async for _, piece in program.output():
         assert piece == b"ready\n"
         break
@@ -228,7 +265,9 @@ async def test_what_a_program_plants_before_another_container_is_made_is_not_tak
 
 @pytest.mark.docker
 async def test_a_program_that_sleeps_leaves_the_moment_as_it_was(sandbox: DockerSandbox) -> None:
-    program = await sandbox.start_program(bash("while read -r line; do echo $line; done", writes=True))
+    program = await sandbox.start_program(
+        bash("while read -r line; do echo $line; done", writes=True)
+    )
     output = program.output()
     await program.send(b"one\n")
     assert await anext(output) == ("stdout", b"one\n")
@@ -262,7 +301,9 @@ async def test_every_container_is_closed_even_if_a_program_does_not_close(
 
 
 @pytest.mark.docker
-async def test_a_program_is_outdated_once_something_to_protect_appears(sandbox: DockerSandbox, project: Path) -> None:
+async def test_a_program_is_outdated_once_something_to_protect_appears(
+    sandbox: DockerSandbox, project: Path
+) -> None:
     program = await sandbox.start_program(bash("read -r line"))
     assert await program.outdated() == ""
     (project / ".codeagent").mkdir()
@@ -274,7 +315,10 @@ async def test_a_program_is_outdated_once_something_to_protect_appears(sandbox: 
 async def test_a_program_reaches_its_hosts_and_nothing_else(tmp_path: Path) -> None:
     internet = Internet(resolve=Names(), allowed=lambda _: True)
     fetch = "import sys, urllib.request as u; [print(u.urlopen(url.strip()).status, flush=True) for url in sys.stdin]"
-    async with opened(make_repository(tmp_path / "p"), tmp_path / "s", internet) as sandbox, listening(Origin()) as at:
+    async with (
+        opened(make_repository(tmp_path / "p"), tmp_path / "s", internet) as sandbox,
+        listening(Origin()) as at,
+    ):
         python = StdioProgram(("python3", "-c", fetch), hosts=(f"origin.example:{at.port}",))
         program = await sandbox.start_program(python)
         await program.send(f"http://origin.example:{at.port}/\n".encode())
@@ -286,7 +330,9 @@ async def test_a_program_reaches_its_hosts_and_nothing_else(tmp_path: Path) -> N
         assert at.connections == 1
 
 
-async def test_a_relative_command_is_one_of_the_folder_that_was_chosen(project: Path, tmp_path: Path) -> None:
+async def test_a_relative_command_is_one_of_the_folder_that_was_chosen(
+    project: Path, tmp_path: Path
+) -> None:
     for folder, text in ((tmp_path / "chosen", "chosen"), (project, "workspace")):
         put(folder, "run.sh", f"#!/bin/sh\necho {text}\n")
         (folder / "run.sh").chmod(0o755)

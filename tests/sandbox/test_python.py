@@ -20,7 +20,9 @@ def environment(workspace_dir: Path) -> Path:
     site = next((folder / "lib").glob("python3*")) / "site-packages"
     (site / "only_here.py").write_text("VALUE = 42\n")
     for name in ("pytest", "ls"):
-        (folder / "bin" / name).write_text(f"#!{folder}/bin/python\nimport only_here\nprint('own', only_here.VALUE)\n")
+        (folder / "bin" / name).write_text(
+            f"#!{folder}/bin/python\nimport only_here\nprint('own', only_here.VALUE)\n"
+        )
         (folder / "bin" / name).chmod(0o755)
     return folder
 
@@ -30,15 +32,24 @@ async def test_an_activated_environment_of_the_workspace_is_used(
     make_sandbox: MakeSandbox, workspace_dir: Path, environment: Path
 ) -> None:
     plain = await make_sandbox(workspace_dir)
-    assert b"No module named" in (await run(plain, "python3 -c 'import only_here'")).stderr, "the positive control"
+    assert b"No module named" in (await run(plain, "python3 -c 'import only_here'")).stderr, (
+        "the positive control"
+    )
     same = "import sys; print(sys.executable, sys.version)"
-    one, other = (await run(plain, f"python -c '{same}'; echo =; python3 -c '{same}'")).stdout.split(b"=\n")
+    one, other = (
+        await run(plain, f"python -c '{same}'; echo =; python3 -c '{same}'")
+    ).stdout.split(b"=\n")
     assert one == other != b"", "both names start the same Python"
     sandbox = await make_sandbox(workspace_dir, virtual_env=environment)
     code = "import only_here, sys; print(only_here.VALUE, sys.prefix)"
     ran = await run(sandbox, f"python -c '{code}'; python3 -c '{code}'; pytest; echo $VIRTUAL_ENV")
-    assert ran.stdout.decode().splitlines() == [f"42 {environment}"] * 2 + ["own 42", str(environment)]
-    assert b"hello.py" in (await run(sandbox, "ls")).stdout, "only names of Python come before the image's own"
+    assert ran.stdout.decode().splitlines() == [f"42 {environment}"] * 2 + [
+        "own 42",
+        str(environment),
+    ]
+    assert b"hello.py" in (await run(sandbox, "ls")).stdout, (
+        "only names of Python come before the image's own"
+    )
 
 
 def test_an_environment_counts_only_where_it_lies_in_the_workspace(

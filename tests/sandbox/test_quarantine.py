@@ -28,7 +28,9 @@ def root(tmp_path: Path) -> Iterator[PinnedRoot]:
     pinned.close()
 
 
-def test_a_repository_is_moved_below_the_state_folder_unread(root: PinnedRoot, tmp_path: Path) -> None:
+def test_a_repository_is_moved_below_the_state_folder_unread(
+    root: PinnedRoot, tmp_path: Path
+) -> None:
     git(root.path / "sub", "init", "-q")
     place = set_aside(root, "sub/.git", tmp_path / "state")
     assert (place / "HEAD").exists()
@@ -36,7 +38,9 @@ def test_a_repository_is_moved_below_the_state_folder_unread(root: PinnedRoot, t
     assert list((root.path / "sub").iterdir()) == []
 
 
-def test_on_another_file_system_it_stays_and_git_does_not_know_it_any_more(root: PinnedRoot) -> None:
+def test_on_another_file_system_it_stays_and_git_does_not_know_it_any_more(
+    root: PinnedRoot,
+) -> None:
     git(root.path, "init", "-q", "--bare", "sub/.git")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
         place = set_aside(root, "sub/.git", Path(elsewhere))
@@ -56,7 +60,9 @@ def test_no_link_on_the_way_is_followed(root: PinnedRoot, tmp_path: Path) -> Non
 
 
 def git_says(folder: Path) -> str:
-    return subprocess.run(["git", "status"], cwd=folder, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        ["git", "status"], cwd=folder, capture_output=True, text=True, check=False
+    ).stderr
 
 
 @pytest_asyncio.fixture
@@ -67,12 +73,15 @@ async def plain(make_sandbox: MakeSandbox, tmp_path: Path) -> DockerSandbox:
 
 
 LATER = (
-    "mkfifo gate done; (setsid nohup bash -c 'read _ < gate; mkdir -p .git; echo yes > done' >/dev/null 2>&1 &) ; true"
+    "mkfifo gate done; (setsid nohup bash -c 'read _ < gate; mkdir -p .git; echo yes > done' "
+    ">/dev/null 2>&1 &) ; true"
 )
 
 
 @pytest.mark.docker
-async def test_what_a_process_plants_after_its_command_is_found_at_the_next_look(plain: DockerSandbox) -> None:
+async def test_what_a_process_plants_after_its_command_is_found_at_the_next_look(
+    plain: DockerSandbox,
+) -> None:
     root = plain.spec.root
     ran = await run(plain, LATER)
     assert ran.result.notices == ()
@@ -86,7 +95,9 @@ async def test_what_a_process_plants_after_its_command_is_found_at_the_next_look
 
 
 @pytest.mark.docker
-async def test_what_it_plants_while_the_sandbox_is_closed_is_found_once_all_has_ended(plain: DockerSandbox) -> None:
+async def test_what_it_plants_while_the_sandbox_is_closed_is_found_once_all_has_ended(
+    plain: DockerSandbox,
+) -> None:
     root = plain.spec.root
     plant = "mkdir -p .git; echo > on; while :; do mkdir -p .git; done"
     ran = await run(plain, f"mkfifo on; (setsid nohup bash -c '{plant}' &>/dev/null &) ; true")
@@ -126,7 +137,9 @@ async def test_what_is_planted_after_a_look_that_closing_overtook_is_found(
 
 @pytest.mark.docker
 @pytest.mark.parametrize("command", ["true", "sleep 0.01 &"])
-async def test_a_repository_the_user_makes_while_nothing_runs_is_theirs(plain: DockerSandbox, command: str) -> None:
+async def test_a_repository_the_user_makes_while_nothing_runs_is_theirs(
+    plain: DockerSandbox, command: str
+) -> None:
     await run(plain, command)
     while (await plain.sweep()).alive:
         pass

@@ -124,7 +124,11 @@ REFUSED_ANYWHERE = (
     "O_TMPFILE",
 )
 """What the usual container refuses too, or what leaves no trace: no control for it."""
-CONTROLS = [probe for probe in (*SHELL_WRITES, *PYTHON_WRITES) if not any(word in probe for word in REFUSED_ANYWHERE)]
+CONTROLS = [
+    probe
+    for probe in (*SHELL_WRITES, *PYTHON_WRITES)
+    if not any(word in probe for word in REFUSED_ANYWHERE)
+]
 _ATTEMPT = """
 import mmap, os, shutil, socket, sqlite3
 open('/tmp/mine', 'w').close()
@@ -162,7 +166,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = make_repository(tmp_path_factory.mktemp("read-only") / "project")
     fill(root)
     (root / ".env").write_text("KEY=1\n")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", root / "nested"], capture_output=True).returncode == 0
+    mounted = (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "none", root / "nested"], capture_output=True
+        ).returncode
+        == 0
+    )
     if mounted:
         (root / "nested" / "there").write_text("there\n")
     yield root
@@ -171,7 +180,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def box(project: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+async def box(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DockerSandbox]:
     sandbox = DockerSandbox(sandbox_spec(project, tmp_path_factory.mktemp("state")))
     await reading(sandbox, "true")
     yield sandbox
@@ -189,7 +200,9 @@ def fingerprint(root: Path) -> str:
     digest = sha256()
     for path in [root, *sorted(root.rglob("*"))]:
         status = path.lstat()
-        digest.update(f"{path} {status.st_mode} {status.st_uid} {status.st_gid} {status.st_nlink}".encode())
+        digest.update(
+            f"{path} {status.st_mode} {status.st_uid} {status.st_gid} {status.st_nlink}".encode()
+        )
         digest.update(f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}".encode())
         if stat.S_ISREG(status.st_mode):
             digest.update(path.read_bytes() + repr(os.listxattr(path)).encode())
@@ -210,7 +223,11 @@ async def test_no_system_call_changes_anything(box: DockerSandbox, project: Path
     before = fingerprint(project)
     probes = {probe: attempt(probe) for probe in part(PYTHON_WRITES, 20)}
     ran = await reading(box, batch(probes))
-    assert [probe for probe, tried in parts(ran, probes).items() if not tried.stdout.startswith(b"refused")] == []
+    assert [
+        probe
+        for probe, tried in parts(ran, probes).items()
+        if not tried.stdout.startswith(b"refused")
+    ] == []
     assert fingerprint(project) == before
 
 
@@ -228,7 +245,9 @@ async def test_where_writing_is_allowed_the_same_probes_write(tmp_path: Path) ->
     async with opened(template.parent, tmp_path / "state") as sandbox:
         ran = await run(sandbox, batch(probes))
     parts(ran, probes)
-    assert [probe for probe, (project, was) in before.items() if fingerprint(project) == was] == [], ran
+    assert [
+        probe for probe, (project, was) in before.items() if fingerprint(project) == was
+    ] == [], ran
 
 
 WORKS = {
@@ -259,7 +278,9 @@ def is_mounted(path: Path) -> bool:
     return path.is_mount()
 
 
-async def test_a_file_system_mounted_below_is_read_only_too_and_can_be_read(box: DockerSandbox, project: Path) -> None:
+async def test_a_file_system_mounted_below_is_read_only_too_and_can_be_read(
+    box: DockerSandbox, project: Path
+) -> None:
     if not is_mounted(project / "nested"):
         pytest.skip("this machine does not let us mount")
     ran = await reading(box, "cat nested/there; touch nested/new; echo $?")
@@ -288,7 +309,9 @@ async def test_a_secret_is_masked_there_too(box: DockerSandbox, project: Path) -
     assert (ran.stdout, ran.result.exit_code) == (b"", 0)
 
 
-async def test_what_the_user_creates_meanwhile_is_left_alone(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_what_the_user_creates_meanwhile_is_left_alone(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     """A command that cannot write did not make it."""
     root = tmp_path / "plain"
     root.mkdir()
@@ -306,8 +329,12 @@ async def test_it_is_made_by_the_first_command_that_needs_it_and_closed_with_the
     make_sandbox: MakeSandbox, workspace_dir: Path
 ) -> None:
     async def containers() -> int:
-        listed = await Engine(engine_socket(os.environ.get("DOCKER_HOST"))).ask(lambda api: api.containers(all=True))
-        return sum(facts["Labels"].get("codeagent.workspace") == str(workspace_dir) for facts in listed)
+        listed = await Engine(engine_socket(os.environ.get("DOCKER_HOST"))).ask(
+            lambda api: api.containers(all=True)
+        )
+        return sum(
+            facts["Labels"].get("codeagent.workspace") == str(workspace_dir) for facts in listed
+        )
 
     sandbox = await make_sandbox(workspace_dir)
     await run(sandbox, "true")
@@ -323,7 +350,9 @@ async def test_it_is_made_by_the_first_command_that_needs_it_and_closed_with_the
 
 async def test_a_cancel_and_a_leftover_process_are_as_with_any_command(box: DockerSandbox) -> None:
     ran = Ran()
-    task = asyncio.create_task(box.run(Command("sleep 600 & echo go; wait", "call", read_only=True), ran))
+    task = asyncio.create_task(
+        box.run(Command("sleep 600 & echo go; wait", "call", read_only=True), ran)
+    )
     await ran.printed(b"go")
     task.cancel()
     result = await task

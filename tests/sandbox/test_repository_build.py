@@ -28,7 +28,9 @@ def described(folder: Path, dockerfile: str, **files: str) -> RepositoryImage:
     return found
 
 
-async def test_commands_run_in_it_and_it_is_built_once_without_a_network(base: str, tmp_path: Path) -> None:
+async def test_commands_run_in_it_and_it_is_built_once_without_a_network(
+    base: str, tmp_path: Path
+) -> None:
     dockerfile = f"""FROM {base}
 ENV MADE=here
 COPY list /list
@@ -37,18 +39,25 @@ RUN cat /list /proc/net/dev > /built && mkdir /usr/bin
     image = described(tmp_path / "work", dockerfile, list="first\n")
     told: list[str] = []
     for again in (False, True):
-        async with opened(tmp_path / "work", tmp_path / "state", repository=image, pull=True) as sandbox:
+        async with opened(
+            tmp_path / "work", tmp_path / "state", repository=image, pull=True
+        ) as sandbox:
             info = await sandbox.start(told.append)
             ran = await run(sandbox, "echo $MADE; cat /built; id -u > /x || echo read-only")
         lines = ran.stdout.decode().splitlines()
         assert (lines[:2], lines[-1]) == (["here", "first"], "read-only")
-        assert [line.split(":")[0].strip() for line in lines[4:-1]] == ["lo"], "the build had loopback only"
+        assert [line.split(":")[0].strip() for line in lines[4:-1]] == ["lo"], (
+            "the build had loopback only"
+        )
         assert info.image_origin == "this repository's Dockerfile"
         assert any("Step " in text for text in told) is not again
         assert [note for note in info.told if "codeagent sandbox build" in note] == (
-            ["files that went into the image of Dockerfile have changed; codeagent sandbox build builds it again"]
-            if again else []
-        )  # fmt: skip
+            [
+                "files that went into the image of Dockerfile have changed; codeagent sandbox build builds it again"
+            ]
+            if again
+            else []
+        )
         (tmp_path / "work/list").write_text("second\n")
         told.clear()
 
@@ -57,9 +66,14 @@ async def test_if_it_cannot_be_built_its_last_lines_are_said_and_nothing_else_is
     base: str, tmp_path: Path
 ) -> None:
     image = described(tmp_path / "work", f"FROM {base}\nRUN echo one thing is missing && exit 3\n")
-    async with opened(tmp_path / "work", tmp_path / "state", repository=image, pull=True) as sandbox:
+    async with opened(
+        tmp_path / "work", tmp_path / "state", repository=image, pull=True
+    ) as sandbox:
         with pytest.raises(SandboxUnavailable, match="one thing is missing") as caught:
             await sandbox.start(lambda text: None)
-        assert "sandbox build --network" in caught.value.remedy and "sandbox distrust" in caught.value.remedy
+        assert (
+            "sandbox build --network" in caught.value.remedy
+            and "sandbox distrust" in caught.value.remedy
+        )
         with pytest.raises(SandboxUnavailable):
             await run(sandbox, "echo elsewhere")

@@ -1,4 +1,5 @@
-"""What a repository describes as its image, and what goes into a build of it; no engine is asked."""
+"""What a repository describes as its image, and what goes into a build of it; no engine is
+asked."""
 
 import errno
 import io
@@ -44,7 +45,12 @@ def test_comments_last_commas_and_old_keys_are_understood(tmp_path: Path) -> Non
       "build": {"args": {"A": "http://x // y", "B": ",]",},},
     }"""
     found = read(tmp_path, DEV=text, **{".devcontainer__D": "FROM a"})
-    assert (found.file, found.dockerfile, found.context, found.text) == (JSON, ".devcontainer/D", ".", "FROM a")
+    assert (found.file, found.dockerfile, found.context, found.text) == (
+        JSON,
+        ".devcontainer/D",
+        ".",
+        "FROM a",
+    )
     assert found.arguments == {"A": "http://x // y", "B": ",]"}
 
 
@@ -83,19 +89,29 @@ def test_an_argument_never_gets_a_variable_of_this_machine(tmp_path: Path) -> No
         ('{"build": {"dockerfile": "missing"}}', "there is no .devcontainer/missing"),
         ('{"build": {"dockerfile": "../../D"}}', "outside this folder"),
         ('{"build": {"dockerfile": "/etc/passwd"}}', "outside this folder"),
-        ('{"build": {"dockerfile": "devcontainer.json", "context": "../.."}}', "outside this folder"),
-        ('{"build": {"dockerfile": "devcontainer.json", "args": {"A": 1}}}', "build.args.A is not text"),
+        (
+            '{"build": {"dockerfile": "devcontainer.json", "context": "../.."}}',
+            "outside this folder",
+        ),
+        (
+            '{"build": {"dockerfile": "devcontainer.json", "args": {"A": 1}}}',
+            "build.args.A is not text",
+        ),
         ('{"build": {"dockerfile": "linked"}}', "cannot be read"),
     ],
 )
-def test_what_cannot_be_built_is_said(tmp_path_factory: pytest.TempPathFactory, text: str, said: str) -> None:
+def test_what_cannot_be_built_is_said(
+    tmp_path_factory: pytest.TempPathFactory, text: str, said: str
+) -> None:
     folder = repository(tmp_path_factory.mktemp("repository"), DEV=text, outside="FROM a")
     (folder / ".devcontainer/linked").symlink_to("../outside")
     with pytest.raises(ConfigError, match=said):
         read_repository_image(folder)
 
 
-def test_a_devcontainer_comes_before_a_dockerfile_and_neither_is_followed_as_a_link(tmp_path: Path) -> None:
+def test_a_devcontainer_comes_before_a_dockerfile_and_neither_is_followed_as_a_link(
+    tmp_path: Path,
+) -> None:
     assert read_repository_image(tmp_path) is None
     assert read(tmp_path, Dockerfile="FROM a").is_plain
     assert read(tmp_path, DEV='{"image": "b"}').image == "b"
@@ -119,10 +135,15 @@ def test_every_change_of_what_would_be_built_is_another_digest(tmp_path: Path) -
         {"arguments": {}},
         {"target": "x"},
     )
-    assert len({found.digest, *(replace(found, **change).digest for change in changes)}) == len(changes) + 1
+    assert (
+        len({found.digest, *(replace(found, **change).digest for change in changes)})
+        == len(changes) + 1
+    )
     assert replace(found, ignored=("x",)).digest == found.digest
     copying = replace(found, text="FROM a\nCOPY . .")
-    assert tag_of(copying) != tag_of(replace(copying, root=tmp_path / "other")), "other files could be copied"
+    assert tag_of(copying) != tag_of(replace(copying, root=tmp_path / "other")), (
+        "other files could be copied"
+    )
     assert tag_of(found) == tag_of(replace(found, root=tmp_path / "other"))
 
 
@@ -152,7 +173,9 @@ class Recorder(Engine):
     def tag(self, reference: str, tag: str) -> None:
         self.there.add(tag)
 
-    def build(self, tar: BinaryIO, dockerfile: str, options: BuildOptions, on_line: Callable[[str], None]) -> None:
+    def build(
+        self, tar: BinaryIO, dockerfile: str, options: BuildOptions, on_line: Callable[[str], None]
+    ) -> None:
         with tarfile.open(fileobj=io.BytesIO(tar.read())) as packed:
             for entry in packed:
                 assert entry.name not in self.context
@@ -192,7 +215,9 @@ def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
     engine = Recorder("a")
     made(image, engine)
-    assert engine.contents.pop("the Dockerfile").decode() == f'FROM {ID} AS stage0\nCOPY [".","."]\n'
+    assert (
+        engine.contents.pop("the Dockerfile").decode() == f'FROM {ID} AS stage0\nCOPY [".","."]\n'
+    )
     assert {*engine.contents} == {".dockerignore", "Dockerfile", "a.py", "kept.log", "sub/ca.pem"}
     assert engine.context["link"].issym() and engine.context["link"].linkname == "/etc/passwd"
     assert b"SECRET" not in b"".join(engine.contents.values())
@@ -201,7 +226,9 @@ def test_only_what_may_be_seen_goes_into_a_build(tmp_path: Path) -> None:
 def test_a_dockerignore_is_read_line_by_line_as_the_engine_reads_it(tmp_path: Path) -> None:
     ignore = "\ufeffone\r\ntwo\x0b!two\n # three\n"
     image = read(
-        tmp_path, Dockerfile="FROM a\nCOPY . .", **{".dockerignore": ignore, "one": "1", "two": "2", "# three": "3"}
+        tmp_path,
+        Dockerfile="FROM a\nCOPY . .",
+        **{".dockerignore": ignore, "one": "1", "two": "2", "# three": "3"},
     )
     engine = Recorder("a")
     made(image, engine)
@@ -225,7 +252,9 @@ def test_a_context_that_is_too_large_is_refused_with_what_to_do(
     made(read(tmp_path, **{".dockerignore": "big"}), Recorder("a"))
 
 
-def test_a_context_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_that_cannot_be_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "too many open files")
 
@@ -242,7 +271,11 @@ def test_a_context_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pyte
         ("FROM a\nCOPY --from=missing:1 /x /x", ["a"], "missing:1 is not on this machine"),
         ("ARG X\nFROM $X", ["a"], "the image it begins with has no name"),
         ("FROM ../containers/x", ["../containers/x"], "is not the name of an image"),
-        ("FROM a\nRUN --mount=type=cache,target=/x y", ["a"], "--mount=type=cache,target=/x is not supported"),
+        (
+            "FROM a\nRUN --mount=type=cache,target=/x y",
+            ["a"],
+            "--mount=type=cache,target=/x is not supported",
+        ),
         ("FROM a\nONBUILD ADD https://x.org/y /y", ["a"], "this instruction is not supported"),
         ("FROM a\nADD https://x.org/y /y", ["a"], "needs the network"),
         ("FROM onbuild", ["onbuild"], "instructions for builds on top of it"),
@@ -260,7 +293,11 @@ def test_without_network_nothing_is_fetched(
 
 def test_with_network_what_is_missing_is_pulled_and_commands_get_it(tmp_path: Path) -> None:
     engine = Recorder()
-    made(read(tmp_path, Dockerfile="FROM missing:1\nADD https://x.org/y /y"), engine, BuildLimits(True, 0))
+    made(
+        read(tmp_path, Dockerfile="FROM missing:1\nADD https://x.org/y /y"),
+        engine,
+        BuildLimits(True, 0),
+    )
     assert engine.pulled == ["missing:1"] and engine.options[0].network
 
 

@@ -1,4 +1,5 @@
-"""What commands see of the repository around the workspace and of a git directory elsewhere (SECURITY.md T03, T11)."""
+"""What commands see of the repository around the workspace and of a git directory elsewhere
+(SECURITY.md T03, T11)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,11 @@ def test_a_repository_that_holds_keys_is_not_shown_around_one_of_its_folders(
     (home / "keys").mkdir()
     for fields in ({"home": home}, {"private": (home / "keys",)}):
         grounds.append(
-            SessionResources(sandbox_spec(home / "project", tmp_path / "state", docker_host="unix:///x", **fields))
+            SessionResources(
+                sandbox_spec(
+                    home / "project", tmp_path / "state", docker_host="unix:///x", **fields
+                )
+            )
         )
         grounds[-1].open()
         assert grounds[-1].around.root is None
@@ -52,7 +57,9 @@ async def test_a_folder_of_a_repository_has_git_and_the_rest_of_it_read_only(
     assert ran.stderr.count(b"Read-only file system") == 2
     assert ran.stdout.splitlines()[-1] == b"project", "nothing beside the repository is there"
     said = (await sandbox.start(lambda _: None)).told
-    assert [text.partition("are ")[2] for text in said] == ["read-only; only this folder can be changed"]
+    assert [text.partition("are ")[2] for text in said] == [
+        "read-only; only this folder can be changed"
+    ]
 
 
 @pytest.mark.docker
@@ -66,7 +73,10 @@ async def test_a_git_directory_elsewhere_is_mounted_read_only_once_the_user_agre
     assert b"not a git repository" in ran.stderr and b".git" not in ran.stdout
     assert "outside the workspace; codeagent sandbox git --allow" in await warnings(unasked)
     agreed = await make_sandbox(worktree, agreed_git=frozenset({found.digest}))
-    ran = await run(agreed, f"touch new; git status --short; git log --oneline; git add new; ls -A {workspace_dir}")
+    ran = await run(
+        agreed,
+        f"touch new; git status --short; git log --oneline; git add new; ls -A {workspace_dir}",
+    )
     assert b"?? new\n" in ran.stdout and b"first" in ran.stdout
     assert b"Read-only file system" in ran.stderr
     assert ran.stdout.endswith(b"\n.git\n"), "nothing else of the other work tree"
@@ -74,7 +84,9 @@ async def test_a_git_directory_elsewhere_is_mounted_read_only_once_the_user_agre
 
 
 @pytest.mark.docker
-async def test_git_works_in_a_submodule_once_the_user_agrees(make_sandbox: MakeSandbox, submodule: Path) -> None:
+async def test_git_works_in_a_submodule_once_the_user_agrees(
+    make_sandbox: MakeSandbox, submodule: Path
+) -> None:
     found = outside(submodule)
     assert found is not None
     sandbox = await make_sandbox(submodule, agreed_git=frozenset({found.digest}))

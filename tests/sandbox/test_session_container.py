@@ -1,4 +1,5 @@
-"""Commands in one container: what they print, how they end, and what they leave, beside what others left."""
+"""Commands in one container: what they print, how they end, and what they leave, beside what others
+left."""
 
 import asyncio
 import os
@@ -23,7 +24,16 @@ from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.tasks import DRAIN_SECONDS
 from codeagent.sandbox.thaw import owner
 from tests.effort import FACTOR
-from tests.sandboxes import FORGED_END, Ran, make_repository, opened, processes, processes_become, run, tell_the_word
+from tests.sandboxes import (
+    FORGED_END,
+    Ran,
+    make_repository,
+    opened,
+    processes,
+    processes_become,
+    run,
+    tell_the_word,
+)
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 
@@ -34,7 +44,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def box(project: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+async def box(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DockerSandbox]:
     """One container for all of these tests: whatever one of them starts has a name of its own."""
     async with opened(project, tmp_path_factory.mktemp("state")) as sandbox:
         yield sandbox
@@ -64,7 +76,9 @@ async def test_what_is_written_to_the_two_streams_keeps_its_order(box: DockerSan
     assert ({stream for stream, _ in ran.pieces}, ran.result) == ({"output"}, CommandResult(7))
 
 
-async def test_the_order_is_kept_by_children_and_by_what_is_left_running(box: DockerSandbox) -> None:
+async def test_the_order_is_kept_by_children_and_by_what_is_left_running(
+    box: DockerSandbox,
+) -> None:
     ran = await run(box, f"bash -c {shlex.quote(ORDER)}; sleep 612 & echo bye >&2", apart=False)
     assert ran.stdout == b"".join(b"%d\n%d\n" % (n, n) for n in range(200)) + b"bye\n"
     assert ran.result.left_running == 1
@@ -114,7 +128,9 @@ async def test_cancelling_stops_everything_and_the_container_lives(box: DockerSa
     assert result.notices == ()
 
 
-async def test_cancelling_finds_what_dropped_its_environment_and_its_parents(box: DockerSandbox) -> None:
+async def test_cancelling_finds_what_dropped_its_environment_and_its_parents(
+    box: DockerSandbox,
+) -> None:
     command = "env -i setsid -f sleep 640; (env -i bash -c 'sleep 640 & sleep 640 & wait' &) ; echo go; sleep 640"
     result = await cancelled(box, command)
     assert result.stopped
@@ -123,7 +139,8 @@ async def test_cancelling_finds_what_dropped_its_environment_and_its_parents(box
 
 async def test_what_ignores_term_is_killed(box: DockerSandbox) -> None:
     command = (
-        "trap '' TERM; (trap '' TERM; sleep 660) & setsid bash -c \"trap '' TERM; sleep 660\" & echo go; sleep 660"
+        "trap '' TERM; (trap '' TERM; sleep 660) & setsid bash -c \"trap '' TERM; sleep 660\" & "
+        "echo go; sleep 660"
     )
     result = await cancelled(box, command)
     assert result.stopped
@@ -134,7 +151,14 @@ async def test_what_ignores_term_is_killed(box: DockerSandbox) -> None:
 async def test_output_printed_on_term_is_kept(box: DockerSandbox) -> None:
     ran = Ran()
     task = asyncio.create_task(
-        box.run(Command("trap 'echo bye; exit' TERM; echo go; while :; do sleep 0.05; done", "call", apart=True), ran)
+        box.run(
+            Command(
+                "trap 'echo bye; exit' TERM; echo go; while :; do sleep 0.05; done",
+                "call",
+                apart=True,
+            ),
+            ran,
+        )
     )
     await ran.printed(b"go")
     task.cancel()
@@ -190,7 +214,9 @@ async def test_much_output_passes_in_bounded_memory(box: DockerSandbox) -> None:
     assert grown < 50 * 1024, f"{grown} KiB"
 
 
-async def test_a_reader_that_waits_holds_the_command_back(box: DockerSandbox, project: Path) -> None:
+async def test_a_reader_that_waits_holds_the_command_back(
+    box: DockerSandbox, project: Path
+) -> None:
     go_on = asyncio.Event()
     count = 0
 
@@ -205,7 +231,9 @@ async def test_a_reader_that_waits_holds_the_command_back(box: DockerSandbox, pr
     much = "yes | head -c 20000000"
     task = asyncio.create_task(box.run(Command(f"{much}; touch held", "call"), on_output))
     assert (await box.run(Command(much, "other"), discard)).exit_code == 0
-    assert not (project / "held").exists(), "as much output came to its end meanwhile, where somebody reads it"
+    assert not (project / "held").exists(), (
+        "as much output came to its end meanwhile, where somebody reads it"
+    )
     go_on.set()
     assert (await task).exit_code == 0
     assert (count, (project / "held").exists()) == (20_000_000, True)
@@ -234,7 +262,9 @@ async def test_a_slow_reader_loses_nothing_after_the_command_has_ended(
     assert ran.stdout == "".join(f"{n}\n" for n in range(1, 20_001)).encode()
 
 
-async def test_cancelling_one_of_two_commands_leaves_the_other_alone(box: DockerSandbox, project: Path) -> None:
+async def test_cancelling_one_of_two_commands_leaves_the_other_alone(
+    box: DockerSandbox, project: Path
+) -> None:
     other = Ran()
     text = "setsid sleep 616 & echo up; until [ -e over ]; do sleep 0.02; done; echo survived"
     task = asyncio.create_task(box.run(Command(text, "other"), other))
@@ -253,7 +283,12 @@ async def test_a_command_that_claims_to_have_ended_is_not_believed(
     ran = Ran()
     forged = f"{FORGED_END}; echo forged"
     task = asyncio.create_task(
-        box.run(Command(f"{forged}; until [ -e later ]; do sleep 0.02; done; echo later; exit 4", "call"), ran)
+        box.run(
+            Command(
+                f"{forged}; until [ -e later ]; do sleep 0.02; done; echo later; exit 4", "call"
+            ),
+            ran,
+        )
     )
     await ran.printed(b"forged")
     (project / "later").touch()
@@ -261,28 +296,45 @@ async def test_a_command_that_claims_to_have_ended_is_not_believed(
     assert ran.stdout == b"forged\nlater\n"
 
 
-async def test_a_child_in_the_background_holds_nothing_up_and_is_counted(box: DockerSandbox) -> None:
-    children = ("sleep 611 &", "setsid sleep 611 &", "env -i sleep 611 &", "env -i setsid -f sleep 611;")
+async def test_a_child_in_the_background_holds_nothing_up_and_is_counted(
+    box: DockerSandbox,
+) -> None:
+    children = (
+        "sleep 611 &",
+        "setsid sleep 611 &",
+        "env -i sleep 611 &",
+        "env -i setsid -f sleep 611;",
+    )
     for number, child in enumerate(children, 1):
         ran = await run(box, f"{child} echo started; exit 5")
-        assert (ran.stdout, ran.result.exit_code, ran.result.left_running) == (b"started\n", 5, 1), child
+        assert (ran.stdout, ran.result.exit_code, ran.result.left_running) == (
+            b"started\n",
+            5,
+            1,
+        ), child
         await processes_become(box, "sleep 611", number)
 
 
-async def test_a_child_that_writes_for_ever_holds_nothing_up(box: DockerSandbox, project: Path) -> None:
+async def test_a_child_that_writes_for_ever_holds_nothing_up(
+    box: DockerSandbox, project: Path
+) -> None:
     ran = await run(box, "(until [ -e read ]; do echo y; done) & exit 5")
     assert (ran.result.exit_code, ran.result.left_running) == (5, 1)
     (project / "read").touch()
 
 
-async def test_an_earlier_child_is_not_counted_twice_nor_stopped_with_a_later_command(box: DockerSandbox) -> None:
+async def test_an_earlier_child_is_not_counted_twice_nor_stopped_with_a_later_command(
+    box: DockerSandbox,
+) -> None:
     assert (await run(box, "sleep 610 & env -i setsid -f sleep 610")).result.left_running == 2
     assert (await run(box, "true")).result.left_running == 0
     assert (await cancelled(box, "echo go; sleep 500")).stopped
     await processes_become(box, "sleep 610", 2)
 
 
-async def test_a_command_that_kills_everything_ends_with_that_signal(box: DockerSandbox, project: Path) -> None:
+async def test_a_command_that_kills_everything_ends_with_that_signal(
+    box: DockerSandbox, project: Path
+) -> None:
     ran = Ran()
     text = "echo x; until [ -e seen ]; do sleep 0.02; done; kill -9 -1"
     task = asyncio.create_task(box.run(Command(text, "call"), ran))
@@ -308,7 +360,9 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
         return answer
 
     monkeypatch.setattr(Engine, "call", slow)
-    async with opened(project, tmp_path / "state", session=f"ends-early-{tmp_path.name}") as sandbox:
+    async with opened(
+        project, tmp_path / "state", session=f"ends-early-{tmp_path.name}"
+    ) as sandbox:
         starting = asyncio.create_task(sandbox.start(lambda _: None))
         await asyncio.to_thread(created.wait, 30)
         asyncio.get_running_loop().call_later(0.5, may_go_on.set)
@@ -318,7 +372,9 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
         assert engine.containers(f"codeagent.session=ends-early-{tmp_path.name}") == {}
 
 
-async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left_alone_before() -> None:
+async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left_alone_before() -> (
+    None
+):
     owners = {"dead": _dead_owner(), "ours": owner(os.getpid())}
     with closing(Engine(engine_socket(None))) as engine:
         made: dict[str, str] = {}
@@ -327,7 +383,9 @@ async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left
             made[whose] = engine.call_library(partial(_make_volume, labels=labels))
         try:
             assert reap(engine) >= 1
-            assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {made["ours"]}
+            assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {
+                made["ours"]
+            }
         finally:
             engine.remove_volume(made["ours"])
 
@@ -349,6 +407,8 @@ async def test_the_terminals_of_a_container_carry_its_labels(
     async with opened(project, tmp_path / "state", session=session) as sandbox:
         await sandbox.start(lambda _: None)
         with closing(Engine(engine_socket(None))) as engine:
-            volumes = engine.call(lambda api: api.volumes(filters={"label": f"codeagent.session={session}"}))
+            volumes = engine.call(
+                lambda api: api.volumes(filters={"label": f"codeagent.session={session}"})
+            )
             # Only commands that run as root have terminals of their own.
             assert len(volumes["Volumes"] or []) == (1 if os.getuid() == 0 else 0)

@@ -1,4 +1,5 @@
-"""The spare: an exec that was started before its command, in a container in which nothing else runs (ADR 17)."""
+"""The spare: an exec that was started before its command, in a container in which nothing else runs
+(ADR 17)."""
 
 import asyncio
 import os
@@ -68,7 +69,9 @@ async def intrude(box: DockerSandbox, text: str) -> None:
     stream.close()
 
 
-async def test_a_command_is_answered_by_a_process_that_was_there_before_it(box: DockerSandbox) -> None:
+async def test_a_command_is_answered_by_a_process_that_was_there_before_it(
+    box: DockerSandbox,
+) -> None:
     await waiting(box)
     there = first_started(inside(box))
     assert int((await run(box, WHO)).stdout) in there
@@ -84,14 +87,20 @@ async def test_a_spare_is_used_once(box: DockerSandbox) -> None:
     await dies(pid)
 
 
-async def test_one_of_two_commands_at_once_gets_the_spare_and_both_run_once(box: DockerSandbox) -> None:
+async def test_one_of_two_commands_at_once_gets_the_spare_and_both_run_once(
+    box: DockerSandbox,
+) -> None:
     await waiting(box)
-    ends = await asyncio.gather(*(run(box, f"echo x >> both; echo {number}") for number in range(2)))
+    ends = await asyncio.gather(
+        *(run(box, f"echo x >> both; echo {number}") for number in range(2))
+    )
     assert [ran.stdout for ran in ends] == [b"0\n", b"1\n"]
     assert (await run(box, "cat both; rm both")).stdout == b"x\nx\n"
 
 
-async def test_there_is_no_spare_while_anything_is_left_running_until_it_is_gone(box: DockerSandbox) -> None:
+async def test_there_is_no_spare_while_anything_is_left_running_until_it_is_gone(
+    box: DockerSandbox,
+) -> None:
     assert (await run(box, "env -i setsid -f sleep 900 > /dev/null 2>&1")).result.left_running == 1
     assert not await box._default.is_quiet()
     assert box._default._spare is None
@@ -133,7 +142,9 @@ async def processes_are(box: DockerSandbox, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_commands_that_only_read_or_reach_hosts_have_none_of_the_others(box: DockerSandbox) -> None:
+async def test_commands_that_only_read_or_reach_hosts_have_none_of_the_others(
+    box: DockerSandbox,
+) -> None:
     spare = await waiting(box)
     assert (await box.run(Command("true", "call", read_only=True), Ran())).exit_code == 0
     assert (await box.run(Command("true", "call", hosts=("one.example",)), Ran())).exit_code == 0
@@ -171,13 +182,18 @@ async def test_a_spare_is_not_a_reason_to_pause(box: DockerSandbox) -> None:
     await waiting(box)
     async with box.frozen():
         engine = box._resources.opened()[1]
-        state = (await engine.ask(lambda api: api.inspect_container(container(box).container_id)))["State"]
+        state = (await engine.ask(lambda api: api.inspect_container(container(box).container_id)))[
+            "State"
+        ]
     assert not state["Paused"]
 
 
 @pytest.mark.parametrize("hostile", ["kill -9", "kill -STOP", "kill a relay", "stay", "imitate"])
-async def test_what_meddles_with_the_spare_changes_no_result(box: DockerSandbox, hostile: str) -> None:
-    """By the rule it cannot be there; if it were, the command runs in an exec of its own, and once."""
+async def test_what_meddles_with_the_spare_changes_no_result(
+    box: DockerSandbox, hostile: str
+) -> None:
+    """By the rule it cannot be there; if it were, the command runs in an exec of its own, and
+    once."""
     pid = await wrapper_of(await waiting(box))
     waiters = "pgrep -f '^bash --norc -c' | head -1"
     text = {
@@ -229,13 +245,23 @@ async def test_a_spare_that_cannot_be_started_costs_nothing(
     assert (await run(box, "echo here")).stdout == b"here\n"
 
 
-async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there(box: DockerSandbox) -> None:
+async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there(
+    box: DockerSandbox,
+) -> None:
     """Otherwise a program of the workspace would run, unasked, while nothing counts as running."""
     await run(
-        box, "mkdir bin; printf '#!/bin/sh\ntouch planted; exec /bin/cat' | tee bin/cat > bin/bash; chmod +x bin/*"
+        box,
+        "mkdir bin; printf '#!/bin/sh\ntouch planted; exec /bin/cat' | tee bin/cat > bin/bash; chmod +x bin/*",
     )
     target = box._default._target(container(box))
-    writable = (f"{target.directory}/bin", "/home/agent/.local/bin", "/tmp/bin", "bin", "", "/usr/../tmp")
+    writable = (
+        f"{target.directory}/bin",
+        "/home/agent/.local/bin",
+        "/tmp/bin",
+        "bin",
+        "",
+        "/usr/../tmp",
+    )
     planted = replace(target, path=":".join((*writable, "/usr/bin", "/bin")))
     assert planted.safe_path == "/usr/bin:/bin"
     engine = box._resources.opened()[1]
@@ -249,7 +275,9 @@ async def test_what_waits_is_never_a_program_that_a_command_could_have_put_there
     await execution.finish()
     await execution.close()
     wrapper.stream.close()
-    assert (box.spec.root / "planted").exists(), "the positive control: the command's own shell is the planted one"
+    assert (box.spec.root / "planted").exists(), (
+        "the positive control: the command's own shell is the planted one"
+    )
     (box.spec.root / "planted").unlink()
     await run(box, "rm -r bin")
 
@@ -267,7 +295,9 @@ grep -E '^(Sig[^Q]|Shd)' /proc/$PPID/status; bash -c 'kill -PIPE $$'; echo $?; b
 """
 
 
-async def test_a_command_finds_the_same_around_it_with_a_spare_and_without(box: DockerSandbox) -> None:
+async def test_a_command_finds_the_same_around_it_with_a_spare_and_without(
+    box: DockerSandbox,
+) -> None:
     await waiting(box)
     warm = await run(box, SURROUNDINGS)
     await waiting(box)
@@ -279,9 +309,19 @@ async def test_a_command_finds_the_same_around_it_with_a_spare_and_without(box: 
 
 
 async def test_every_text_arrives_as_it_was_given(box: DockerSandbox) -> None:
-    for text in ("", " ", "\n", "printf größe-世界", "printf '%s' '\\x\\n  '  ", "echo a; \n\n", "# " + "ü" * 60_000):
+    for text in (
+        "",
+        " ",
+        "\n",
+        "printf größe-世界",
+        "printf '%s' '\\x\\n  '  ",
+        "echo a; \n\n",
+        "# " + "ü" * 60_000,
+    ):
         await waiting(box)
-        ran = await run(box, f"{text}\nprintf '|%s' \"$BASH_EXECUTION_STRING\"" if len(text) < 100 else text)
+        ran = await run(
+            box, f"{text}\nprintf '|%s' \"$BASH_EXECUTION_STRING\"" if len(text) < 100 else text
+        )
         assert ran.result.exit_code == 0
         if len(text) < 100:
             assert f"|{text}\nprintf" in ran.stdout.decode()
@@ -296,15 +336,21 @@ async def test_the_word_is_neither_in_a_command_line_nor_in_an_environment(
     await waiting(box)
     look = "all=$(cat /proc/[0-9]*/{cmdline,environ} | tr '\\0' ' '); [[ $all == *${w}76543210* ]]; echo $?"
     assert (await run(box, f"w=fedcba98; {look}")).stdout == b"1\n"
-    assert (await run(box, f"w=fedcba98; export W=${{w}}76543210; {look}")).stdout == b"0\n", "the control"
+    assert (await run(box, f"w=fedcba98; export W=${{w}}76543210; {look}")).stdout == b"0\n", (
+        "the control"
+    )
 
 
 STOPPER = "until s=$(pgrep -P $PPID -x bash | grep -v $$); do :; done"
 """In a command: finds the process that waits to be told to stop it."""
 
 
-@pytest.mark.parametrize("meddle", ["true", "kill -9 $s", "kill -STOP $s", "kill -9 $PPID", "kill -STOP $PPID"])
-async def test_a_stop_leaves_nothing_whatever_became_of_the_wrapper(box: DockerSandbox, meddle: str) -> None:
+@pytest.mark.parametrize(
+    "meddle", ["true", "kill -9 $s", "kill -STOP $s", "kill -9 $PPID", "kill -STOP $PPID"]
+)
+async def test_a_stop_leaves_nothing_whatever_became_of_the_wrapper(
+    box: DockerSandbox, meddle: str
+) -> None:
     await waiting(box)
     ran = Ran()
     text = f"{STOPPER}; setsid -f sleep 904; {meddle}; echo go; exec sleep 904"

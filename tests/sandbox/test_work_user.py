@@ -1,4 +1,5 @@
-"""As whom commands run in a workspace that belongs to root, and that what they make there is still root's."""
+"""As whom commands run in a workspace that belongs to root, and that what they make there is still
+root's."""
 
 import os
 import signal
@@ -32,10 +33,16 @@ async def test_commands_in_a_workspace_of_roots_use_its_private_files_and_what_t
     private.chmod(0o600)
     (root / ".git" / "config").chmod(0o600)
     sandbox = await make_sandbox(root)
-    ran = await run(sandbox, "id -u; id -g; git log --oneline | wc -l; cat private; echo new > private; mkdir -m 700 d")
+    ran = await run(
+        sandbox,
+        "id -u; id -g; git log --oneline | wc -l; cat private; echo new > private; mkdir -m 700 d",
+    )
     assert ran.stdout.split() == [b"65532", b"65532", b"1", b"old"]
     assert (ran.result.exit_code, private.read_text()) == (0, "new\n")
-    made = [(path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777) for path in (private, root / "d")]
+    made = [
+        (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777)
+        for path in (private, root / "d")
+    ]
     assert made == [(0, 0, 0o600), (0, 0, 0o700)]
 
 
@@ -51,7 +58,9 @@ async def test_commands_do_not_own_what_belongs_to_root_in_the_container(
 
 @pytest.mark.root
 @pytest.mark.docker
-async def test_git_takes_no_file_for_changed_because_of_its_owner(make_sandbox: MakeSandbox, tmp_path: Path) -> None:
+async def test_git_takes_no_file_for_changed_because_of_its_owner(
+    make_sandbox: MakeSandbox, tmp_path: Path
+) -> None:
     root = make_repository(tmp_path / "project")
     sandbox = await make_sandbox(root)
     seen = await run(sandbox, "git ls-files -m; git diff-files; git config safe.bareRepository")
@@ -81,7 +90,9 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_does_n
         folder = tmp_path / "unseen"
         folder.mkdir(exist_ok=True)
         return tuple(
-            Bind(str(folder), bind.target, bind.read_only) if bind.source == str(workspace_dir) else bind
+            Bind(str(folder), bind.target, bind.read_only)
+            if bind.source == str(workspace_dir)
+            else bind
             for bind in binds
             if not bind.source.startswith(f"{workspace_dir}/")
         )
@@ -89,12 +100,12 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_does_n
     monkeypatch.setattr(WorkUserChoice, "over", unseen)
     sandbox = await make_sandbox(workspace_dir)
     info = await sandbox.start(lambda _: None)
-    assert info.user.startswith("root, no capabilities (with mapped ids, the self-test failed: the workspace inside is")
-    assert (await run(sandbox, "id -u; cat hello.py > /dev/null; grep CapEff /proc/self/status")).stdout.split() == [
-        b"0",
-        b"CapEff:",
-        b"0" * 16,
-    ]
+    assert info.user.startswith(
+        "root, no capabilities (with mapped ids, the self-test failed: the workspace inside is"
+    )
+    assert (
+        await run(sandbox, "id -u; cat hello.py > /dev/null; grep CapEff /proc/self/status")
+    ).stdout.split() == [b"0", b"CapEff:", b"0" * 16]
 
 
 @pytest.mark.root
@@ -108,7 +119,9 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_refuse
 
     monkeypatch.setattr(WorkUserChoice, "over", elsewhere)
     info = await (await make_sandbox(workspace_dir)).start(lambda _: None)
-    assert info.user.startswith("root, no capabilities (the engine refuses mounts with mapped ids: ")
+    assert info.user.startswith(
+        "root, no capabilities (the engine refuses mounts with mapped ids: "
+    )
 
 
 @pytest.mark.root
@@ -116,9 +129,14 @@ async def test_commands_run_as_root_without_capabilities_where_the_engine_refuse
 async def test_commands_run_as_root_without_capabilities_where_ids_cannot_be_mapped(
     make_sandbox: MakeSandbox, workspace_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work_user, "_asked", lambda mapping, words: "mount_setattr: Invalid argument")
+    monkeypatch.setattr(
+        work_user, "_asked", lambda mapping, words: "mount_setattr: Invalid argument"
+    )
     info = await (await make_sandbox(workspace_dir)).start(lambda _: None)
-    assert info.user == "root, no capabilities (ids cannot be mapped here: mount_setattr: Invalid argument)"
+    assert (
+        info.user
+        == "root, no capabilities (ids cannot be mapped here: mount_setattr: Invalid argument)"
+    )
 
 
 def mapping_program() -> subprocess.Popen[bytes]:
@@ -132,7 +150,9 @@ def shown(program: subprocess.Popen[bytes], place: Path, folder: Path) -> None:
 
 
 @pytest.mark.root
-def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(tmp_path: Path) -> None:
+def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "shown"
     folder.mkdir()
     (folder / "file").write_text("kept")
@@ -151,7 +171,9 @@ def test_mounts_that_a_crash_left_end_with_the_next_start_and_those_in_use_stay(
 
 
 @pytest.mark.root
-def test_a_start_does_not_wait_for_a_program_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_does_not_wait_for_a_program_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hanging = tmp_path / "hanging.py"
     hanging.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n")
     monkeypatch.setattr(work_user, "_PROGRAM", hanging)
@@ -159,7 +181,9 @@ def test_a_start_does_not_wait_for_a_program_that_hangs(tmp_path: Path, monkeypa
     root = SimpleNamespace(uid=0, gid=0)
     with work_user.choose_user(root, "") as choice:  # type: ignore[arg-type]  # only its owner is read
         choice.show([str(tmp_path)])
-        assert choice.user.why_root == "ids cannot be mapped here: the program for it did not answer"
+        assert (
+            choice.user.why_root == "ids cannot be mapped here: the program for it did not answer"
+        )
         assert choice._mapping is not None
     os.kill(choice._mapping.pid, signal.SIGKILL)
     assert choice._mapping.wait() == -signal.SIGKILL
@@ -189,7 +213,9 @@ def test_the_mounts_end_if_codeagent_is_killed(tmp_path: Path) -> None:
         (["/etc", "/not-there", "/usr", "/opt"], "open_tree: No such file or directory"),
     ],
 )
-def test_a_problem_is_said_and_nothing_is_left(tmp_path: Path, folders: list[str], problem: str) -> None:
+def test_a_problem_is_said_and_nothing_is_left(
+    tmp_path: Path, folders: list[str], problem: str
+) -> None:
     with mapping_program() as program:
         assert work_user._asked(program, [str(tmp_path / "place"), "1", "1", *folders]) == problem
     assert not (tmp_path / "place").exists()

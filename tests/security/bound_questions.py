@@ -1,8 +1,9 @@
-"""The questions that the product asks, each as a scenario: it is asked, what it showed changes or not, and the user
-says yes.
+"""The questions that the product asks, each as a scenario: it is asked, what it showed changes or
+not, and the user says yes.
 
-Every scenario returns whether what it asked about was done, and all that was said of it afterwards. `change` is the
-only difference between its two runs: without a change everything is done, so no scenario can pass by doing nothing.
+Every scenario returns whether what it asked about was done, and all that was said of it afterwards.
+`change` is the only difference between its two runs: without a change everything is done, so no
+scenario can pass by doing nothing.
 """
 
 import asyncio
@@ -67,11 +68,15 @@ Make = Callable[[LocalWorkspace, ReadTracker], Awaitable[Tool[Any]]]
 class Outcome:
     done: bool
     said: str
-    """What the user and the model read; for a call that is asked about again, with how often it was asked."""
+    """What the user and the model read; for a call that is asked about again, with how often it was
+    asked."""
 
 
-async def asked_about(s: Scene, call: tuple[str, str], meanwhile: Callable[[], object], answer: Decision = ONCE) -> str:
-    """Run one call; it is answered yes once `meanwhile` has happened, and no if it is asked about again."""
+async def asked_about(
+    s: Scene, call: tuple[str, str], meanwhile: Callable[[], object], answer: Decision = ONCE
+) -> str:
+    """Run one call; it is answered yes once `meanwhile` has happened, and no if it is asked about
+    again."""
     asked: list[ApprovalRequested] = []
 
     def respond(event: KnownEvent) -> None:
@@ -93,7 +98,12 @@ def nothing() -> None: ...
 
 
 async def _changing(
-    folder: Path, change: bool, make: Callable[..., Tool[Any]], arguments: object, answer: Decision = ONCE, **files: str
+    folder: Path,
+    change: bool,
+    make: Callable[..., Tool[Any]],
+    arguments: object,
+    answer: Decision = ONCE,
+    **files: str,
 ) -> Outcome:
     texts = {"a.txt": OLD, **files}
     for name, text in texts.items():
@@ -105,7 +115,12 @@ async def _changing(
         reads.read(name, text.encode(), [(1, text.count("\n"))], text.count("\n"))
     tool = make(workspace, reads)
     with patch("tests.agent.doubles.Place", lambda: workspace):
-        s = scene(Turn("", ((tool.name, json.dumps(arguments)),)), Turn("done"), more=(tool,), attended=True)
+        s = scene(
+            Turn("", ((tool.name, json.dumps(arguments)),)),
+            Turn("done"),
+            more=(tool,),
+            attended=True,
+        )
     other = '{"n": 7}\n' if first.endswith("json") else OTHER
 
     def meanwhile() -> None:
@@ -145,7 +160,9 @@ async def json_write(folder: Path, change: bool) -> Outcome:
 
 async def hunk_review(folder: Path, change: bool) -> Outcome:
     answers: tuple[HunkAnswer, ...] = (True,)
-    return await _changing(folder, change, Write, {"path": "a.txt", "content": NEW}, Decision("once", hunks=answers))
+    return await _changing(
+        folder, change, Write, {"path": "a.txt", "content": NEW}, Decision("once", hunks=answers)
+    )
 
 
 async def git_commit(folder: Path, change: bool) -> Outcome:
@@ -182,7 +199,9 @@ async def _replaced(folder: Path, change: bool, make: Make, arguments: object) -
         return one
 
     call = (tool.name, json.dumps(arguments))
-    catalog = patch("tests.agent.doubles.ToolCatalog", lambda tools: _Catalog({one.name: one for one in tools}))
+    catalog = patch(
+        "tests.agent.doubles.ToolCatalog", lambda tools: _Catalog({one.name: one for one in tools})
+    )
     with catalog, patch("tests.agent.doubles.Place", lambda: workspace):
         s = scene(Turn("", (call,)), Turn("done"), more=(recorded(tool),), attended=True)
     tools: Any = s.agent._environment.tools
@@ -244,7 +263,9 @@ _API = {
     "openapi": "3.1.0",
     "info": {"title": "Pets", "version": "1"},
     "servers": [{"url": "https://api.example.org"}],
-    "paths": {"/pets": {"get": {"operationId": "pets", "responses": {"200": {"description": "ok"}}}}},
+    "paths": {
+        "/pets": {"get": {"operationId": "pets", "responses": {"200": {"description": "ok"}}}}
+    },
 }
 
 
@@ -271,7 +292,9 @@ _BUILT_IN = "name: notes\ndescription: Write notes.\nbuiltin: write\n"
 
 
 def _python(options: str = "") -> Make:
-    file = ToolFile(Path("deploy.py"), "deploy.py", _PYTHON.format(options=options).encode(), "project")
+    file = ToolFile(
+        Path("deploy.py"), "deploy.py", _PYTHON.format(options=options).encode(), "project"
+    )
     return _made(lambda workspace, reads: PythonLoader(FakeOutputs()).load(file).tools[0])
 
 
@@ -288,7 +311,10 @@ def _yaml(text: str) -> Make:
 
 
 CALLS: dict[str, tuple[Make, object]] = {
-    "bash": (_made(lambda workspace, reads: Bash(FakeOutputs(), reads)), {"command": "make deploy"}),
+    "bash": (
+        _made(lambda workspace, reads: Bash(FakeOutputs(), reads)),
+        {"command": "make deploy"},
+    ),
     "python": (_made(lambda workspace, reads: Python(FakeOutputs(), reads)), {"code": "print(1)"}),
     "web_fetch": (_web("web_fetch"), {"url": "https://example.org/"}),
     "http_request": (_web("http_request"), {"url": "https://example.org/", "method": "POST"}),
@@ -296,7 +322,10 @@ CALLS: dict[str, tuple[Make, object]] = {
     "add_timer": (_trigger("add_timer"), {"prompt": "go", "seconds": 60}),
     "add_schedule": (_trigger("add_schedule"), {"prompt": "go", "cron": "0 9 * * 1"}),
     "watch_file": (_trigger("watch_file"), {"prompt": "go", "glob": "*.log"}),
-    "watch_channel": (_made(lambda workspace, reads: WatchChannel(Hub(), "main")), {"channel": "news"}),
+    "watch_channel": (
+        _made(lambda workspace, reads: WatchChannel(Hub(), "main")),
+        {"channel": "news"},
+    ),
     "connect_agent": (
         _made(lambda workspace, reads: ConnectAgent(Hub(), "main")),
         {"agent": "worker", "channel": "news"},
@@ -321,7 +350,9 @@ def call(name: str) -> Callable[[Path, bool], Awaitable[Outcome]]:
 async def _server(folder: Path, change: bool, behaviour: str) -> Outcome:
     async with hostile(behaviour, folder) as setting:
         tool = setting.tool("echo")
-        s = scene(Turn("", ((tool.name, '{"text": "hi"}'),)), Turn("done"), more=(tool,), attended=True)
+        s = scene(
+            Turn("", ((tool.name, '{"text": "hi"}'),)), Turn("done"), more=(tool,), attended=True
+        )
         asked = 0
         async for event in s.agent.run("go"):
             s.events.append(event)
@@ -358,7 +389,11 @@ async def elicitation(folder: Path, change: bool) -> Outcome:
     async with hostile("Server", folder, Asks()) as setting:
         async with asyncio.timeout(60) as limit:
             setting.source._calls.append(_RunningCall(setting.context(), limit))
-            schema = {"type": "object", "properties": {"mail": {"type": "string"}}, "required": ["mail"]}
+            schema = {
+                "type": "object",
+                "properties": {"mail": {"type": "string"}},
+                "required": ["mail"],
+            }
             reaction = await setting.source.elicit({"message": "Who?", "requestedSchema": schema})
     assert len(seen) == 1
     return Outcome(reaction.action == "accept", f"the server was told: {reaction.action}")
@@ -368,7 +403,8 @@ async def elicitation(folder: Path, change: bool) -> Outcome:
 
 
 async def host_card(folder: Path, change: bool) -> Outcome:
-    """While the card about one host waits, the command wants another: the answer is for the one that was shown."""
+    """While the card about one host waits, the command wants another: the answer is for the one
+    that was shown."""
     s = scene(attended=True)
     asked = watched(s)
     reach = CallReach("c1", "curl", s.agent._approvals, CancelToken())
@@ -395,7 +431,8 @@ async def host_card(folder: Path, change: bool) -> Outcome:
 
 
 async def leftover(folder: Path, change: bool) -> Outcome:
-    """A command leaves a file that runs outside the sandbox; it is rewritten while the question waits."""
+    """A command leaves a file that runs outside the sandbox; it is rewritten while the question
+    waits."""
     (root := folder / "work").mkdir()
     stage = Stage(root, folder / "state")
     with patch("tests.agent.doubles.Place", lambda: stage.workspace):
@@ -436,7 +473,11 @@ async def _going_back(change: bool, kind: Any) -> Outcome:
     past = rewind(s)
     if kind == "redo":
         assert await s.agent.finish(Restore(past.undo_target().id, "undo")) is None
-    points = {"undo": past.undo_target, "redo": past.redo_target, "rewind": lambda: past.points()[0]}
+    points = {
+        "undo": past.undo_target,
+        "redo": past.redo_target,
+        "rewind": lambda: past.points()[0],
+    }
     point = points[kind]()
     shown, before = await past.changes(point.id), dict(store.files)
     if change:
@@ -467,7 +508,9 @@ async def take_back_a_hunk(folder: Path, change: bool) -> Outcome:
         store.files["a.py"] = "mine"
     s.act(RestoreFile("a.py", replace(shown, data=b"half"), shown))
     await s.agent.settled()
-    return Outcome(store.files["a.py"] == "half", "".join(one.text for one in notices(s, "act.failed")))
+    return Outcome(
+        store.files["a.py"] == "half", "".join(one.text for one in notices(s, "act.failed"))
+    )
 
 
 async def summary(folder: Path, change: bool) -> Outcome:

@@ -1,4 +1,5 @@
-"""The questions about a project's own files, and those of the screen, as scenarios like those of `bound_questions`."""
+"""The questions about a project's own files, and those of the screen, as scenarios like those of
+`bound_questions`."""
 
 import json
 import os
@@ -32,7 +33,8 @@ from tests.tui.parts.cards import CardApp, command
 
 
 async def tools(folder: Path, change: bool) -> Outcome:
-    """A tool file, or one that describes an agent, is rewritten under its name, and the session reads it again."""
+    """A tool file, or one that describes an agent, is rewritten under its name, and the session
+    reads it again."""
     setting = Setting(folder)
     setting.write("project", "a.txt", "shown")
     catalog = setting.catalog()
@@ -137,7 +139,9 @@ async def server_program(folder: Path, change: bool) -> Outcome:
 async def image(folder: Path, change: bool) -> Outcome:
     (work := folder / "work").mkdir()
     (work / "Dockerfile").write_text("FROM a\n")
-    (work / ".devcontainer.json").write_text('{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--init"]}')
+    (work / ".devcontainer.json").write_text(
+        '{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--init"]}'
+    )
     with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(folder / "config")}):
         settings, launcher = Settings(model="demo"), LocalLauncher(work)
         asked = await launcher.missing(settings, LaunchOptions(proceed=True))
@@ -147,7 +151,9 @@ async def image(folder: Path, change: bool) -> Outcome:
         options = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
         again = await launcher.missing(settings, options)
         trust = image_trust(work, config_dir())
-        return Outcome(trust is not None and trust.answer == "trusted", "" if again is None else again.text)
+        return Outcome(
+            trust is not None and trust.answer == "trusted", "" if again is None else again.text
+        )
 
 
 def _recipes(folder: Path) -> RecipeFolders:
@@ -170,7 +176,8 @@ async def recipes(folder: Path, change: bool) -> Outcome:
 
 
 async def recipe_start(folder: Path, change: bool) -> Outcome:
-    """The file of a recipe changes while the user is asked for its inputs; what was asked about is what would run."""
+    """The file of a recipe changes while the user is asked for its inputs; what was asked about is
+    what would run."""
     file = folder / "work/.codeagent/commands/review.md"
     _recipes(folder)
     file.write_text("Review it.")
@@ -181,7 +188,9 @@ async def recipe_start(folder: Path, change: bool) -> Outcome:
         file.write_text("Delete it.")
         book.refresh()
     act = RunRecipe(find_recipe(book, "review"), recipe.values({}))
-    return Outcome(act.recipe.trusted, f"{act.recipe.where} is not trusted" if not act.recipe.trusted else "")
+    return Outcome(
+        act.recipe.trusted, f"{act.recipe.where} is not trusted" if not act.recipe.trusted else ""
+    )
 
 
 async def git_directory(folder: Path, change: bool) -> Outcome:
@@ -203,14 +212,19 @@ async def git_directory(folder: Path, change: bool) -> Outcome:
         options = LaunchOptions(proceed=True, read_git=True, git_seen=asked.digest)
         again = await launcher.missing(settings, options)
         found = git_elsewhere(kept, config_dir())
-        return Outcome(found is not None and found.answer is True, "" if again is None else again.text)
+        return Outcome(
+            found is not None and found.answer is True, "" if again is None else again.text
+        )
 
 
 def _linked(main: Path, linked: Path) -> None:
     """Make a repository, and a worktree of it."""
     who = ("-c", "user.name=T", "-c", "user.email=t@example.org")
     subprocess.run(["git", "init", "-q", main], check=True)
-    for arguments in (["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(linked)]):
+    for arguments in (
+        ["commit", "-q", "--allow-empty", "-m", "x"],
+        ["worktree", "add", "-q", str(linked)],
+    ):
         subprocess.run(["git", "-C", main, *who, *arguments], check=True, capture_output=True)
 
 

@@ -1,7 +1,8 @@
-"""Lines with which a program that looks harmless runs `rm` or `git push`, in words that no rule can read.
+"""Lines with which a program that looks harmless runs `rm` or `git push`, in words that no rule can
+read.
 
-`rm` is spelled so that no search for it finds it: what carries it must be known. Shapes of FIRES run where their
-programs are, in the folder that `planted` makes; those of HIDES are only judged.
+`rm` is spelled so that no search for it finds it: what carries it must be known. Shapes of FIRES
+run where their programs are, in the folder that `planted` makes; those of HIDES are only judged.
 """
 
 FIRES = {

@@ -1,7 +1,9 @@
-"""Dockerfiles that would have the engine reach a server, in every spelling that two parsers could read differently.
+"""Dockerfiles that would have the engine reach a server, in every spelling that two parsers could
+read differently.
 
-`BASE` is an image on this machine, `HOST` the server's address and port, `URL` an address there, `FILE` a file of the
-context. Those of `FETCH` reach it if the engine is given their text itself; those of `NONE` do not, whatever is built.
+`BASE` is an image on this machine, `HOST` the server's address and port, `URL` an address there,
+`FILE` a file of the context. Those of `FETCH` reach it if the engine is given their text itself;
+those of `NONE` do not, whatever is built.
 """
 
 _SPELLINGS = (

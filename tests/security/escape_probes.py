@@ -1,7 +1,8 @@
 """Attempts to get out of the container, each a script that prints BREACH where it succeeds.
 
 Placeholders: OUTSIDE a directory beside the workspace with a canary in it, HOSTPORT a port that
-listens on every address of the host, HOSTSHADOW the digest of its passwords, STATE the sandbox's files.
+listens on every address of the host, HOSTSHADOW the digest of its passwords, STATE the sandbox's
+files.
 """
 
 
@@ -11,7 +12,8 @@ def py(code: str) -> str:
 
 
 def syscall(number: int, *arguments: str) -> str:
-    """Breaches where the kernel does anything but refuse; x86-64 numbers, others skip by machine."""
+    """Breaches where the kernel does anything but refuse; x86-64 numbers, others skip by
+    machine."""
     call = ", ".join((str(number), *arguments))
     return py(
         "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -102,8 +104,12 @@ KERNEL = {
     "memory is read": "head -c1 /dev/mem 2>/dev/null | grep -q . && echo BREACH",
     "the kernel's log is read": "dmesg 2>/dev/null | grep -q . && echo BREACH",
     "a disk is read": "cat /dev/[svn][dv]* 2>/dev/null | head -c1 | grep -q . && echo BREACH",
-    "a raw socket is opened": py("socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); print('BREACH')"),
-    "a packet socket is opened": py("socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print('BREACH')"),
+    "a raw socket is opened": py(
+        "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); print('BREACH')"
+    ),
+    "a packet socket is opened": py(
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print('BREACH')"
+    ),
     "another user is taken": py("os.setuid(1 if os.getuid() != 1 else 2); print('BREACH')"),
     "another group is taken": py("os.setgroups([0, 1]); print('BREACH')"),
     "chroot is entered": py("os.mkdir('/tmp/c1'); os.chroot('/tmp/c1'); print('BREACH')"),
@@ -129,9 +135,13 @@ KERNEL = {
         "kill -9 ${p#/proc/} 2>/dev/null && echo BREACH; done"
     ),
     "init's memory is read": "head -c1 /proc/1/mem 2>/dev/null | grep -q . && echo BREACH",
-    "init is traced": py("libc = ctypes.CDLL(None)\nif libc.ptrace(16, 1, 0, 0) == 0: print('BREACH')"),
+    "init is traced": py(
+        "libc = ctypes.CDLL(None)\nif libc.ptrace(16, 1, 0, 0) == 0: print('BREACH')"
+    ),
     "bpf is used": syscall(321, "0", "None", "0"),
-    "performance events are opened": syscall(298, "ctypes.create_string_buffer(128)", "0", "-1", "-1", "0"),
+    "performance events are opened": syscall(
+        298, "ctypes.create_string_buffer(128)", "0", "-1", "-1", "0"
+    ),
     "keys are added": syscall(248, "b'user'", "b'x'", "b'y'", "1", "-3"),
     "io_uring is set up": syscall(425, "1", "ctypes.create_string_buffer(256)"),
     "user faults are handled": syscall(323, "0"),
@@ -146,14 +156,18 @@ KERNEL = {
     "a tree of mounts is copied": syscall(428, "-100", "b'/'", "1"),
     "a mount is moved": syscall(429, "-100", "b'/tmp'", "-100", "b'/mnt'", "0"),
     "a file system is opened": syscall(430, "b'tmpfs'", "0"),
-    "mounts are made writable": syscall(442, "-100", "b'/'", "0", "ctypes.create_string_buffer(32)", "32"),
+    "mounts are made writable": syscall(
+        442, "-100", "b'/'", "0", "ctypes.create_string_buffer(32)", "32"
+    ),
     "every file is watched": syscall(300, "0", "0"),
     "a namespace is joined": syscall(308, "0", "0"),
     "data is made executable": syscall(135, "0x0400000"),
     "a descriptor of init is taken": py(
         "libc = ctypes.CDLL(None)\nif libc.syscall(438, libc.syscall(434, 1, 0), 0, 0) >= 0: print('BREACH')"
     ),
-    "a real-time priority is taken": py("os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)); print('BREACH')"),
+    "a real-time priority is taken": py(
+        "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50)); print('BREACH')"
+    ),
     "others have to wait": py("os.nice(-5); print('BREACH')"),
     "the kernel is asked to kill others first": "(echo -1000 > /proc/self/oom_score_adj) 2>/dev/null && echo BREACH",
     "the kernel's memory is read": "head -c1 /proc/kcore 2>/dev/null | grep -q . && echo BREACH",

@@ -1,4 +1,5 @@
-"""What a developer, or an agent, looks at all day: lines that only read. At least 95 of 100 need no question."""
+"""What a developer, or an agent, looks at all day: lines that only read. At least 95 of 100 need no
+question."""
 
 LOOKING = [
     "ls",

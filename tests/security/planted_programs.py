@@ -1,4 +1,5 @@
-"""A folder in which a line can be run for real: an `rm` and a `pre-push` hook that only leave a mark."""
+"""A folder in which a line can be run for real: an `rm` and a `pre-push` hook that only leave a
+mark."""
 
 import os
 import shutil
@@ -89,7 +90,11 @@ class Planted:
         return self._mark.exists() or not (self._work / "f").exists()
 
     def _shell(self, line: str, *, check: bool = False) -> None:
-        who = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        who = {
+            f"GIT_{role}_{what}": "x"
+            for role in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
         path = f"{self._work / 'bin'}:{os.environ['PATH']}:/usr/sbin:/sbin"
         environment = {
             "PATH": path,

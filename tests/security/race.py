@@ -30,7 +30,10 @@ class Arena:
     outside: Path
 
     def outside_state(self) -> dict[str, bytes]:
-        return {str(path.relative_to(self.outside)): path.read_bytes() for path in self.outside.rglob("*")}
+        return {
+            str(path.relative_to(self.outside)): path.read_bytes()
+            for path in self.outside.rglob("*")
+        }
 
 
 def make_arena(folder: Path) -> Arena:

@@ -1,6 +1,8 @@
-"""The real chat screen on a recorded event list: `python recorded_screen.py FOLDER NUMBER...` shows those payloads.
+"""The real chat screen on a recorded event list: `python recorded_screen.py FOLDER NUMBER...` shows
+those payloads.
 
-Without a number the same screen shows harmless words: what Textual writes for those is what it may write.
+Without a number the same screen shows harmless words: what Textual writes for those is what it may
+write.
 """
 
 import asyncio
@@ -8,7 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.display import DiffBlock, FilesBlock, MarkdownBlock, QuestionBlock, TerminalBlock, TextBlock
+from codeagent.core.display import (
+    DiffBlock,
+    FilesBlock,
+    MarkdownBlock,
+    QuestionBlock,
+    TerminalBlock,
+    TextBlock,
+)
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.core.runtime import SessionSummary
 from codeagent.tui.app import run_app
@@ -51,14 +60,23 @@ class RecordedClient:
                 await asyncio.sleep(_FRAME)
         for text in self._texts:
             self._state.status.set(
-                workspace=text, branch=text, model=text, sandbox=text, retry_reason=text, phase="retrying", notice=text
+                workspace=text,
+                branch=text,
+                model=text,
+                sandbox=text,
+                retry_reason=text,
+                phase="retrying",
+                notice=text,
             )
             await asyncio.sleep(_FRAME)
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
-        return tuple(SessionSummary(f"s{n}", 1.0, 0, "", text, text, False) for n, text in enumerate(self._texts))
+        return tuple(
+            SessionSummary(f"s{n}", 1.0, 0, "", text, text, False)
+            for n, text in enumerate(self._texts)
+        )
 
     async def models(self) -> tuple[ModelRow, ...]:
         return tuple(ModelRow(text, text, True) for text in self._texts)
@@ -146,7 +164,9 @@ def main(folder: Path, shown: list[int]) -> int:
         client: Any = RecordedClient(state, texts)
         return client  # type: ignore[no-any-return]  # what it leaves out answers None, by __getattr__
 
-    return run_app(open_client, LaunchOptions(), AppFolders(folder / "state", folder / "config", folder))
+    return run_app(
+        open_client, LaunchOptions(), AppFolders(folder / "state", folder / "config", folder)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Reads what a program wrote to its terminal as strictly as possible: every byte is text or a whole, known sequence."""
+"""Reads what a program wrote to its terminal as strictly as possible: every byte is text or a
+whole, known sequence."""
 
 import re
 import unicodedata
@@ -14,7 +15,9 @@ _TOKEN = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|(?P<lone>[\x00-\x1f\x7f-\x9f])"
 )
-_COLOUR = re.compile(r"[0-4]|7|9|2[1-9]|[34][0-79]|9[0-7]|10[0-7]|[34]8;5;[0-9]+|[34]8;2;[0-9]+;[0-9]+;[0-9]+")
+_COLOUR = re.compile(
+    r"[0-4]|7|9|2[1-9]|[34][0-79]|9[0-7]|10[0-7]|[34]8;5;[0-9]+|[34]8;2;[0-9]+;[0-9]+;[0-9]+"
+)
 _COLOURS = re.compile(rf"(?:(?:{_COLOUR.pattern})(?:;|\Z))*")
 _EMOJI = regex.compile(
     r"[0-9#*]\uFE0F\u20E3|\U0001F3F4\U000E0067\U000E0062[\U000E0061-\U000E007A]{3}\U000E007F"
@@ -26,9 +29,11 @@ _FILLERS = set("\u115f\u1160\u3164\uffa0")
 
 
 def sequences(raw: bytes) -> Counter[str]:
-    """How often each control sequence occurs, in a form that compares: positions and colours without their numbers.
+    """How often each control sequence occurs, in a form that compares: positions and colours
+    without their numbers.
 
-    Raises AssertionError for text that hides or turns around, UnicodeDecodeError for bytes that are no UTF-8.
+    Raises AssertionError for text that hides or turns around, UnicodeDecodeError for bytes that are
+    no UTF-8.
     """
     return Counter(_named(raw.decode("utf-8")))
 

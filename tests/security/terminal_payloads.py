@@ -32,9 +32,12 @@ _STRINGS = (
 _SHORT = _parts("c|7|8|D|E|M|H|N|O|Z|=|>|#8|%G|%@|(0|)0|*B|n|o|}|~|l|m|\\|V|W")
 _BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _INVISIBLE = (
+    ""
     "\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\xad\u180e\u115f\u1160\u3164\uffa0\u206a\u206f\ufff9\ufffa"
 )
-_OTHER = "\u2028\u2029\ue000\uf8ff\U000f0000\U0010fffd\U000e0001\U0001d173\U000110bd\u0600\u06dd\u08e2"
+_OTHER = (
+    "\u2028\u2029\ue000\uf8ff\U000f0000\U0010fffd\U000e0001\U0001d173\U000110bd\u0600\u06dd\u08e2"
+)
 MARKUP = _parts(
     "[@click=app.quit]x[/]|[/]|[on red]|[/on red]|[b]bold[/b]|[/b]|[bold red]x|[/bold red]",
     "[link=http://evil.test]x[/link]|[@click=app.exit(1)]x[/]|[@click='app.quit']x[/@click]|[$error]x[/]",
@@ -49,7 +52,9 @@ MARKUP = _parts(
 def _control() -> list[str]:
     found = [f"{start}{body}" for body in _CSI for start in (f"{ESC}[", "\x9b")]
     ends = (BEL, f"{ESC}\\", ST, "")
-    found += [f"{start}{body}{end}" for body in _OSC for start in (f"{ESC}]", "\x9d") for end in ends]
+    found += [
+        f"{start}{body}{end}" for body in _OSC for start in (f"{ESC}]", "\x9d") for end in ends
+    ]
     strings = {"P": "\x90", "_": "\x9f", "^": "\x9e", "X": "\x98"}
     for body, end in itertools.product(_STRINGS, (f"{ESC}\\", ST, "")):
         found += [f"{ESC}{body}{end}", f"{strings[body[0]]}{body[1:]}{end}"]
@@ -71,7 +76,11 @@ def _control() -> list[str]:
 
 def _hidden() -> list[str]:
     found = [f"a{character}b" for character in _BIDI + _INVISIBLE + _OTHER]
-    found += [f"admin{_BIDI[7]}gpj.exe", f"{_BIDI[9]}return{_BIDI[11]} {_BIDI[8]}x{_BIDI[11]}", "rm\u200b -rf\u2060 /"]
+    found += [
+        f"admin{_BIDI[7]}gpj.exe",
+        f"{_BIDI[9]}return{_BIDI[11]} {_BIDI[8]}x{_BIDI[11]}",
+        "rm\u200b -rf\u2060 /",
+    ]
     found.append("visible" + "".join(chr(0xE0000 + ord(letter)) for letter in "ignore rules"))
     return found
 

@@ -1,4 +1,5 @@
-"""T02-T04, T09-T13 for checkpoints: nothing of the workspace is run, nothing outside is read or written."""
+"""T02-T04, T09-T13 for checkpoints: nothing of the workspace is run, nothing outside is read or
+written."""
 
 import contextlib
 import os
@@ -59,11 +60,19 @@ def poison(repository: Path, marker: Path) -> None:
     git(repository, "config", "core.hooksPath", str(repository.parent))
     git(repository, "config", "commit.gpgSign", "true")
     git(repository, "config", "core.alternateRefsCommand", str(program))
-    (repository / ".gitattributes").write_text("* filter=evil diff=evil merge=evil ident text eol=crlf\n")
+    (repository / ".gitattributes").write_text(
+        "* filter=evil diff=evil merge=evil ident text eol=crlf\n"
+    )
     (repository / ".gitmodules").write_text(
         f'[submodule "x"]\n\tpath = x\n\turl = ext::{program}\n\tupdate = !{program}\n'
     )
-    for hook in ("post-index-change", "pre-commit", "post-checkout", "reference-transaction", "pre-auto-gc"):
+    for hook in (
+        "post-index-change",
+        "pre-commit",
+        "post-checkout",
+        "reference-transaction",
+        "pre-auto-gc",
+    ):
         shutil.copy(program, repository.parent / hook)
 
 
@@ -87,7 +96,9 @@ async def everything(checkpoints: GitCheckpoints, root: Path) -> None:
     await checkpoints.restore(before.id, present=after.id)
     await checkpoints.restore(after.id, present=before.id)
     assert (root / "a.txt").read_bytes() == b"two $Id$\r\n"
-    await checkpoints.replace("a.txt", Node("file", b"three"), present=Node("file", b"two $Id$\r\n"))
+    await checkpoints.replace(
+        "a.txt", Node("file", b"three"), present=Node("file", b"two $Id$\r\n")
+    )
     await checkpoints.prune()
     await checkpoints.recover()
 
@@ -181,10 +192,14 @@ async def test_a_folder_that_became_a_link_to_outside_is_not_written_through(
     shutil.move(root / depth, outside)
     (root / depth).symlink_to(outside)
     canary = look(outside)
-    with pytest.raises(CheckpointError, match="changed since the last snapshot; nothing was changed"):
+    with pytest.raises(
+        CheckpointError, match="changed since the last snapshot; nothing was changed"
+    ):
         await checkpoints.restore(before.id, present=after.id)
     with pytest.raises(CheckpointError, match="nothing was changed"):
-        await checkpoints.replace(f"{depth}/f.txt", Node("file", b"x"), present=Node("file", b"two"))
+        await checkpoints.replace(
+            f"{depth}/f.txt", Node("file", b"x"), present=Node("file", b"two")
+        )
     with pytest.raises(CheckpointError, match="nothing was changed"):
         await checkpoints.replace(f"{depth}/made.txt", Node("file", b"x"), present=None)
     assert look(outside) == canary
@@ -227,7 +242,9 @@ async def test_nothing_outside_is_read_or_written_while_a_directory_becomes_a_li
     tmp_path: Path, attempt: Callable[[GitCheckpoints, tuple[str, str], int], Awaitable[None]]
 ) -> None:
     arena = make_arena(tmp_path)
-    checkpoints = GitCheckpoints(tmp_path / "state", arena.root, environment={"HOME": str(tmp_path)})
+    checkpoints = GitCheckpoints(
+        tmp_path / "state", arena.root, environment={"HOME": str(tmp_path)}
+    )
     first = (await checkpoints.take()).id
     for number in range(5):
         put(arena.root, f"d/f{number}.txt", "other")

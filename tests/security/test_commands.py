@@ -1,4 +1,5 @@
-"""T27 to T29: no line that could do more than read goes without a question, and everyday reading does."""
+"""T27 to T29: no line that could do more than read goes without a question, and everyday reading
+does."""
 
 import os
 import random
@@ -52,13 +53,19 @@ def test_what_expands_is_asked_about_although_it_is_everyday(line: str) -> None:
 
 
 def test_a_question_can_be_asked_about_reading_too() -> None:
-    assert Policy(ask_reads=True).check("bash", command_key("ls"), "prompt", "anything").permission == "prompt"
+    assert (
+        Policy(ask_reads=True).check("bash", command_key("ls"), "prompt", "anything").permission
+        == "prompt"
+    )
 
 
 def test_a_rule_of_the_user_s_comes_before_what_is_known_of_a_program() -> None:
     for permission, expected in (("deny", "deny"), ("prompt", "prompt")):
         policy = Policy(rules=(Rule.parse("bash(cat *)", permission),))  # type: ignore[arg-type]  # literals
-        assert policy.check("bash", command_key("ls | cat -n"), "prompt", "anything").permission == expected
+        assert (
+            policy.check("bash", command_key("ls | cat -n"), "prompt", "anything").permission
+            == expected
+        )
 
 
 @for_each(
@@ -82,7 +89,10 @@ def test_a_flag_that_is_not_known_is_asked_about(name: str) -> None:
 @pytest.mark.soak(tried=len(TEXT_PROGRAMS | SYSTEM_PROGRAMS | GIT_COMMANDS))
 @for_each(
     ("name", "known"),
-    [*(TEXT_PROGRAMS | SYSTEM_PROGRAMS).items(), *((f"git {name}", known) for name, known in GIT_COMMANDS.items())],
+    [
+        *(TEXT_PROGRAMS | SYSTEM_PROGRAMS).items(),
+        *((f"git {name}", known) for name, known in GIT_COMMANDS.items()),
+    ],
 )
 def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
     everything = flags(f"{known.switches} {known.valued} {known.optional}")
@@ -94,11 +104,39 @@ def test_an_abbreviated_flag_is_asked_about(name: str, known: Program) -> None:
 
 _RUN_WHAT_FOLLOWS = ("time", "timeout", "xargs", "command")
 INSERTED = [
-    ";touch P;", "&&touch P;", "||touch P;", "|tee P;", "&touch P;", "\ntouch P\n", "\rtouch P", "$(touch P)",
-    "`touch P`", "${x@P}", "$IFS", "$x", ">P ", ">>P ", "<(touch P)", ">(touch P)", "<<EOF\nx\nEOF\n", "<<<x ", "{a,b}",
-    "{1..2}", "$'a'", "\x00", "\u00a0", "\u200b", " $(<P) ", "&>P ", "2>P ", "<>P ", ";x=1;", "(", ")",
+    ";touch P;",
+    "&&touch P;",
+    "||touch P;",
+    "|tee P;",
+    "&touch P;",
+    "\ntouch P\n",
+    "\rtouch P",
+    "$(touch P)",
+    "`touch P`",
+    "${x@P}",
+    "$IFS",
+    "$x",
+    ">P ",
+    ">>P ",
+    "<(touch P)",
+    ">(touch P)",
+    "<<EOF\nx\nEOF\n",
+    "<<<x ",
+    "{a,b}",
+    "{1..2}",
+    "$'a'",
+    "\x00",
+    "\u00a0",
+    "\u200b",
+    " $(<P) ",
+    "&>P ",
+    "2>P ",
+    "<>P ",
+    ";x=1;",
+    "(",
+    ")",
     ";function ls {",
-]  # fmt: skip
+]
 
 
 def outside_quotes(line: str) -> list[int]:
@@ -121,7 +159,9 @@ def outside_quotes(line: str) -> list[int]:
 
 @settings(max_examples=times(300), deadline=None)
 @given(st.data())
-def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: st.DataObject) -> None:
+def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(
+    data: st.DataObject,
+) -> None:
     line = data.draw(st.sampled_from(READS))
     at = data.draw(st.sampled_from(outside_quotes(line)))
     inserted = data.draw(st.sampled_from(INSERTED))
@@ -131,7 +171,8 @@ def test_a_benign_line_with_an_operator_in_it_is_never_taken_to_only_read(data: 
 @pytest.mark.soak(tried=up_to(600, 1_000_000 // 8), row="fuzzed commands")
 @pytest.mark.parametrize("group", range(8 if FACTOR else 1))
 def test_no_fuzzed_line_crashes_or_hides_an_operator(group: int) -> None:
-    """Two in three are everyday lines with an operator in them, which is asked about; of others nothing is known."""
+    """Two in three are everyday lines with an operator in them, which is asked about; of others
+    nothing is known."""
     dice = chance(group)
     lines = [(line, outside_quotes(line)) for line in READS]
     for number in range(up_to(600, 1_000_000 // 8)):
@@ -141,12 +182,20 @@ def test_no_fuzzed_line_crashes_or_hides_an_operator(group: int) -> None:
             made = line[:at] + dice.choice(INSERTED) + line[at:]
             assert asks(made), made
         else:
-            pieces = [dice.choice((line, chr(dice.randrange(0x300)), *INSERTED)) for _ in range(dice.randint(1, 6))]
+            pieces = [
+                dice.choice((line, chr(dice.randrange(0x300)), *INSERTED))
+                for _ in range(dice.randint(1, 6))
+            ]
             command_key("".join(pieces))
 
 
 def test_every_operator_at_every_place_of_a_few_lines_is_asked_about() -> None:
-    lines = ["ls -la src", "git log --oneline -5 | head", "cat 'a b' \"c\" < README.md", "(cd src && ls) 2>/dev/null"]
+    lines = [
+        "ls -la src",
+        "git log --oneline -5 | head",
+        "cat 'a b' \"c\" < README.md",
+        "(cd src && ls) 2>/dev/null",
+    ]
     for line in lines:
         for at in outside_quotes(line):
             for inserted in INSERTED:
@@ -157,13 +206,27 @@ def test_every_operator_at_every_place_of_a_few_lines_is_asked_about() -> None:
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("scratch")
     for name, text in {
-        "README.md": "foo\nbar\nfoo bar\n", "setup.cfg": "# x\n[a]\nb = 1\n", "names.txt": "b\na\na\n", "a.txt": "a\n",
-        "data.txt": "1 2\n3 4\n", "data.csv": "a,b\nc,d\n", "data.bin": "\x01\x02abcdef\n", "log.txt": "error\nok\n",
-        "package.json": '{"name": "x", "scripts": {}}\n', "pyproject.toml": "version = 1\n",
-        "src/a.py": "def main():\n", "src/b.py": "import os\n", "tests/t.py": "x\n", "docs/d.md": "x\n",
-        "größe.txt": "x\n", "my file.txt": "x\n",
-        "encoded.txt": "YQ==\n", "P": "p\n", ".gitignore": "build\n", ".github/workflows/ci.yml": "x\n",
-    }.items():  # fmt: skip
+        "README.md": "foo\nbar\nfoo bar\n",
+        "setup.cfg": "# x\n[a]\nb = 1\n",
+        "names.txt": "b\na\na\n",
+        "a.txt": "a\n",
+        "data.txt": "1 2\n3 4\n",
+        "data.csv": "a,b\nc,d\n",
+        "data.bin": "\x01\x02abcdef\n",
+        "log.txt": "error\nok\n",
+        "package.json": '{"name": "x", "scripts": {}}\n',
+        "pyproject.toml": "version = 1\n",
+        "src/a.py": "def main():\n",
+        "src/b.py": "import os\n",
+        "tests/t.py": "x\n",
+        "docs/d.md": "x\n",
+        "größe.txt": "x\n",
+        "my file.txt": "x\n",
+        "encoded.txt": "YQ==\n",
+        "P": "p\n",
+        ".gitignore": "build\n",
+        ".github/workflows/ci.yml": "x\n",
+    }.items():
         (root / "work" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "work" / name).write_text(text)
     (root / "home").mkdir()
@@ -178,18 +241,34 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def environment(root: Path) -> dict[str, str]:
     """As in the container: see sandbox/profile.py."""
-    who = {f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    quiet = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "LANG": "C.UTF-8"}
-    return {"PATH": os.environ["PATH"], "HOME": str(root / "home"), "GIT_CONFIG_NOSYSTEM": "1"} | who | quiet
+    who = {
+        f"GIT_{role}_{what}": "x" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    quiet = {
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+    }
+    return (
+        {"PATH": os.environ["PATH"], "HOME": str(root / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+        | who
+        | quiet
+    )
 
 
 def git(root: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=root / "work", env=environment(root), check=True, capture_output=True)
+    subprocess.run(
+        ["git", *words], cwd=root / "work", env=environment(root), check=True, capture_output=True
+    )
 
 
 def state(root: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(root)): sha256(path.read_bytes()).hexdigest() if path.is_file() else "a folder"
+        str(path.relative_to(root)): sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "a folder"
         for path in sorted(root.rglob("*"))
     }
 
@@ -199,9 +278,14 @@ def run(root: Path, lines: list[str]) -> None:
     for line in lines:
         try:
             subprocess.run(
-                ["bash", "-c", line], cwd=root / "work", env=environment(root), stdin=subprocess.DEVNULL,
-                capture_output=True, timeout=20, check=False,
-            )  # fmt: skip
+                ["bash", "-c", line],
+                cwd=root / "work",
+                env=environment(root),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=20,
+                check=False,
+            )
         except ValueError:
             continue  # a NUL cannot be given to any program
 
@@ -222,11 +306,14 @@ def test_what_is_taken_to_only_read_leaves_every_file_as_it_was(scratch: Path) -
 
 @pytest.mark.soak(tried=times(60))
 def test_mutated_lines_that_are_still_taken_to_only_read_do(scratch: Path) -> None:
-    """Without knowing what a mutation means: those that need no question are run, and nothing changes."""
+    """Without knowing what a mutation means: those that need no question are run, and nothing
+    changes."""
     chance = random.Random(20)
     before = state(scratch)
     taken: list[str] = []
-    lines = [line for line in READS if "sleep" not in line and "/etc" not in line and "/usr" not in line]
+    lines = [
+        line for line in READS if "sleep" not in line and "/etc" not in line and "/usr" not in line
+    ]
     pieces = [*";&|<>(){}'\"\\\n*?~#! -oPwie=/.", "P", " -o P", " > P"]
     for _ in range(times(3000)):
         line = chance.choice(lines)
@@ -243,26 +330,44 @@ def test_mutated_lines_that_are_still_taken_to_only_read_do(scratch: Path) -> No
 
 
 def test_the_shell_runs_the_words_that_were_judged(tmp_path: Path) -> None:
-    """Every program is replaced by one that writes down its arguments; what it got is what the reading saw."""
+    """Every program is replaced by one that writes down its arguments; what it got is what the
+    reading saw."""
     chance = random.Random(5)
     plain = [line for line in READS if not set("*?[~") & set(line) and "sleep" not in line]
     log, programs = tmp_path / "log", tmp_path / "bin"
     programs.mkdir()
     recorder = f"#!/bin/bash\nIFS=$'\\2'\nwords=(\"${{0##*/}}\" \"$@\")\nprintf '%s\\1' \"${{words[*]}}\" >> '{log}'\n"
-    for name in {word.texts[0].rpartition("/")[2] for line in plain for word in strict_commands(line) or ()}:
+    for name in {
+        word.texts[0].rpartition("/")[2] for line in plain for word in strict_commands(line) or ()
+    }:
         (programs / name).write_text(recorder)
         (programs / name).chmod(0o755)
     seen = 0
     for line in chance.sample(plain, 120):
         at = chance.randrange(len(line) + 1)
-        line = line[:at] + chance.choice(["", "''", '""', "\\ ", "'a b'", " # ", "\\'", "&& ", "^", "#"]) + line[at:]
+        line = (
+            line[:at]
+            + chance.choice(["", "''", '""', "\\ ", "'a b'", " # ", "\\'", "&& ", "^", "#"])
+            + line[at:]
+        )
         if asks(line):
             continue
         judged = [command.texts for command in strict_commands(line) or ()]
-        judged += [words[at:] for words in judged for at in range(1, len(words)) if words[0] in _RUN_WHAT_FOLLOWS]
+        judged += [
+            words[at:]
+            for words in judged
+            for at in range(1, len(words))
+            if words[0] in _RUN_WHAT_FOLLOWS
+        ]
         log.write_text("")
-        subprocess.run(["/bin/bash", "-c", line], env={"PATH": str(programs)}, stdin=subprocess.DEVNULL, check=False,
-                       capture_output=True, timeout=20)  # fmt: skip
+        subprocess.run(
+            ["/bin/bash", "-c", line],
+            env={"PATH": str(programs)},
+            stdin=subprocess.DEVNULL,
+            check=False,
+            capture_output=True,
+            timeout=20,
+        )
         for record in log.read_text().split("\1")[:-1]:
             seen += 1
             assert tuple(record.split("\2")) in judged, line

@@ -1,4 +1,5 @@
-"""F13: a rule that denies a command holds however it is written; where that cannot be seen, it is asked about."""
+"""F13: a rule that denies a command holds however it is written; where that cannot be seen, it is
+asked about."""
 
 import re
 import shlex
@@ -21,7 +22,9 @@ from tests.security.everyday_commands import EVERYDAY, WORKING
 from tests.security.planted_programs import Planted
 from tests.table import for_each
 
-DENIED = tuple(Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)"))
+DENIED = tuple(
+    Rule.parse(text, "deny") for text in ("bash(rm *)", "bash(git push*)", "bash(git clean*)")
+)
 POLICY = Policy("auto", DENIED)
 
 RUNS_RM = [
@@ -503,7 +506,9 @@ def judged(line: str, policy: Policy = POLICY) -> str:
 @for_each("line", [*RUNS_RM, *ELSEWHERE, *PUSHES_OR_CLEANS])
 def test_what_a_rule_denies_is_denied_or_asked_about_however_it_is_written(line: str) -> None:
     assert judged(line) in ("deny", "prompt")
-    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto", "also where all else is allowed"
+    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto", (
+        "also where all else is allowed"
+    )
     assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
 
 
@@ -520,7 +525,9 @@ def test_what_once_got_around_a_rule_is_asked_about(line: str) -> None:
 
 @pytest.mark.soak(tried=len(CARRIED), row="deny rules")
 @for_each("line", CARRIED)
-def test_what_carries_a_command_is_asked_about_although_no_word_of_it_can_be_read(line: str) -> None:
+def test_what_carries_a_command_is_asked_about_although_no_word_of_it_can_be_read(
+    line: str,
+) -> None:
     assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) in ("prompt", "deny")
     assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
 
@@ -576,24 +583,30 @@ def test_what_is_plain_to_see_is_denied_and_not_only_asked_about(line: str) -> N
 
 def test_a_rule_that_asks_sees_as_much_as_one_that_denies() -> None:
     policy = Policy("auto", (Rule.parse("bash(git push*)", "prompt"),))
-    assert [judged(line, policy) for line in ("g=git; $g push", "git -C . push", "eval $x", "git log")] == [
-        "prompt",
-        "prompt",
-        "prompt",
-        "auto",
-    ]
+    assert [
+        judged(line, policy) for line in ("g=git; $g push", "git -C . push", "eval $x", "git log")
+    ] == ["prompt", "prompt", "prompt", "auto"]
 
 
 def test_a_rule_with_a_path_in_it_matches_the_program_of_that_name() -> None:
     policy = Policy("auto", (Rule.parse("bash(/usr/bin/git push*)", "deny"),))
-    assert [judged(line, policy) for line in ("git push", "/usr/bin/git push", "git -C . push")] == ["deny"] * 3
+    assert [
+        judged(line, policy) for line in ("git push", "/usr/bin/git push", "git -C . push")
+    ] == ["deny"] * 3
 
 
 @for_each(
     ("line", "expected"),
-    [("xargs echo/g < f", "auto"), ("xargs git < f", "prompt"), ("cp f g", "auto"), ("cp git g", "prompt")],
+    [
+        ("xargs echo/g < f", "auto"),
+        ("xargs git < f", "prompt"),
+        ("cp f g", "auto"),
+        ("cp git g", "prompt"),
+    ],
 )
-def test_a_word_that_is_not_known_does_not_grow_onto_the_word_before_it(line: str, expected: str) -> None:
+def test_a_word_that_is_not_known_does_not_grow_onto_the_word_before_it(
+    line: str, expected: str
+) -> None:
     assert judged(line, Policy("auto", (Rule.parse("bash(git push*)", "deny"),))) == expected
 
 
@@ -611,7 +624,8 @@ def runs_here(line: str) -> bool:
 def test_each_of_the_shapes_does_run_the_denied_command(tmp_path: Path) -> None:
     """The control: without it a shape that no shell understands would count as one that was caught.
 
-    Each has ended, also what it left in the background, when all that held its output have closed it.
+    Each has ended, also what it left in the background, when all that held its output have closed
+    it.
     """
     each_in_a_shell = 'for line; do echo x > f; : "$(bash -c "$line" 2>&1)"; if [ -e f ]; then echo "$line"; fi; done'
     (tmp_path / "Makefile").write_text("x\n")
@@ -636,15 +650,27 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
 
 
 def are_here(name: str, line: str) -> bool:
-    """Whether the programs are there that the line needs: the one of its group, or the one it begins with."""
-    own = line.split()[0].rpartition("/")[2] if name == "others" and "=" not in line.split()[0] else name
-    at_hand = name in ("variables", "names") or shutil.which("sh" if own in ("export", "others") else own) is not None
-    return at_hand and all(shutil.which(known) for known in ("git", "make", "sqlite3", "wget", "npm") if known in line)
+    """Whether the programs are there that the line needs: the one of its group, or the one it
+    begins with."""
+    own = (
+        line.split()[0].rpartition("/")[2]
+        if name == "others" and "=" not in line.split()[0]
+        else name
+    )
+    at_hand = (
+        name in ("variables", "names")
+        or shutil.which("sh" if own in ("export", "others") else own) is not None
+    )
+    return at_hand and all(
+        shutil.which(known) for known in ("git", "make", "sqlite3", "wget", "npm") if known in line
+    )
 
 
 @pytest.mark.soak(row="deny rules")
 @pytest.mark.parametrize("name", FIRES)
-def test_each_carrier_does_run_the_denied_program(planted: Planted, name: str, tried: Callable[[int], None]) -> None:
+def test_each_carrier_does_run_the_denied_program(
+    planted: Planted, name: str, tried: Callable[[int], None]
+) -> None:
     """The control: what does not run it would count as a shape that was caught."""
     lines = part([line for line in FIRES[name] if are_here(name, line)], 5)
     tried(len(lines))
@@ -754,12 +780,17 @@ _PERL = [
 @pytest.mark.soak(tried=3 * times(40), row="deny rules")
 @pytest.mark.parametrize(
     ("program", "flags", "pieces", "is_quiet"),
-    [("sed", ["-n"], _SED, sed_is_quiet), ("awk", [], _AWK, awk_is_quiet), ("perl", ["-ne"], _PERL, perl_is_quiet)],
+    [
+        ("sed", ["-n"], _SED, sed_is_quiet),
+        ("awk", [], _AWK, awk_is_quiet),
+        ("perl", ["-ne"], _PERL, perl_is_quiet),
+    ],
 )
 def test_code_that_counts_as_quiet_does_not_run_a_program(
     tmp_path: Path, program: str, flags: list[str], pieces: list[str], is_quiet: object
 ) -> None:
-    """Without knowing what the code means: what is made of pieces and judged quiet is run beside a stand-in for rm."""
+    """Without knowing what the code means: what is made of pieces and judged quiet is run beside a
+    stand-in for rm."""
     assert callable(is_quiet)
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
@@ -873,8 +904,14 @@ def wrapped(draw: st.DrawFn) -> str:
     """A denied command, or one that carries it, within wrappers of wrappers."""
     line = draw(st.sampled_from(["rm f", "git push", "git -C . push", *GOT_AROUND, *CARRIED]))
     for _ in range(draw(st.integers(0, 4))):
-        shapes = [*_AROUND_TEXT, *([] if "\n" in line else _AROUND_ANY), *(_RUNNERS if _SIMPLE.fullmatch(line) else [])]
-        shape = draw(st.sampled_from([shape for shape in shapes if "`" not in line or "`" not in shape]))
+        shapes = [
+            *_AROUND_TEXT,
+            *([] if "\n" in line else _AROUND_ANY),
+            *(_RUNNERS if _SIMPLE.fullmatch(line) else []),
+        ]
+        shape = draw(
+            st.sampled_from([shape for shape in shapes if "`" not in line or "`" not in shape])
+        )
         line = shape.format(shlex.quote(line) if shape in _AROUND_TEXT else line)
     return line
 
@@ -886,14 +923,50 @@ def test_no_wrapper_around_a_denied_command_makes_it_allowed(line: str) -> None:
     assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) != "auto"
 
 
-_SPECIAL = ("awk", "bash", "env", "git", "make", "node", "perl", "python3", "rename", "sed", "sh", "tar")
-_BARE = ("", "-", "--", "---", "-=", "--=", "=", "!=", "x=", "=x", "-e", "-c", "-m", "-F", "-S", "-C", "clone", "$x")
+_SPECIAL = (
+    "awk",
+    "bash",
+    "env",
+    "git",
+    "make",
+    "node",
+    "perl",
+    "python3",
+    "rename",
+    "sed",
+    "sh",
+    "tar",
+)
+_BARE = (
+    "",
+    "-",
+    "--",
+    "---",
+    "-=",
+    "--=",
+    "=",
+    "!=",
+    "x=",
+    "=x",
+    "-e",
+    "-c",
+    "-m",
+    "-F",
+    "-S",
+    "-C",
+    "clone",
+    "$x",
+)
 _FED = ("", " <<< x", " < f")
 
 
 @given(
-    st.sampled_from(sorted({*CARRIERS, *_SPECIAL})), st.lists(st.sampled_from(_BARE), max_size=4), st.sampled_from(_FED)
+    st.sampled_from(sorted({*CARRIERS, *_SPECIAL})),
+    st.lists(st.sampled_from(_BARE), max_size=4),
+    st.sampled_from(_FED),
 )
 @example("awk", ["-"], " <<< x")
-def test_words_that_mean_nothing_to_a_carrier_are_judged(name: str, words: list[str], fed: str) -> None:
+def test_words_that_mean_nothing_to_a_carrier_are_judged(
+    name: str, words: list[str], fed: str
+) -> None:
     assert judged(f"{shlex.join([name, *words])}{fed}") in ("auto", "prompt", "deny")

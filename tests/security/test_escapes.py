@@ -33,8 +33,8 @@ MODES = {
     "read only": (0, {"read_only": True}),
     "network": (60, {"hosts": ("one.example",)}),
 }
-"""How many probes are tried in `make test`, where `tests/sandbox/test_read_only.py` stands for one; and the fields of
-Command."""
+"""How many probes are tried in `make test`, where `tests/sandbox/test_read_only.py` stands for one;
+and the fields of Command."""
 THE_WAY_OUT = "any socket is reachable"
 """Where there is a network this is the proxy's socket, on purpose."""
 PYTHON = (
@@ -55,7 +55,11 @@ class Ground:
 
     def fill(self, script: str) -> str:
         shadow = Path("/etc/shadow")
-        digest = hashlib.sha256(shadow.read_bytes()).hexdigest() if os.access(shadow, os.R_OK) else "unreadable"
+        digest = (
+            hashlib.sha256(shadow.read_bytes()).hexdigest()
+            if os.access(shadow, os.R_OK)
+            else "unreadable"
+        )
         places = {
             "OUTSIDE": str(self.outside),
             "STATE": str(self.state),
@@ -67,9 +71,12 @@ class Ground:
         return script
 
 
-@pytest.fixture(scope="module", params=part(["another user", "root", "root, without mapped ids"], 1))
+@pytest.fixture(
+    scope="module", params=part(["another user", "root", "root, without mapped ids"], 1)
+)
 def owner(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Work runs as whoever owns the workspace; each way must hold, and other tests run in workspaces of root's."""
+    """Work runs as whoever owns the workspace; each way must hold, and other tests run in
+    workspaces of root's."""
     if os.getuid() != 0:
         yield os.getuid()
         return
@@ -97,7 +104,9 @@ def ground(tmp_path_factory: pytest.TempPathFactory, owner: int) -> Iterator[Gro
     port = listener.getsockname()[1]
     abstract.bind(f"\0codeagent-canary-{port}")
     abstract.listen()
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "CANARY-PROCESS"])
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)", "CANARY-PROCESS"]
+    )
     os.environ["CANARY_API_KEY"] = "CANARY"
     yield Ground(root, outside, base / "state", port)
     del os.environ["CANARY_API_KEY"]
@@ -158,28 +167,44 @@ async def test_every_probe_is_stopped(
 
 
 @pytest.mark.soak(tried=1, row="container probes")
-async def test_after_all_probes_no_file_that_they_could_write_is_dangerous(box: DockerSandbox, ground: Ground) -> None:
+async def test_after_all_probes_no_file_that_they_could_write_is_dangerous(
+    box: DockerSandbox, ground: Ground
+) -> None:
     assert box.spec.packages is not None
     modes = [
-        (path, path.lstat()) for top in (ground.root, box.spec.packages.folder / "files") for path in top.rglob("*")
+        (path, path.lstat())
+        for top in (ground.root, box.spec.packages.folder / "files")
+        for path in top.rglob("*")
     ]
     assert [str(path) for path, status in modes if status.st_mode & 0o6000] == []
-    assert [str(path) for path, status in modes if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)] == []
+    assert [
+        str(path)
+        for path, status in modes
+        if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
+    ] == []
     assert {status.st_uid for _, status in modes} == {ground.root.stat().st_uid}
 
 
 @pytest.mark.soak(tried=1, row="container probes")
 async def test_the_probes_are_able_to_fire(tmp_path: Path) -> None:
     """The positive control: the same scripts in a container as `docker run` makes it."""
-    ground = Ground(make_repository(tmp_path / "project"), tmp_path / "outside", tmp_path / "state", 1)
+    ground = Ground(
+        make_repository(tmp_path / "project"), tmp_path / "outside", tmp_path / "state", 1
+    )
     (ground.root / ".codeagent").mkdir()
     (ground.root / ".env").write_text("CANARY")
     (ground.root / "deploy").mkdir()
     (ground.root / "deploy" / "id_ed25519").write_text("CANARY-KEY")
     fresh = "[ -d .git ] || git init -q .; mkdir -p .codeagent ~; echo CANARY > .env;"
-    probes = {name: f"{fresh} {ground.fill(PROBES[name])}" for name in PROBES if name in FIRES_IN_AN_ORDINARY_CONTAINER}
+    probes = {
+        name: f"{fresh} {ground.fill(PROBES[name])}"
+        for name in PROBES
+        if name in FIRES_IN_AN_ORDINARY_CONTAINER
+    }
     ran = await in_an_ordinary_container(ground, batch(probes))
-    assert [name for name, tried in parts(ran, probes).items() if b"BREACH" not in tried.stdout] == []
+    assert [
+        name for name, tried in parts(ran, probes).items() if b"BREACH" not in tried.stdout
+    ] == []
 
 
 TRUSTING_GIT = ("GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
@@ -191,8 +216,18 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     engine = Engine(path)
     image = choose_image(engine, sandbox_spec(ground.root, ground.state), lambda _: None)
     here = str(ground.root)
-    spec = ContainerSpec(image.reference, here, 0, 0, (*image.binds, Bind(here, here, read_only=False)), image.path,
-                         512 * MIB, 64 * MIB, 512, 2.0)  # fmt: skip
+    spec = ContainerSpec(
+        image.reference,
+        here,
+        0,
+        0,
+        (*image.binds, Bind(here, here, read_only=False)),
+        image.path,
+        512 * MIB,
+        64 * MIB,
+        512,
+        2.0,
+    )
     arguments = create_arguments(spec, {"codeagent": "1"})
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
@@ -256,7 +291,8 @@ LOOKS = {
 }
 """What reads the workspace only."""
 SLOW = {"a virtual environment", "pip installs a local wheel into it"}
-"""Two seconds of a processor; `tests/sandbox/test_package_image.py` stands for them in `make test`."""
+"""Two seconds of a processor; `tests/sandbox/test_package_image.py` stands for them in `make
+test`."""
 WORKS = LOOKS | {
     "git diff": "echo '# more' >> hello.py; git diff | grep -q '^+# more'",
     "a new file": "mkdir -p src/deep && echo x > src/deep/new.txt && grep -q x src/deep/new.txt",
@@ -285,7 +321,9 @@ async def test_ordinary_work_goes_on(
     works = LOOKS if mode == "read only" else WORKS
     works = {name: work for name, work in works.items() if FACTOR or name not in SLOW}
     ran = await attempt(box, batch(works), mode)
-    assert {name: done for name, done in parts(ran, works).items() if done.exit_code != 0} == {}, ran.stderr
+    assert {name: done for name, done in parts(ran, works).items() if done.exit_code != 0} == {}, (
+        ran.stderr
+    )
     tried(len(works))
 
 
@@ -297,6 +335,7 @@ def make_wheel(folder: Path) -> None:
         wheel.writestr("answer.py", "VALUE = 42\n")
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: answer\nVersion: 1.0\n")
         wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         )
         wheel.writestr(f"{info}/RECORD", "")

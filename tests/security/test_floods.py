@@ -1,4 +1,5 @@
-"""T07, T41, T42: floods of output, processes, memory and files leave the program small, and the next command works."""
+"""T07, T41, T42: floods of output, processes, memory and files leave the program small, and the
+next command works."""
 
 import itertools
 import json
@@ -26,7 +27,11 @@ def limited(command: str) -> Call:
 
 
 FLOODS: dict[str, list[Call]] = {
-    "a sparse file": [limited("truncate -s 1T sparse"), ("read", {"path": "sparse"}), limited("rm sparse")],
+    "a sparse file": [
+        limited("truncate -s 1T sparse"),
+        ("read", {"path": "sparse"}),
+        limited("rm sparse"),
+    ],
     "many lines": [limited("yes | head -c 40000000")],
     "one long line": [limited("head -c 100000000 /dev/zero | tr '\\0' x")],
     "both streams": [limited("seq 1000000; seq 1000000 >&2")],
@@ -35,18 +40,27 @@ FLOODS: dict[str, list[Call]] = {
     "a job that never stops": [("bash", {"command": "timeout 3 yes", "run_in_background": True})],
     "processes": [("bash", {"command": "bomb() { bomb | bomb & }; bomb; sleep 1", "timeout": 3})],
     "memory": [limited("perl -e '$x = \"x\" x 6_000_000_000; print length $x'")],
-    "a temporary file": [limited("dd if=/dev/zero of=/tmp/big bs=1M count=4000 2>&1; rm -f /tmp/big")],
+    "a temporary file": [
+        limited("dd if=/dev/zero of=/tmp/big bs=1M count=4000 2>&1; rm -f /tmp/big")
+    ],
     "many files": [limited("mkdir many; cd many; seq 5000 | xargs touch")],
     "a pipe and a deep folder": [
         limited("mkfifo pipe; for i in $(seq 300); do mkdir d; cd d; done; touch deep"),
-        ("read", {"path": "pipe"}), ("search", {"pattern": "x", "path": "pipe"}), ("list", {"path": "."}),
+        ("read", {"path": "pipe"}),
+        ("search", {"pattern": "x", "path": "pipe"}),
+        ("list", {"path": "."}),
     ],
-    "a search in much": [limited("seq 2000000 > numbers"), ("search", {"pattern": "1"}), ("read", {"path": "numbers"})],
-}  # fmt: skip
+    "a search in much": [
+        limited("seq 2000000 > numbers"),
+        ("search", {"pattern": "1"}),
+        ("read", {"path": "numbers"}),
+    ],
+}
 
 
 AFTERWARDS = (bash("true"), bash("echo alive"))
-"""The first may be told that the container was lost with the flood; then the next has a new one, or gets one."""
+"""The first may be told that the container was lost with the flood; then the next has a new one, or
+gets one."""
 
 
 def memory_of(process: WarmProcess, ended: threading.Event) -> list[int]:
@@ -72,7 +86,14 @@ def test_floods_leave_the_program_small_and_the_next_command_works(
     chosen = part([*FLOODS], 1)
     turns = [calls(call) for name in chosen for call in (*FLOODS[name], *AFTERWARDS)]
     process = product.start(
-        "run", "go", "--model", product.script(*turns, say("done")), "--mode", "auto", "--output", "jsonl"
+        "run",
+        "go",
+        "--model",
+        product.script(*turns, say("done")),
+        "--mode",
+        "auto",
+        "--output",
+        "jsonl",
     )
     ended, seen = threading.Event(), []
     watching = threading.Thread(target=lambda: seen.extend(memory_of(process, ended)))

@@ -1,4 +1,5 @@
-"""A commit runs nothing that the repository or the environment names (SECURITY.md T09-T11); plain git does."""
+"""A commit runs nothing that the repository or the environment names (SECURITY.md T09-T11); plain
+git does."""
 
 import asyncio
 import contextlib
@@ -73,13 +74,17 @@ class Ground:
     def config(self, *lines: str, file: str = "") -> None:
         path = self.base / file if file else self.git / "config"
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = "\n".join(lines).replace("PROGRAM", str(self.program)).replace("BASE", str(self.base))
+        text = (
+            "\n".join(lines).replace("PROGRAM", str(self.program)).replace("BASE", str(self.base))
+        )
         path.write_text((path.read_text() if path.exists() else "") + text + "\n")
 
     def attributes(self, line: str, file: str = "project/.gitattributes") -> None:
         self.put(file, f"{line}\n")
 
-    def plain(self, *arguments: str, stdin: str = "", terminal: bool = False, check: bool = False) -> None:
+    def plain(
+        self, *arguments: str, stdin: str = "", terminal: bool = False, check: bool = False
+    ) -> None:
         """git as a user runs it; what becomes of it is told by the mark."""
         output = subprocess.DEVNULL
         leader = follower = -1
@@ -88,9 +93,15 @@ class Ground:
             output = follower
         try:
             process = subprocess.Popen(
-                ["git", *arguments], cwd=self.root, env=self.environment,
-                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-            )  # fmt: skip
+                ["git", *arguments],
+                cwd=self.root,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
             try:
                 process.communicate(stdin, timeout=_CONTROL_SECONDS)
             finally:
@@ -131,7 +142,9 @@ def git(*arguments: str, stdin: str = "", terminal: bool = False) -> Act:
 
 def variable(name: str, value: str) -> Act:
     def plant(ground: Ground) -> None:
-        ground.environment[name] = value.replace("PROGRAM", str(ground.program)).replace("BASE", str(ground.base))
+        ground.environment[name] = value.replace("PROGRAM", str(ground.program)).replace(
+            "BASE", str(ground.base)
+        )
 
     return plant
 
@@ -164,7 +177,9 @@ def armed(path: str) -> Act:
 
 def loosened(ground: Ground) -> None:
     """Takes one blob of the last commit away, as a partial clone never had it."""
-    found = subprocess.check_output(["git", "rev-parse", "HEAD:b.txt"], cwd=ground.root, text=True).strip()
+    found = subprocess.check_output(
+        ["git", "rev-parse", "HEAD:b.txt"], cwd=ground.root, text=True
+    ).strip()
     (ground.git / "objects" / found[:2] / found[2:]).unlink()
 
 
@@ -234,110 +249,244 @@ FILL = git("credential", "fill", stdin="protocol=https\nhost=x\n\n")
 FSMONITOR = ("[core]", "\tfsmonitor = PROGRAM")
 
 VECTORS: dict[str, Vector] = {
-    **{f"the hook {name}": Vector(hook(name), COMMIT) for name in (
-        "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction", "post-index-change",
-    )},
+    **{
+        f"the hook {name}": Vector(hook(name), COMMIT)
+        for name in (
+            "pre-commit",
+            "prepare-commit-msg",
+            "commit-msg",
+            "post-commit",
+            "reference-transaction",
+            "post-index-change",
+        )
+    },
     "the hook post-checkout": Vector(hook("post-checkout"), git("checkout", "-q", "--", "a.txt")),
     "the hook pre-auto-gc": Vector(
-        both(hook("pre-auto-gc"), config("[gc]", "\tauto = 1", "\tautoPackLimit = 1"), lambda ground: [
-            ground.put(f"project/.git/objects/17/{number:038x}", "") for number in range(9)
-        ]), git("gc", "--auto")),
+        both(
+            hook("pre-auto-gc"),
+            config("[gc]", "\tauto = 1", "\tautoPackLimit = 1"),
+            lambda ground: [
+                ground.put(f"project/.git/objects/17/{number:038x}", "") for number in range(9)
+            ],
+        ),
+        git("gc", "--auto"),
+    ),
     "core.hooksPath": Vector(
-        both(config("[core]", "\thooksPath = BASE/evil/hooks"), armed("evil/hooks/pre-commit")), COMMIT),
+        both(config("[core]", "\thooksPath = BASE/evil/hooks"), armed("evil/hooks/pre-commit")),
+        COMMIT,
+    ),
     "core.hooksPath in the workspace": Vector(
-        both(config("[core]", "\thooksPath = hooks"), armed("project/hooks/pre-commit")), COMMIT),
+        both(config("[core]", "\thooksPath = hooks"), armed("project/hooks/pre-commit")), COMMIT
+    ),
     "core.hooksPath of the user": Vector(
-        both(lambda g: g.config("[core]", "\thooksPath = BASE/evil/hooks", file="home/.gitconfig"),
-             armed("evil/hooks/pre-commit")), COMMIT),
+        both(
+            lambda g: g.config("[core]", "\thooksPath = BASE/evil/hooks", file="home/.gitconfig"),
+            armed("evil/hooks/pre-commit"),
+        ),
+        COMMIT,
+    ),
     "core.fsmonitor": Vector(config(*FSMONITOR), STATUS),
-    "core.fsmonitor of the user": Vector(lambda g: g.config(*FSMONITOR, file="home/.gitconfig"), STATUS),
+    "core.fsmonitor of the user": Vector(
+        lambda g: g.config(*FSMONITOR, file="home/.gitconfig"), STATUS
+    ),
     "config.worktree": Vector(
-        both(config("[extensions]", "\tworktreeConfig = true"),
-             lambda g: g.config(*FSMONITOR, file=str(g.own / "config.worktree"))), STATUS),
+        both(
+            config("[extensions]", "\tworktreeConfig = true"),
+            lambda g: g.config(*FSMONITOR, file=str(g.own / "config.worktree")),
+        ),
+        STATUS,
+    ),
     "include.path": Vector(
-        both(config("[include]", "\tpath = BASE/evil/config"), configured("evil/config", *FSMONITOR)), STATUS),
+        both(
+            config("[include]", "\tpath = BASE/evil/config"), configured("evil/config", *FSMONITOR)
+        ),
+        STATUS,
+    ),
     "includeIf gitdir": Vector(
-        both(config('[includeIf "gitdir:BASE/"]', "\tpath = BASE/evil/config"),
-             configured("evil/config", *FSMONITOR)), STATUS),
+        both(
+            config('[includeIf "gitdir:BASE/"]', "\tpath = BASE/evil/config"),
+            configured("evil/config", *FSMONITOR),
+        ),
+        STATUS,
+    ),
     "includeIf onbranch": Vector(
-        both(config('[includeIf "onbranch:main"]', "\tpath = BASE/evil/config"),
-             configured("evil/config", *FSMONITOR)), STATUS),
+        both(
+            config('[includeIf "onbranch:main"]', "\tpath = BASE/evil/config"),
+            configured("evil/config", *FSMONITOR),
+        ),
+        STATUS,
+    ),
     "core.editor": Vector(config("[core]", "\teditor = PROGRAM"), git("commit", "-qa")),
     "sequence.editor": Vector(
         config("[sequence]", "\teditor = PROGRAM", "[rebase]", "\tautoStash = true"),
-        both(git("commit", "-q", "--allow-empty", "-m", "x"), git("rebase", "-i", "HEAD~1"))),
+        both(git("commit", "-q", "--allow-empty", "-m", "x"), git("rebase", "-i", "HEAD~1")),
+    ),
     "core.pager": Vector(config("[core]", "\tpager = PROGRAM"), git("log", terminal=True)),
-    "pager.config": Vector(config("[pager]", "\tconfig = PROGRAM"), git("config", "--list", terminal=True)),
+    "pager.config": Vector(
+        config("[pager]", "\tconfig = PROGRAM"), git("config", "--list", terminal=True)
+    ),
     "pager.log": Vector(config("[pager]", "\tlog = PROGRAM"), git("log", terminal=True)),
     "an alias": Vector(config("[alias]", "\tnew = !PROGRAM"), git("new")),
-    "gpg.program": Vector(config("[gpg]", "\tprogram = PROGRAM", "[commit]", "\tgpgSign = true"), COMMIT),
+    "gpg.program": Vector(
+        config("[gpg]", "\tprogram = PROGRAM", "[commit]", "\tgpgSign = true"), COMMIT
+    ),
     "gpg.ssh.program": Vector(
-        config("[gpg]", "\tformat = ssh", '[gpg "ssh"]', "\tprogram = PROGRAM", "[user]", "\tsigningKey = key::x",
-               "[commit]", "\tgpgSign = true"), COMMIT),
-    "a filter's clean": Vector(attributed("* filter=f", '[filter "f"]', "\tclean = PROGRAM"), ADD, refused=True),
+        config(
+            "[gpg]",
+            "\tformat = ssh",
+            '[gpg "ssh"]',
+            "\tprogram = PROGRAM",
+            "[user]",
+            "\tsigningKey = key::x",
+            "[commit]",
+            "\tgpgSign = true",
+        ),
+        COMMIT,
+    ),
+    "a filter's clean": Vector(
+        attributed("* filter=f", '[filter "f"]', "\tclean = PROGRAM"), ADD, refused=True
+    ),
     "a filter's clean, required": Vector(
-        attributed("* filter=f", '[filter "f"]', "\tclean = PROGRAM", "\trequired = true"), ADD, refused=True),
-    "a filter's process": Vector(attributed("* filter=f", '[filter "f"]', "\tprocess = PROGRAM"), ADD, refused=True),
+        attributed("* filter=f", '[filter "f"]', "\tclean = PROGRAM", "\trequired = true"),
+        ADD,
+        refused=True,
+    ),
+    "a filter's process": Vector(
+        attributed("* filter=f", '[filter "f"]', "\tprocess = PROGRAM"), ADD, refused=True
+    ),
     "a filter's smudge": Vector(
-        attributed("* filter=f", '[filter "f"]', "\tsmudge = PROGRAM"), git("checkout", "--", "a.txt"), refused=True),
+        attributed("* filter=f", '[filter "f"]', "\tsmudge = PROGRAM"),
+        git("checkout", "--", "a.txt"),
+        refused=True,
+    ),
     "a filter in info/attributes": Vector(
-        both(config('[filter "f"]', "\tclean = PROGRAM"),
-             lambda g: g.attributes("* filter=f", str(g.git / "info/attributes"))), ADD, refused=True),
+        both(
+            config('[filter "f"]', "\tclean = PROGRAM"),
+            lambda g: g.attributes("* filter=f", str(g.git / "info/attributes")),
+        ),
+        ADD,
+        refused=True,
+    ),
     "a filter of the user's attributes": Vector(
-        both(lambda g: g.config('[filter "f"]', "\tclean = PROGRAM", file="home/.gitconfig"),
-             lambda g: g.attributes("* filter=f", "home/.config/git/attributes")), ADD, refused=True),
+        both(
+            lambda g: g.config('[filter "f"]', "\tclean = PROGRAM", file="home/.gitconfig"),
+            lambda g: g.attributes("* filter=f", "home/.config/git/attributes"),
+        ),
+        ADD,
+        refused=True,
+    ),
     "a filter of a neighbour": Vector(
         attributed("b.txt filter=f", '[filter "f"]', "\tclean = PROGRAM"),
-        both(lambda g: (g.root / "b.txt").touch(), STATUS)),
+        both(lambda g: (g.root / "b.txt").touch(), STATUS),
+    ),
     "diff.external": Vector(config("[diff]", "\texternal = PROGRAM"), DIFF),
-    "a driver's textconv": Vector(attributed("* diff=d", '[diff "d"]', "\ttextconv = PROGRAM"), DIFF),
+    "a driver's textconv": Vector(
+        attributed("* diff=d", '[diff "d"]', "\ttextconv = PROGRAM"), DIFF
+    ),
     "a driver's command": Vector(attributed("* diff=d", '[diff "d"]', "\tcommand = PROGRAM"), DIFF),
     "a merge driver": Vector(
         both(conflicting, attributed("* merge=m", '[merge "m"]', "\tdriver = PROGRAM")),
-        both(git("checkout", "-qf", "one"), git("merge", "-q", "two"))),
+        both(git("checkout", "-qf", "one"), git("merge", "-q", "two")),
+    ),
     "a difftool": Vector(
-        config('[difftool "t"]', "\tcmd = PROGRAM"), git("difftool", "--no-prompt", "--tool=t", "HEAD")),
+        config('[difftool "t"]', "\tcmd = PROGRAM"),
+        git("difftool", "--no-prompt", "--tool=t", "HEAD"),
+    ),
     "a trailer's command": Vector(
-        config('[trailer "t"]', "\tkey = T", "\tcommand = PROGRAM"), git("interpret-trailers", stdin="x\n")),
+        config('[trailer "t"]', "\tkey = T", "\tcommand = PROGRAM"),
+        git("interpret-trailers", stdin="x\n"),
+    ),
     "an archive's command": Vector(
-        config('[tar "t"]', "\tcommand = PROGRAM"), git("archive", "--format=t", "HEAD")),
+        config('[tar "t"]', "\tcommand = PROGRAM"), git("archive", "--format=t", "HEAD")
+    ),
     "core.sshCommand": Vector(config("[core]", "\tsshCommand = PROGRAM"), FETCH),
-    "core.gitProxy": Vector(config("[core]", "\tgitProxy = PROGRAM"), git("fetch", "git://host.invalid/x")),
+    "core.gitProxy": Vector(
+        config("[core]", "\tgitProxy = PROGRAM"), git("fetch", "git://host.invalid/x")
+    ),
     "core.askPass": Vector(config("[core]", "\taskPass = PROGRAM"), FILL),
     "credential.helper": Vector(config("[credential]", "\thelper = PROGRAM"), FILL),
     "a remote that is a program": Vector(
         config('[remote "origin"]', "\turl = ext::PROGRAM", '[protocol "ext"]', "\tallow = always"),
-        git("fetch", "origin")),
+        git("fetch", "origin"),
+    ),
     "a promisor that is a program": Vector(
-        both(config("[core]", "\trepositoryFormatVersion = 1", "[extensions]", "\tpartialClone = origin",
-                    '[remote "origin"]', "\turl = ext::PROGRAM", "\tpromisor = true",
-                    '[protocol "ext"]', "\tallow = always"), loosened),
-        git("show", "HEAD:b.txt")),
-    "core.alternateRefsCommand": Vector(borrowed, lambda g: g.plain("fetch", f"{g.base}/evil/lender"), refused=True),
+        both(
+            config(
+                "[core]",
+                "\trepositoryFormatVersion = 1",
+                "[extensions]",
+                "\tpartialClone = origin",
+                '[remote "origin"]',
+                "\turl = ext::PROGRAM",
+                "\tpromisor = true",
+                '[protocol "ext"]',
+                "\tallow = always",
+            ),
+            loosened,
+        ),
+        git("show", "HEAD:b.txt"),
+    ),
+    "core.alternateRefsCommand": Vector(
+        borrowed, lambda g: g.plain("fetch", f"{g.base}/evil/lender"), refused=True
+    ),
     "core.worktree": Vector(
-        both(config("[core]", "\tworktree = BASE/evil/tree", '[filter "f"]', "\tclean = PROGRAM"),
-             lambda g: g.attributes("* filter=f", "evil/tree/.gitattributes"),
-             lambda g: g.put("evil/tree/a.txt", "x\n")),
-        git("--git-dir=.git", "add", "a.txt"), refused=True),
+        both(
+            config("[core]", "\tworktree = BASE/evil/tree", '[filter "f"]', "\tclean = PROGRAM"),
+            lambda g: g.attributes("* filter=f", "evil/tree/.gitattributes"),
+            lambda g: g.put("evil/tree/a.txt", "x\n"),
+        ),
+        git("--git-dir=.git", "add", "a.txt"),
+        refused=True,
+    ),
     "a repository within": Vector(nested, STATUS),
     "commondir": Vector(
-        both(elsewhere, lambda g: g.put(str(g.own / "commondir"), f"{g.base}/evil/git\n")), STATUS, refused=True),
+        both(elsewhere, lambda g: g.put(str(g.own / "commondir"), f"{g.base}/evil/git\n")),
+        STATUS,
+        refused=True,
+    ),
     "a .git that is a file": Vector(as_file, STATUS, refused=True),
     "a link at logs/HEAD": Vector(linked("logs/HEAD"), COMMIT, refused=True),
     "a link at the branch's log": Vector(linked("logs/refs/heads/main"), COMMIT, refused=True),
     "a link at refs/heads": Vector(loose_refs, moved_ref, refused=True),
     "GIT_CONFIG_COUNT": Vector(
-        both(variable("GIT_CONFIG_COUNT", "1"), variable("GIT_CONFIG_KEY_0", "core.fsmonitor"),
-             variable("GIT_CONFIG_VALUE_0", "PROGRAM")), STATUS),
-    "GIT_CONFIG_PARAMETERS": Vector(variable("GIT_CONFIG_PARAMETERS", "'core.fsmonitor'='PROGRAM'"), STATUS),
+        both(
+            variable("GIT_CONFIG_COUNT", "1"),
+            variable("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+            variable("GIT_CONFIG_VALUE_0", "PROGRAM"),
+        ),
+        STATUS,
+    ),
+    "GIT_CONFIG_PARAMETERS": Vector(
+        variable("GIT_CONFIG_PARAMETERS", "'core.fsmonitor'='PROGRAM'"), STATUS
+    ),
     "GIT_CONFIG_GLOBAL": Vector(
-        both(variable("GIT_CONFIG_GLOBAL", "BASE/evil/config"), configured("evil/config", *FSMONITOR)), STATUS),
+        both(
+            variable("GIT_CONFIG_GLOBAL", "BASE/evil/config"), configured("evil/config", *FSMONITOR)
+        ),
+        STATUS,
+    ),
     "GIT_CONFIG_SYSTEM": Vector(
-        both(variable("GIT_CONFIG_SYSTEM", "BASE/evil/config"), configured("evil/config", *FSMONITOR)), STATUS),
+        both(
+            variable("GIT_CONFIG_SYSTEM", "BASE/evil/config"), configured("evil/config", *FSMONITOR)
+        ),
+        STATUS,
+    ),
     "GIT_DIR": Vector(
-        both(elsewhere, variable("GIT_DIR", "BASE/evil/git"), variable("GIT_WORK_TREE", "BASE/project")), STATUS),
+        both(
+            elsewhere,
+            variable("GIT_DIR", "BASE/evil/git"),
+            variable("GIT_WORK_TREE", "BASE/project"),
+        ),
+        STATUS,
+    ),
     "GIT_COMMON_DIR": Vector(
-        both(elsewhere, variable("GIT_COMMON_DIR", "BASE/evil/git"), variable("GIT_DIR", "BASE/project/.git")), STATUS),
+        both(
+            elsewhere,
+            variable("GIT_COMMON_DIR", "BASE/evil/git"),
+            variable("GIT_DIR", "BASE/project/.git"),
+        ),
+        STATUS,
+    ),
     "GIT_EXTERNAL_DIFF": Vector(variable("GIT_EXTERNAL_DIFF", "PROGRAM"), DIFF),
     "GIT_EDITOR": Vector(variable("GIT_EDITOR", "PROGRAM"), git("commit", "-qa")),
     "EDITOR": Vector(variable("EDITOR", "PROGRAM"), git("commit", "-qa")),
@@ -345,25 +494,42 @@ VECTORS: dict[str, Vector] = {
     "GIT_SSH_COMMAND": Vector(variable("GIT_SSH_COMMAND", "PROGRAM"), FETCH),
     "GIT_SSH": Vector(variable("GIT_SSH", "PROGRAM"), FETCH),
     "GIT_ASKPASS": Vector(variable("GIT_ASKPASS", "PROGRAM"), FILL),
-    "GIT_PROXY_COMMAND": Vector(variable("GIT_PROXY_COMMAND", "PROGRAM"), git("fetch", "git://host.invalid/x")),
+    "GIT_PROXY_COMMAND": Vector(
+        variable("GIT_PROXY_COMMAND", "PROGRAM"), git("fetch", "git://host.invalid/x")
+    ),
     "GIT_EXEC_PATH": Vector(
-        both(variable("GIT_EXEC_PATH", "BASE/evil/exec"), lambda g: g.arm(g.base / "evil/exec/git-remote-x")),
-        git("fetch", "x::y")),
+        both(
+            variable("GIT_EXEC_PATH", "BASE/evil/exec"),
+            lambda g: g.arm(g.base / "evil/exec/git-remote-x"),
+        ),
+        git("fetch", "x::y"),
+    ),
     "GIT_TRACE": Vector(variable("GIT_TRACE", "BASE/mark"), STATUS),
     "GIT_TRACE2_EVENT": Vector(variable("GIT_TRACE2_EVENT", "BASE/mark"), STATUS),
     "a git in the workspace": Vector(
-        both(lambda g: g.arm(g.root / "bin/git"), variable("PATH", "BASE/project/bin:/usr/bin:/bin")),
-        lambda g: subprocess.run(["/bin/sh", "-c", "git status"], cwd=g.root, env=g.environment, capture_output=True)),
-}  # fmt: skip
+        both(
+            lambda g: g.arm(g.root / "bin/git"), variable("PATH", "BASE/project/bin:/usr/bin:/bin")
+        ),
+        lambda g: subprocess.run(
+            ["/bin/sh", "-c", "git status"], cwd=g.root, env=g.environment, capture_output=True
+        ),
+    ),
+}
 
 
 def ground_at(base: Path) -> Ground:
-    return Ground(base, {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "TERM": "xterm", "LC_ALL": "C"})
+    return Ground(
+        base,
+        {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "TERM": "xterm", "LC_ALL": "C"},
+    )
 
 
 def make_ground(base: Path) -> None:
     ground = ground_at(base)
-    ground.put("home/.gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n")
+    ground.put(
+        "home/.gitconfig",
+        "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
+    )
     ground.root.mkdir()
     ground.plain("init", "-q", check=True)
     for name in ("a.txt", "b.txt", "src/c.txt"):
@@ -381,12 +547,15 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
-    """What becomes of looking at a commit and of making it; the status line's look at the repository goes before."""
+    """What becomes of looking at a commit and of making it; the status line's look at the
+    repository goes before."""
     done = []
     git_status(ground.root / ground.folder)
     assert not ground.fired(), "status"
     committer = GitCommitter(
-        LocalWorkspace(ground.root / ground.folder), dict(ground.environment), agreed=lambda _: ground.linked
+        LocalWorkspace(ground.root / ground.folder),
+        dict(ground.environment),
+        agreed=lambda _: ground.linked,
     )
     for what, act in (
         ("plan", lambda: committer.plan("message", paths)),
@@ -401,13 +570,17 @@ def operations(ground: Ground, paths: tuple[str, ...]) -> list[str]:
     return done
 
 
-def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatch, *paths: str) -> int:
+def nothing_fires(
+    ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatch, *paths: str
+) -> int:
     """For each of the paths; and it does under plain git. How many operations were tried."""
     vector.plant(ground)
     ground.put("project/a.txt", "changed\n")
     ground.put("project/src/c.txt", "changed\n")
     ground.fired()
-    expected = ["plan refused", "commit refused"] if vector.refused else ["plan done", "commit done"]
+    expected = (
+        ["plan refused", "commit refused"] if vector.refused else ["plan done", "commit done"]
+    )
     with monkeypatch.context() as patch:
         for key, value in ground.environment.items():
             patch.setenv(key, value)
@@ -422,7 +595,9 @@ def nothing_fires(ground: Ground, vector: Vector, monkeypatch: pytest.MonkeyPatc
 
 async def checkpoints_taken(ground: Ground) -> int:
     """What a session does for its checkpoints, with git and files; how many operations that is."""
-    checkpoints = GitCheckpoints(ground.base / "state", ground.root / ground.folder, environment=ground.environment)
+    checkpoints = GitCheckpoints(
+        ground.base / "state", ground.root / ground.folder, environment=ground.environment
+    )
     first = await checkpoints.take()
     ground.put("project/a.txt", "changed in between\n")
     second = await checkpoints.take()
@@ -451,11 +626,22 @@ def test_no_vector_fires_while_a_commit_is_shown_or_made_and_each_fires_under_pl
 
 
 ELSEWHERE = (
-    "the hook pre-commit", "the hook reference-transaction", "the hook post-index-change",
-    "core.hooksPath in the workspace", "core.fsmonitor", "config.worktree", "include.path", "gpg.program",
-    "a filter's clean", "a filter in info/attributes", "a filter of a neighbour", "diff.external",
-    "a promisor that is a program", "a repository within", "GIT_COMMON_DIR",
-)  # fmt: skip
+    "the hook pre-commit",
+    "the hook reference-transaction",
+    "the hook post-index-change",
+    "core.hooksPath in the workspace",
+    "core.fsmonitor",
+    "config.worktree",
+    "include.path",
+    "gpg.program",
+    "a filter's clean",
+    "a filter in info/attributes",
+    "a filter of a neighbour",
+    "diff.external",
+    "a promisor that is a program",
+    "a repository within",
+    "GIT_COMMON_DIR",
+)
 """Those whose place depends on where the git directory and the workspace are."""
 
 
@@ -470,13 +656,24 @@ def test_no_vector_fires_in_a_folder_of_a_repository(
 
 @pytest.mark.soak(row="git vectors")
 @pytest.mark.parametrize(
-    "name", [*part(ELSEWHERE, 5), *part(["commondir", "a link at logs/HEAD", "a link at refs/heads"], 1)]
+    "name",
+    [*part(ELSEWHERE, 5), *part(["commondir", "a link at logs/HEAD", "a link at refs/heads"], 1)],
 )
 def test_no_vector_fires_in_a_worktree_whose_git_directory_the_user_agreed_to(
     ground: Ground, name: str, monkeypatch: pytest.MonkeyPatch, tried: Callable[[int], None]
 ) -> None:
     ground.root.rename(ground.base / "main")
     ground.linked = True
-    add = ("git", "-C", str(ground.base / "main"), "worktree", "add", "-q", "-b", "feature", str(ground.root))
+    add = (
+        "git",
+        "-C",
+        str(ground.base / "main"),
+        "worktree",
+        "add",
+        "-q",
+        "-b",
+        "feature",
+        str(ground.root),
+    )
     subprocess.run(add, env=ground.environment, check=True)
     tried(nothing_fires(ground, VECTORS[name], monkeypatch, "a.txt"))

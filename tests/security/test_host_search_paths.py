@@ -1,6 +1,8 @@
-"""T15, T16, T46, T48: no program of the repository stands in for one of the machine, however it is named.
+"""T15, T16, T46, T48: no program of the repository stands in for one of the machine, however it is
+named.
 
-Every test has both: in the repository a program that leaves a trace, and outside it the real one, which must answer.
+Every test has both: in the repository a program that leaves a trace, and outside it the real one,
+which must answer.
 """
 
 import os
@@ -54,12 +56,23 @@ NAMES = (
     "debootstrap",
     "tar",
 )
-ENTRIES = ("{repo}", "{repo}/bin", ".", "", "bin", "./bin", "{link}", "{repo}/../repo/bin", "../repo/bin")
+ENTRIES = (
+    "{repo}",
+    "{repo}/bin",
+    ".",
+    "",
+    "bin",
+    "./bin",
+    "{link}",
+    "{repo}/../repo/bin",
+    "../repo/bin",
+)
 
 
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A repository full of programs, in which we are, and which comes first in PATH in every spelling."""
+    """A repository full of programs, in which we are, and which comes first in PATH in every
+    spelling."""
     repo = make_repository(tmp_path / "repo")
     for name in NAMES:
         for folder in ("", "bin/"):
@@ -97,11 +110,17 @@ def test_ripgrep_is_not_the_repositorys(repo: Path, monkeypatch: pytest.MonkeyPa
     assert found is None or not Path(found).is_relative_to(repo)
 
 
-def test_a_run_with_a_checkpoint_a_search_and_a_command_starts_none_of_them(repo: Path, tmp_path: Path) -> None:
+def test_a_run_with_a_checkpoint_a_search_and_a_command_starts_none_of_them(
+    repo: Path, tmp_path: Path
+) -> None:
     product = Product(repo, tmp_path / "home")
     product.home.mkdir()
     turns = [
-        calls(("write", {"path": "new.txt", "content": "x\n"}), ("search", {"pattern": "x"}), bash("true")),
+        calls(
+            ("write", {"path": "new.txt", "content": "x\n"}),
+            ("search", {"pattern": "x"}),
+            bash("true"),
+        ),
         say("done"),
     ]
     done = product.run(product.script(*turns), "--yes")
@@ -109,7 +128,9 @@ def test_a_run_with_a_checkpoint_a_search_and_a_command_starts_none_of_them(repo
     assert (repo / "new.txt").exists()
 
 
-async def test_a_command_without_a_sandbox_runs_the_machines_bash(repo: Path, tmp_path: Path) -> None:
+async def test_a_command_without_a_sandbox_runs_the_machines_bash(
+    repo: Path, tmp_path: Path
+) -> None:
     sandbox = HostSandbox(repo, os.environ, tmp_path / "state")
     said = bytearray()
 
@@ -125,7 +146,9 @@ def leads_into(folder: str, repo: Path) -> bool:
     return not folder or Path(folder).resolve().is_relative_to(repo)
 
 
-async def test_a_server_and_a_hook_named_like_one_run_the_machines(repo: Path, tmp_path: Path) -> None:
+async def test_a_server_and_a_hook_named_like_one_run_the_machines(
+    repo: Path, tmp_path: Path
+) -> None:
     start = MachinePrograms(repo, os.environ, tmp_path / "servers").start
     server = await start(StdioProgram(("python3", "-c", "print('real')")))
     pieces = [piece async for _, piece in server.output()]
@@ -158,7 +181,9 @@ def test_an_editor_on_path_and_one_by_its_full_path_are_run(repo: Path, tmp_path
     assert editor_command({"EDITOR": "sed"}, repo)[0].endswith("/sed")
 
 
-def test_a_browser_is_not_taken_from_the_repository_but_from_the_machine(repo: Path, tmp_path: Path) -> None:
+def test_a_browser_is_not_taken_from_the_repository_but_from_the_machine(
+    repo: Path, tmp_path: Path
+) -> None:
     own = put(
         tmp_path,
         "own/browser",
@@ -172,14 +197,18 @@ def test_a_browser_is_not_taken_from_the_repository_but_from_the_machine(repo: P
     while not (tmp_path / "opened").exists():
         pass
     assert (tmp_path / "opened").read_text() == "/\n--new\nhttps://it/?a=1&b=$(id)\n"
-    assert not open_in_browser("https://it", {"BROWSER": hostile}, repo) or find_program("xdg-open", repo)
+    assert not open_in_browser("https://it", {"BROWSER": hostile}, repo) or find_program(
+        "xdg-open", repo
+    )
 
 
 def test_a_credential_helper_is_not_taken_from_the_repository_but_from_the_machine(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helpers = CredentialHelpers(repo, errors)
-    with pytest.raises(errors.StoreError, match="docker-credential-store is not on PATH outside the workspace"):
+    with pytest.raises(
+        errors.StoreError, match="docker-credential-store is not on PATH outside the workspace"
+    ):
         helpers["store"].get("registry")
     with pytest.raises(errors.StoreError, match="is not on PATH"):
         helpers["../repo/bin/x"].get("registry")
@@ -187,11 +216,16 @@ def test_a_credential_helper_is_not_taken_from_the_repository_but_from_the_machi
     own = put(tmp_path, "own/docker-credential-own", f"#!/bin/sh\nread name; echo '{answer}'\n")
     own.chmod(0o755)
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{own.parent}")
-    assert CredentialHelpers(repo, errors)["own"].get("registry") == {"Username": "ada", "Secret": "s"}
+    assert CredentialHelpers(repo, errors)["own"].get("registry") == {
+        "Username": "ada",
+        "Secret": "s",
+    }
 
 
 @pytest.mark.docker
-def test_dockers_library_asks_our_helpers(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dockers_library_asks_our_helpers(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(tmp_path, "docker/config.json", '{"credsStore": "store"}')
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
     engine = Engine("/var/run/docker.sock", workspace=repo)
@@ -202,7 +236,9 @@ def test_dockers_library_asks_our_helpers(repo: Path, tmp_path: Path, monkeypatc
     assert problem is not None and "is not on PATH outside the workspace" in problem
 
 
-def test_nothing_is_found_where_only_the_repository_has_it(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_found_where_only_the_repository_has_it(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", os.pathsep.join([str(repo / "bin"), "bin", "."]))
     assert git_status(repo).changes == 0
     with pytest.raises(CodeagentError, match="lies in the workspace"):

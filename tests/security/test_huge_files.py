@@ -1,4 +1,5 @@
-"""T07, T42: a sparse file of 1 TB and a line without end cost no tool, checkpoint or commit memory, time or disk."""
+"""T07, T42: a sparse file of 1 TB and a line without end cost no tool, checkpoint or commit memory,
+time or disk."""
 
 import asyncio
 import json
@@ -65,7 +66,9 @@ def most_memory(process: WarmProcess, ended: threading.Event) -> int:
 
 
 @pytest.mark.soak(row="floods")
-def test_every_tool_answers_beside_huge_files_in_bounded_memory(tmp_path: Path, tried: Callable[[int], None]) -> None:
+def test_every_tool_answers_beside_huge_files_in_bounded_memory(
+    tmp_path: Path, tried: Callable[[int], None]
+) -> None:
     product = Product(make_repository(tmp_path / "work"), tmp_path / "home")
     product.home.mkdir()
     make_huge(product.workspace)
@@ -95,12 +98,17 @@ def test_every_tool_answers_beside_huge_files_in_bounded_memory(tmp_path: Path, 
     said = dict(zip(TURNS, (text_of(result) for result in results(product.log())), strict=True))
     assert "new.txt:" not in said["search everything"]
     assert "[Not searched: 3 files over 16 MiB (" in said["search everything"]
-    assert "is not searched" in said["search the sparse file"] and "is not searched" in said["search the line"]
+    assert (
+        "is not searched" in said["search the sparse file"]
+        and "is not searched" in said["search the line"]
+    )
     assert "text needle" in said["read the sparse file"] or "binary" in said["read the sparse file"]
     assert "here" in said["a command"] and (product.workspace / "new.txt").read_text() == "new\n"
     assert (product.workspace / "sparse").stat().st_size == TIB
     assert 0 < seen[0] < MOST_MEMORY
-    assert sum(path.stat().st_size for path in product.home.rglob("*") if path.is_file()) < 100 * MIB
+    assert (
+        sum(path.stat().st_size for path in product.home.rglob("*") if path.is_file()) < 100 * MIB
+    )
     exported = product.call("sessions", "export", product.sessions[-1].name)
     assert exported.code == 0, exported.err
 

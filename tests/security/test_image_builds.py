@@ -1,7 +1,8 @@
-"""T52: without network, building the image of a repository reaches nothing, whatever its Dockerfile says.
+"""T52: without network, building the image of a repository reaches nothing, whatever its Dockerfile
+says.
 
-A server on loopback takes the place of every registry and every address. The engine is also given the text itself, as
-a control: a shape that reaches nothing then would prove nothing.
+A server on loopback takes the place of every registry and every address. The engine is also given
+the text itself, as a control: a shape that reaches nothing then would prove nothing.
 """
 
 import io
@@ -76,13 +77,19 @@ def engine() -> Iterator[Engine]:
 
 def filled_in(shape: str, base: str, server: Server) -> str:
     host = server.place
-    text = shape.replace("BASE", base).replace("URL", f"http://{host}/x").replace("TCP", host.replace(":", "/"))
+    text = (
+        shape.replace("BASE", base)
+        .replace("URL", f"http://{host}/x")
+        .replace("TCP", host.replace(":", "/"))
+    )
     return text.replace("HOST", host).replace("FILE", "file")
 
 
 def described(text: str, server: Server, folder: Path) -> RepositoryImage | None:
     arguments = f'"GIVEN": "http://{server.place}/x", "IMAGE": "{server.place}/x"'
-    (folder / ".devcontainer.json").write_text(f'{{"build": {{"dockerfile": "D", "args": {{{arguments}}}}}}}')
+    (folder / ".devcontainer.json").write_text(
+        f'{{"build": {{"dockerfile": "D", "args": {{{arguments}}}}}}}'
+    )
     (folder / "D").write_bytes(text.encode())
     (folder / "file").write_text("x")
     with suppress(ConfigError):
@@ -111,9 +118,16 @@ def built_raw(engine: Engine, text: str, server: Server) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.soak(tried=len(FETCH) + len(NONE), row="image builds")
-@for_each("shape, fetches", [*((shape, True) for shape in FETCH), *((shape, False) for shape in NONE)])
+@for_each(
+    "shape, fetches", [*((shape, True) for shape in FETCH), *((shape, False) for shape in NONE)]
+)
 def test_a_build_without_network_reaches_nothing_however_its_dockerfile_is_spelled(
-    tmp_path_factory: pytest.TempPathFactory, engine: Engine, server: Server, base: str, shape: str, fetches: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    engine: Engine,
+    server: Server,
+    base: str,
+    shape: str,
+    fetches: bool,
 ) -> None:
     text = filled_in(shape, base, server)
     server.reached = 0
@@ -131,7 +145,9 @@ def test_the_base_is_named_so_that_an_engine_that_has_lost_it_cannot_pull_it(
     engine: Engine, server: Server, base: str, tmp_path: Path
 ) -> None:
     name, ours = f"{server.place}/lost", f"{REPOSITORY}:tests-lost-{os.getpid()}"
-    engine.build(io.BytesIO(only(f"FROM {base}\nENV LOST=1\n")), "D", BuildOptions(ours), lambda line: None)
+    engine.build(
+        io.BytesIO(only(f"FROM {base}\nENV LOST=1\n")), "D", BuildOptions(ours), lambda line: None
+    )
     engine.call(lambda api: api.tag(ours, name))
     image = described(f"FROM {name}\nENV A=1\n", server, tmp_path)
     assert image is not None

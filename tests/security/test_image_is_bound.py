@@ -1,4 +1,5 @@
-"""T51: the image that is trusted, built and used is the one that was shown, whatever its files have become since."""
+"""T51: the image that is trusted, built and used is the one that was shown, whatever its files have
+become since."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -91,7 +92,10 @@ async def test_a_yes_trusts_nothing_that_changed_while_the_question_was_open(
     yes = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
     write(work, swap)
     again = await question(work, yes)
-    assert again is not None and "changed while you were being asked, and nothing was trusted" in again.text
+    assert (
+        again is not None
+        and "changed while you were being asked, and nothing was trusted" in again.text
+    )
     assert again.digest != asked.digest and not trusted_now(work)
     restore(work, swap)
     assert not trusted_now(work)
@@ -107,11 +111,15 @@ async def test_a_yes_to_what_is_still_the_same_is_kept(product: Product) -> None
 
 async def test_a_yes_that_names_nothing_that_was_shown_counts_for_nothing(product: Product) -> None:
     write(product.workspace, BEFORE)
-    assert await question(product.workspace, LaunchOptions(proceed=True, use_image=True)) is not None
+    assert (
+        await question(product.workspace, LaunchOptions(proceed=True, use_image=True)) is not None
+    )
     assert not trusted_now(product.workspace)
 
 
-async def test_what_became_too_long_to_be_shown_is_not_trusted_and_not_used(product: Product) -> None:
+async def test_what_became_too_long_to_be_shown_is_not_trusted_and_not_used(
+    product: Product,
+) -> None:
     write(product.workspace, BEFORE)
     asked = await question(product.workspace)
     assert asked is not None
@@ -171,11 +179,19 @@ def test_sandbox_trust_trusts_what_it_printed(
 def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
     product: Product, tmp_path_factory: pytest.TempPathFactory, swap: dict[str, str]
 ) -> None:
-    """The agent can write these files, and each of its own agents gets a sandbox that is made later."""
+    """The agent can write these files, and each of its own agents gets a sandbox that is made
+    later."""
     work = tmp_path_factory.mktemp("work")
     write(work, BEFORE)
     digest = accepted_image(work, config_dir())
-    place = Place(work, work.parent / "state", {}, config_dir=config_dir(), trust_project=True, accepted_image=digest)
+    place = Place(
+        work,
+        work.parent / "state",
+        {},
+        config_dir=config_dir(),
+        trust_project=True,
+        accepted_image=digest,
+    )
     first = docker_sandbox(SETTINGS, place, work, "x").spec
     assert first.repository is not None and first.repository.digest == digest
     write(work, swap)
@@ -186,13 +202,23 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
         require_image(later)
 
 
-def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(product: Product) -> None:
+def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(
+    product: Product,
+) -> None:
     digest = accepted_image(product.workspace, config_dir())
     write(product.workspace, {DEV: '{"image": "evil"}'})
     place = Place(
-        product.workspace, product.home, {}, config_dir=config_dir(), trust_project=True, accepted_image=digest
+        product.workspace,
+        product.home,
+        {},
+        config_dir=config_dir(),
+        trust_project=True,
+        accepted_image=digest,
     )
-    assert digest == "" and docker_sandbox(SETTINGS, place, product.workspace, "x").spec.repository is None
+    assert (
+        digest == ""
+        and docker_sandbox(SETTINGS, place, product.workspace, "x").spec.repository is None
+    )
 
 
 def test_a_build_never_reads_the_files_that_describe_it_again(

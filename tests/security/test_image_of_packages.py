@@ -32,7 +32,12 @@ class One(Engine):
 )
 def test_the_path_of_the_image_below_stays_what_it_is(path: str, line: str) -> None:
     lines = dockerfile_on(One(), "there:1", path, python=True)
-    assert lines == [f"FROM {ID}", "ADD packages.tar /", line, "ENV VIRTUAL_ENV=/opt/codeagent/python"]
+    assert lines == [
+        f"FROM {ID}",
+        "ADD packages.tar /",
+        line,
+        "ENV VIRTUAL_ENV=/opt/codeagent/python",
+    ]
 
 
 @for_each(
@@ -43,6 +48,8 @@ def test_the_path_of_the_image_below_stays_what_it_is(path: str, line: str) -> N
         (One(), "gone:1", "/bin", "is gone"),
     ],
 )
-def test_an_image_below_that_would_add_instructions_is_refused(engine: One, base: str, path: str, said: str) -> None:
+def test_an_image_below_that_would_add_instructions_is_refused(
+    engine: One, base: str, path: str, said: str
+) -> None:
     with pytest.raises(SandboxUnavailable, match=said):
         dockerfile_on(engine, base, path, python=False)

@@ -1,4 +1,5 @@
-"""T13, T14, T15: what the agent leaves in the workspace and a program of the user's would run, outside the sandbox."""
+"""T13, T14, T15: what the agent leaves in the workspace and a program of the user's would run,
+outside the sandbox."""
 
 import asyncio
 import json
@@ -39,13 +40,17 @@ def the_users_shell_runs_it(folder: Path) -> bool:
 
 @pytest.mark.parametrize("folder", ["data", "docs/examples/x", "."])
 @pytest.mark.parametrize("last", list(BARE))
-async def test_no_mode_writes_the_file_that_completes_a_bare_repository(tmp_path: Path, folder: str, last: str) -> None:
+async def test_no_mode_writes_the_file_that_completes_a_bare_repository(
+    tmp_path: Path, folder: str, last: str
+) -> None:
     workspace = LocalWorkspace(tmp_path)
     write = Write(workspace, ReadTracker(workspace))
     asked = []
     for name in [*(name for name in BARE if name != last), last]:
         args = write.Args(path=f"{folder}/{name}", content=BARE[name])
-        verdict = Policy("auto").check("write", write.approval_key(args), write.permission, write.effect)
+        verdict = Policy("auto").check(
+            "write", write.approval_key(args), write.permission, write.effect
+        )
         if verdict.permission == "prompt":
             asked.append(name)
             assert "makes a bare repository" in verdict.reason
@@ -59,16 +64,27 @@ def test_what_decides_in_a_bare_repository_what_git_runs_is_asked_about(tmp_path
     workspace = LocalWorkspace(tmp_path)
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "fixture"], check=True)
     for tool in (Write(workspace, ReadTracker(workspace)), Edit(workspace, ReadTracker(workspace))):
-        for name in ("config", "hooks/post-checkout", "config.worktree", "commondir", "objects/info/alternates"):
+        for name in (
+            "config",
+            "hooks/post-checkout",
+            "config.worktree",
+            "commondir",
+            "objects/info/alternates",
+        ):
             given = {"path": f"fixture/{name}"}
-            given |= {"content": ""} if tool.name == "write" else {"old_string": "a", "new_string": "b"}
+            given |= (
+                {"content": ""} if tool.name == "write" else {"old_string": "a", "new_string": "b"}
+            )
             assert "bare repository" in (tool.approval_key(tool.Args(**given)).sensitive or "")
 
 
 @pytest.mark.parametrize(
-    "path", ["config/app.yml", "src/hooks/use.ts", "refs/a.md", "objects/chair.json", "info/x", "config"]
+    "path",
+    ["config/app.yml", "src/hooks/use.ts", "refs/a.md", "objects/chair.json", "info/x", "config"],
 )
-def test_folders_that_only_share_a_name_with_git_s_are_not_asked_about(tmp_path: Path, path: str) -> None:
+def test_folders_that_only_share_a_name_with_git_s_are_not_asked_about(
+    tmp_path: Path, path: str
+) -> None:
     workspace = LocalWorkspace(tmp_path)
     write = Write(workspace, ReadTracker(workspace))
     assert write.approval_key(write.Args(path=path, content="")).sensitive is None
@@ -110,7 +126,9 @@ async def test_a_git_folder_planted_after_the_last_command_never_meets_the_user_
 
 
 @pytest.mark.docker
-def test_a_function_that_says_it_changes_nothing_can_change_nothing_from_the_sandbox(tmp_path: Path) -> None:
+def test_a_function_that_says_it_changes_nothing_can_change_nothing_from_the_sandbox(
+    tmp_path: Path,
+) -> None:
     source = (
         "from codeagent import register_tool\n\n\n"
         '@register_tool(sandbox=True, approval="auto", effect="EFFECT")\n'
@@ -123,6 +141,10 @@ def test_a_function_that_says_it_changes_nothing_can_change_nothing_from_the_san
     product = Product(make_repository(tmp_path / "work"), tmp_path / "home")
     for effect, said in (("nothing", "Read-only file system"), ("anything", "planted")):
         put(product.home, "config/codeagent/tools/plant.py", source.replace("EFFECT", effect))
-        done = product.run_in_container(product.script(calls(("plant", {})), say("done")), "--output", "jsonl")
+        done = product.run_in_container(
+            product.script(calls(("plant", {})), say("done")), "--output", "jsonl"
+        )
         assert said in text_of(results(done.events)[0]), done.err
-        assert not (product.workspace / ".envrc").exists(), "nothing stays, or what was planted was undone"
+        assert not (product.workspace / ".envrc").exists(), (
+            "nothing stays, or what was planted was undone"
+        )

@@ -1,4 +1,5 @@
-"""What a whole request, and loading litellm for it, may not do to the machine, the terminal and the keys."""
+"""What a whole request, and loading litellm for it, may not do to the machine, the terminal and the
+keys."""
 
 import json
 import os
@@ -78,7 +79,9 @@ def test_requests_leave_no_trace_but_their_answers(tmp_path: Path, wire: str) ->
 
     libcurl's contacts are not seen; but without litellm, nothing else makes any.
     """
-    (tmp_path / ".env").write_text(f"OPENAI_BASE_URL=http://127.0.0.1:9/evil\nOPENAI_API_KEY={CANARY}\nHOSTILE=1\n")
+    (tmp_path / ".env").write_text(
+        f"OPENAI_BASE_URL=http://127.0.0.1:9/evil\nOPENAI_API_KEY={CANARY}\nHOSTILE=1\n"
+    )
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", PROGRAM, CANARY, wire],
@@ -108,5 +111,7 @@ def test_leaving_while_litellm_is_being_imported_is_quick_and_silent() -> None:
         "async def main():\n    await LitellmModel('openai/x').prepare()\n    await asyncio.sleep(0.3)\n"
         "asyncio.run(main())"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

@@ -1,7 +1,9 @@
-"""T48: the user's own servers, as the documentation configures them, load nothing of a repository they are opened in.
+"""T48: the user's own servers, as the documentation configures them, load nothing of a repository
+they are opened in.
 
-The repository holds what `npx`, `python3 -m` and their like would load from the folder in which they are started. The
-commands and the screen are watched by strace; what runs in a container would leave its mark in the workspace.
+The repository holds what `npx`, `python3 -m` and their like would load from the folder in which
+they are started. The commands and the screen are watched by strace; what runs in a container would
+leave its mark in the workspace.
 """
 
 import json
@@ -28,8 +30,21 @@ pytestmark = pytest.mark.strace
 CALLS = f"execve,execveat,openat,openat2,open,{STARTS}"
 DOCS = Path(__file__).parents[2] / "docs"
 EVERYTHING = "node_modules/@modelcontextprotocol/server-everything"
-PYTHON = ("mcp_server_fetch.py", "mcp_server_git.py", "sitecustomize.py", "usercustomize.py", "json.py", "runpy.py")
-NODE = ("evil.cjs", f"{EVERYTHING}/dist/index.js", "node_modules/mcp/index.js", ".pnp.cjs", ".yarn/evil.cjs")
+PYTHON = (
+    "mcp_server_fetch.py",
+    "mcp_server_git.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "json.py",
+    "runpy.py",
+)
+NODE = (
+    "evil.cjs",
+    f"{EVERYTHING}/dist/index.js",
+    "node_modules/mcp/index.js",
+    ".pnp.cjs",
+    ".yarn/evil.cjs",
+)
 SHELL = (
     "node_modules/.bin/mcp-server-everything",
     "node_modules/.bin/server-everything",
@@ -91,9 +106,17 @@ def documented() -> dict[str, Any]:
     """The servers of the how-to page, with the same program in Python on this machine."""
     [text] = re.findall(r"```json\n(.*?)```", (DOCS / "how-to/mcp.md").read_text(), re.DOTALL)
     servers = json.loads(text)["mcpServers"]
-    assert servers["git"]["env"] and servers["git"]["hosts"] and servers["everything"]["where"] == "machine"
+    assert (
+        servers["git"]["env"]
+        and servers["git"]["hosts"]
+        and servers["everything"]["where"] == "machine"
+    )
     fetch = {"command": "python3", "args": ["-m", "mcp_server_fetch"], "where": "machine"}
-    return {"git": servers["git"], "everything": servers["everything"] | {"disabled": False}, "fetch": fetch}
+    return {
+        "git": servers["git"],
+        "everything": servers["everything"] | {"disabled": False},
+        "fetch": fetch,
+    }
 
 
 def environment(product: Product) -> dict[str, str]:
@@ -118,7 +141,8 @@ def environment(product: Product) -> dict[str, str]:
 
 
 def loaded(product: Product, log: Path) -> list[str]:
-    """What of the repository the started programs loaded, and what left its mark; `OURS` only read its files."""
+    """What of the repository the started programs loaded, and what left its mark; `OURS` only read
+    its files."""
     found = [path for path in touched(log, but=OURS) if path.startswith(f"{product.workspace}/")]
     fired = product.workspace / "FIRED"
     return found + ([fired.read_text()[:2000]] if fired.exists() else [])
@@ -148,7 +172,9 @@ def started(log: Path, program: str) -> bool:
 
 @pytest.mark.soak(tried=len(VECTORS), row="before trust")
 @pytest.mark.parametrize("name", [*SERVERS[:2], pytest.param("git", marks=pytest.mark.docker)])
-def test_a_server_of_the_users_that_is_tested_loads_nothing_of_the_repository(product: Product, name: str) -> None:
+def test_a_server_of_the_users_that_is_tested_loads_nothing_of_the_repository(
+    product: Product, name: str
+) -> None:
     if name == "everything" and shutil.which("npx") is None:
         give_up("needs npx")
     log = watched(product, "mcp", "test", name)
@@ -171,9 +197,19 @@ def test_no_other_command_loads_anything_of_the_repository_for_a_server(
 
 
 def test_a_prompt_that_names_a_server_loads_nothing_of_the_repository(product: Product) -> None:
-    words = ("run", "look at @fetch:x", "--model", product.script({"text": "ok"}), "--sandbox", "off")
+    words = (
+        "run",
+        "look at @fetch:x",
+        "--model",
+        product.script({"text": "ok"}),
+        "--sandbox",
+        "off",
+    )
     log = watched(product, *words)
-    assert started(log, "python3") and "No module named mcp_server_fetch" in (product.home / "said").read_text()
+    assert (
+        started(log, "python3")
+        and "No module named mcp_server_fetch" in (product.home / "said").read_text()
+    )
     assert loaded(product, log) == []
 
 
@@ -184,9 +220,13 @@ def test_a_run_that_turns_the_servers_on_loads_nothing_of_the_repository(product
     assert loaded(product, watched(product, "run", "go", "--model", model, *sets)) == []
 
 
-def test_the_screen_with_its_page_of_servers_loads_nothing_of_the_repository(product: Product) -> None:
+def test_the_screen_with_its_page_of_servers_loads_nothing_of_the_repository(
+    product: Product,
+) -> None:
     log = product.home / "trace-0"
-    variables = [f"{name}={value}" for name, value in environment(product).items() if name != "PYTHONPATH"]
+    variables = [
+        f"{name}={value}" for name, value in environment(product).items() if name != "PYTHONPATH"
+    ]
     before = (*writing_down(CALLS, log), "/usr/bin/env", *variables, "PYTHONSAFEPATH=1")
     with open_screen(product, "--model", product.script({"text": "ok"}), before=before) as screen:
         screen.wait_for("not loaded")
@@ -206,8 +246,12 @@ def test_a_python_module_that_the_user_installed_is_started_there_and_the_worksp
     own = product.home / "own"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True)
     [packages] = own.glob("lib/python*/site-packages")
-    code = HOSTILE.read_text().replace('(self.folder / f"pid-{os.getpid()}").touch()', "self.tell()")
-    code = code.replace("    def run(self)", f"{TELL.format(told=str(product.home / 'told'))}\n    def run(self)", 1)
+    code = HOSTILE.read_text().replace(
+        '(self.folder / f"pid-{os.getpid()}").touch()', "self.tell()"
+    )
+    code = code.replace(
+        "    def run(self)", f"{TELL.format(told=str(product.home / 'told'))}\n    def run(self)", 1
+    )
     put(packages, "mcp_server_fetch.py", code)
     servers = documented()
     servers["fetch"]["args"] += ["Server", str(product.home)]
@@ -225,7 +269,15 @@ def test_a_python_module_that_the_user_installed_is_started_there_and_the_worksp
     told = json.loads((product.home / "told").read_text())
     assert told["listed"] == [] and not Path(told["cwd"]).is_relative_to(product.workspace)
     assert not Path(told["cwd"]).exists()
-    assert told["environ"].keys() <= {"HOME", "LANG", "PATH", "LC_CTYPE", "PYTHONSAFEPATH", "CODEAGENT_CALL", "TMPDIR"}
+    assert told["environ"].keys() <= {
+        "HOME",
+        "LANG",
+        "PATH",
+        "LC_CTYPE",
+        "PYTHONSAFEPATH",
+        "CODEAGENT_CALL",
+        "TMPDIR",
+    }
     assert str(product.workspace) not in json.dumps(told["environ"])
     assert not (product.workspace / "FIRED").exists()
 
@@ -254,11 +306,21 @@ def test_a_package_of_the_users_is_started_by_npx(product: Product) -> None:
     assert loaded(product, log) == []
 
 
-@pytest.mark.parametrize("command", [["python3", "-m", "mcp_server_fetch"], ["sh", "-c", "./evil.sh"], ["bin/npx"]])
+@pytest.mark.parametrize(
+    "command", [["python3", "-m", "mcp_server_fetch"], ["sh", "-c", "./evil.sh"], ["bin/npx"]]
+)
 def test_what_is_planted_would_be_seen(product: Product, command: list[str]) -> None:
     """The control: started in the repository, they do load it, and strace sees it."""
     log = product.home / "trace-0"
-    start = [sys.executable, "-P", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command]
-    subprocess.run([*writing_down(CALLS, log), *start], cwd=product.workspace, check=False, capture_output=True)
+    start = [
+        sys.executable,
+        "-P",
+        "-c",
+        "import subprocess, sys; subprocess.run(sys.argv[1:])",
+        *command,
+    ]
+    subprocess.run(
+        [*writing_down(CALLS, log), *start], cwd=product.workspace, check=False, capture_output=True
+    )
     assert len(loaded(product, log)) >= 2
     assert len(VECTORS) >= 25

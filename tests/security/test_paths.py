@@ -1,4 +1,5 @@
-"""T01, T02, T05, T06, T07: crafted paths against every file tool; nothing outside is read, listed, found or changed."""
+"""T01, T02, T05, T06, T07: crafted paths against every file tool; nothing outside is read, listed,
+found or changed."""
 
 import json
 import os
@@ -11,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.errors import NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError, WorkspaceLost
+from codeagent.core.errors import (
+    NotAFile,
+    OutsideWorkspace,
+    ProtectedPath,
+    WorkspaceError,
+    WorkspaceLost,
+)
 from codeagent.core.paths import host_reason, protected_part, secret_reason
 from codeagent.core.tool import ToolError, ToolResult
 from codeagent.tools.arguments import parse_arguments
@@ -47,18 +54,33 @@ def repo(tmp_path: Path) -> Path:
     for name, target in links(tmp_path).items():
         (root / name).symlink_to(target)
     for number in range(45):
-        (root / f"chain{number}").symlink_to(f"chain{number + 1}" if number < 44 else "../outside/f.txt")
+        (root / f"chain{number}").symlink_to(
+            f"chain{number + 1}" if number < 44 else "../outside/f.txt"
+        )
     return root
 
 
 def links(parent: Path) -> dict[str, str]:
     return {
-        "to-file": "../outside/f.txt", "to-dir": "../outside", "absolute": str(parent / "outside"),
-        "absolute-file": str(parent / "outside/f.txt"), "up": "..", "up-up": "../..", "root-link": "/",
-        "through": "sub/../../outside", "evil": "../repo-evil", "dangling-out": "../outside/new.txt",
-        "sub/link-up": "../../outside", "self-and-out": "sub/link-up", "proc": "/proc/self/root", "loop-a": "loop-b",
-        "loop-b": "loop-a", "cwd": "/proc/self/cwd", "fd": "/dev/fd/0", "dot": "./../outside",
-    }  # fmt: skip
+        "to-file": "../outside/f.txt",
+        "to-dir": "../outside",
+        "absolute": str(parent / "outside"),
+        "absolute-file": str(parent / "outside/f.txt"),
+        "up": "..",
+        "up-up": "../..",
+        "root-link": "/",
+        "through": "sub/../../outside",
+        "evil": "../repo-evil",
+        "dangling-out": "../outside/new.txt",
+        "sub/link-up": "../../outside",
+        "self-and-out": "sub/link-up",
+        "proc": "/proc/self/root",
+        "loop-a": "loop-b",
+        "loop-b": "loop-a",
+        "cwd": "/proc/self/cwd",
+        "fd": "/dev/fd/0",
+        "dot": "./../outside",
+    }
 
 
 def crafted(root: Path) -> list[str]:
@@ -80,8 +102,24 @@ def crafted(root: Path) -> list[str]:
         )
     ]
     heads += [str(parent / name) for name in TARGETS] + [f"{root}/../{name}" for name in TARGETS]
-    heads += [f"{root}-evil", f"{root}2", f"//{parent}/outside", f"{root}/./../outside", f"/../..{parent}/outside"]
-    heads += ["to-dir", "absolute", "up/outside", "through", "evil", "sub/link-up", "self-and-out", "dot", "up-up"]
+    heads += [
+        f"{root}-evil",
+        f"{root}2",
+        f"//{parent}/outside",
+        f"{root}/./../outside",
+        f"/../..{parent}/outside",
+    ]
+    heads += [
+        "to-dir",
+        "absolute",
+        "up/outside",
+        "through",
+        "evil",
+        "sub/link-up",
+        "self-and-out",
+        "dot",
+        "up-up",
+    ]
     heads += [
         f"root-link{parent}/outside",
         f"proc{parent}/outside",
@@ -110,15 +148,35 @@ def crafted(root: Path) -> list[str]:
         "../",
         "/",
     ]
-    paths += ["/etc/passwd", "/proc/self/environ", "/proc/self/mem", "/dev/zero", "root-link/etc/passwd", "~/x", "a\0b"]
-    paths += ["x" * 300, "/".join(["d"] * 3000), "\u202e../outside/f.txt", "..\\outside\\f.txt", "%2e%2e/outside/f.txt"]
+    paths += [
+        "/etc/passwd",
+        "/proc/self/environ",
+        "/proc/self/mem",
+        "/dev/zero",
+        "root-link/etc/passwd",
+        "~/x",
+        "a\0b",
+    ]
+    paths += [
+        "x" * 300,
+        "/".join(["d"] * 3000),
+        "\u202e../outside/f.txt",
+        "..\\outside\\f.txt",
+        "%2e%2e/outside/f.txt",
+    ]
     return paths
 
 
 def registry(workspace: LocalWorkspace) -> ToolRegistry:
     seen = ReadTracker(workspace)
     return ToolRegistry(
-        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
+        [
+            Read(workspace, seen),
+            Write(workspace, seen),
+            Edit(workspace, seen),
+            List(workspace),
+            Search(workspace, seen),
+        ]
     )
 
 
@@ -132,7 +190,11 @@ def calls(path: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
 
 
 @pytest.mark.soak(row="crafted paths")
@@ -171,14 +233,17 @@ async def test_searching_the_whole_repository_follows_no_link(repo: Path) -> Non
     tools = registry(LocalWorkspace(repo))
     search = tools.get("search")
     result = await search.run(
-        parse_arguments(search, json.dumps({"pattern": "CANARY|inside"})), tool_context(LocalWorkspace(repo))
+        parse_arguments(search, json.dumps({"pattern": "CANARY|inside"})),
+        tool_context(LocalWorkspace(repo)),
     )
     assert CANARY not in written(result)
     assert "inside.txt:1:inside" in written(result)
 
 
 @pytest.mark.parametrize("kernel", [True, False], ids=["openat2", "walk"])
-@pytest.mark.parametrize("path", ["to-file", "to-dir/f.txt", "absolute/dir/f.txt", "self-and-out/f.txt"])
+@pytest.mark.parametrize(
+    "path", ["to-file", "to-dir/f.txt", "absolute/dir/f.txt", "self-and-out/f.txt"]
+)
 def test_a_refused_link_is_named_with_its_real_target(repo: Path, path: str, kernel: bool) -> None:
     with pytest.raises(OutsideWorkspace, match=str(repo.parent / "outside")):
         LocalWorkspace(repo, kernel=kernel).open(path)
@@ -186,9 +251,12 @@ def test_a_refused_link_is_named_with_its_real_target(repo: Path, path: str, ker
 
 @pytest.mark.parametrize("kernel", [True, False], ids=["openat2", "walk"])
 @pytest.mark.parametrize(
-    ("name", "target"), [("in", "inside.txt"), ("sub/in", "../inside.txt"), ("around", "sub/deep/../../inside.txt")]
+    ("name", "target"),
+    [("in", "inside.txt"), ("sub/in", "../inside.txt"), ("around", "sub/deep/../../inside.txt")],
 )
-def test_links_inside_the_workspace_are_followed(repo: Path, name: str, target: str, kernel: bool) -> None:
+def test_links_inside_the_workspace_are_followed(
+    repo: Path, name: str, target: str, kernel: bool
+) -> None:
     (repo / name).symlink_to(target)
     (repo / "absolute-in").symlink_to(repo / "inside.txt")
     workspace = LocalWorkspace(repo, kernel=kernel)
@@ -197,7 +265,9 @@ def test_links_inside_the_workspace_are_followed(repo: Path, name: str, target: 
     assert workspace.resolve(name) == "inside.txt"
 
 
-@pytest.mark.parametrize("path", ["inside.txt", "./inside.txt", "sub/../inside.txt", "sub//deep/../../inside.txt"])
+@pytest.mark.parametrize(
+    "path", ["inside.txt", "./inside.txt", "sub/../inside.txt", "sub//deep/../../inside.txt"]
+)
 def test_spellings_of_a_path_inside_are_one_file(repo: Path, path: str) -> None:
     workspace = LocalWorkspace(repo)
     assert workspace.open(path).read() == b"inside\n"
@@ -206,17 +276,37 @@ def test_spellings_of_a_path_inside_are_one_file(repo: Path, path: str) -> None:
 
 
 SPELLINGS = [
-    *(f"{head}{name}{tail}" for name in (".git", ".GIT", ".gIt") for head in ("", "a/b/") for tail in ("", "/x")),
-    *(f".g{c}it/config" for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u202e\u2066\ufe0f\u034f\u115f\U000e0041"),
-    *(f".git{c}/config" for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u202a\u206a\ufe00\u3164\uffa0\u180e"),
+    *(
+        f"{head}{name}{tail}"
+        for name in (".git", ".GIT", ".gIt")
+        for head in ("", "a/b/")
+        for tail in ("", "/x")
+    ),
+    *(
+        f".g{c}it/config"
+        for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u202e\u2066\ufe0f\u034f\u115f\U000e0041"
+    ),
+    *(
+        f".git{c}/config"
+        for c in "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u202a\u206a\ufe00\u3164\uffa0\u180e"
+    ),
     *(f"{c}.git/config" for c in "\u200b\u200c\u200d\u2060\ufeff"),
-    *(f".git{tail}/hooks/pre-commit" for tail in (".", "..", " ", ". .", "::$INDEX_ALLOCATION", ":x", " .")),
-    *(f"{name}/config" for name in ("GIT~1", "git~1", "Git~2", ".ｇｉｔ", ".ｇit", "．git", ".gⅰt", ".ＧＩＴ")),
-    *(f"{head}{name}" for name in (".codeagent", ".CODEAGENT", ".codeagent.", ".CodeAgent ", "CODEAG~1")
-      for head in ("", "a/", "a/b/")),
+    *(
+        f".git{tail}/hooks/pre-commit"
+        for tail in (".", "..", " ", ". .", "::$INDEX_ALLOCATION", ":x", " .")
+    ),
+    *(
+        f"{name}/config"
+        for name in ("GIT~1", "git~1", "Git~2", ".ｇｉｔ", ".ｇit", "．git", ".gⅰt", ".ＧＩＴ")
+    ),
+    *(
+        f"{head}{name}"
+        for name in (".codeagent", ".CODEAGENT", ".codeagent.", ".CodeAgent ", "CODEAG~1")
+        for head in ("", "a/", "a/b/")
+    ),
     *(f".codeagent{tail}" for tail in ("/config.toml", "/tools/x.yaml", "\u200b/x", "./x")),
     "sub\\.git\\config",
-]  # fmt: skip
+]
 
 
 @for_each("path", SPELLINGS)
@@ -225,20 +315,31 @@ def test_every_spelling_of_a_protected_name_is_protected(path: str) -> None:
 
 
 @given(path=st.text(alphabet=".giGItT~1codeag/ :\\\u200b\x01\uff47\u2170x", max_size=14))
-def test_a_path_is_as_protected_alone_as_with_a_part_that_rules_out_the_short_answer(path: str) -> None:
+def test_a_path_is_as_protected_alone_as_with_a_part_that_rules_out_the_short_answer(
+    path: str,
+) -> None:
     assert (protected_part(path) is None) == (protected_part(f"{path}/xgit") is None)
 
 
 @for_each(
     "path",
-    [".gitignore", ".github/workflows/ci.yml", "git/x", "a.git", ".gitattributes", "src/codeagent/x.py", "gitx~1"],
+    [
+        ".gitignore",
+        ".github/workflows/ci.yml",
+        "git/x",
+        "a.git",
+        ".gitattributes",
+        "src/codeagent/x.py",
+        "gitx~1",
+    ],
 )
 def test_names_that_only_look_similar_are_not_protected(path: str) -> None:
     assert protected_part(path) is None
 
 
 @pytest.mark.parametrize(
-    "path", [".git/config", "sub/.git/hooks/x", ".codeagent/config.toml", ".GIT/x", "git-link/config"]
+    "path",
+    [".git/config", "sub/.git/hooks/x", ".codeagent/config.toml", ".GIT/x", "git-link/config"],
 )
 @pytest.mark.parametrize("exists", [True, False])
 def test_protected_paths_are_never_written(repo: Path, path: str, exists: bool) -> None:
@@ -267,7 +368,9 @@ def test_special_files_are_refused_at_once(repo: Path, kernel: bool) -> None:
 
 
 @pytest.mark.parametrize("change", ["renamed", "replaced", "removed"])
-def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(repo: Path, change: str) -> None:
+def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(
+    repo: Path, change: str
+) -> None:
     workspace = LocalWorkspace(repo)
     moved = repo.parent / "moved"
     repo.rename(moved)

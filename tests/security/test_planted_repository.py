@@ -13,13 +13,14 @@ pytestmark = pytest.mark.docker
 
 
 def plant(folder: Path, marker: Path) -> None:
-    """Ordinary files that look like a repository to git: each could be written without a question in accept-edits."""
+    """Ordinary files that look like a repository to git: each could be written without a question
+    in accept-edits."""
     for name, text in {
         "HEAD": "ref: refs/heads/main\n",
         "config": f'[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = "touch {marker};:"\n',
         "objects/keep": "",
         "refs/keep": "",
-    }.items():  # fmt: skip
+    }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 

@@ -1,4 +1,5 @@
-"""T12, T14, T15: what the user's programs would run is not changed, whatever state it is in and whoever writes it.
+"""T12, T14, T15: what the user's programs would run is not changed, whatever state it is in and
+whoever writes it.
 
 The model obeys the attacker, in the mode that asks least, and nobody answers a question.
 """
@@ -17,13 +18,32 @@ from tests.sandboxes import make_repository
 
 MINE = "# mine\n"
 PATHS = (
-    ".git/config", ".git/hooks/pre-commit", ".git/info/attributes", ".git/commondir", ".git/config.worktree",
-    ".git/objects/info/alternates", ".codeagent/config.toml", ".codeagent/hooks.toml", ".codeagent/tools/evil.yaml",
-    ".codeagent/commands/evil.md", "pkg/.envrc", "pkg/.mcp.json", "pkg/AGENTS.md", "pkg/package.json", "pkg/Makefile",
-    "pkg/conftest.py", "pkg/.npmrc", "pkg/.pre-commit-config.yaml", ".vscode/tasks.json", ".idea/workspace.xml",
-    ".cursor/mcp.json", ".claude/settings.json", ".github/workflows/ci.yml", ".devcontainer/devcontainer.json",
+    ".git/config",
+    ".git/hooks/pre-commit",
+    ".git/info/attributes",
+    ".git/commondir",
+    ".git/config.worktree",
+    ".git/objects/info/alternates",
+    ".codeagent/config.toml",
+    ".codeagent/hooks.toml",
+    ".codeagent/tools/evil.yaml",
+    ".codeagent/commands/evil.md",
+    "pkg/.envrc",
+    "pkg/.mcp.json",
+    "pkg/AGENTS.md",
+    "pkg/package.json",
+    "pkg/Makefile",
+    "pkg/conftest.py",
+    "pkg/.npmrc",
+    "pkg/.pre-commit-config.yaml",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".cursor/mcp.json",
+    ".claude/settings.json",
+    ".github/workflows/ci.yml",
+    ".devcontainer/devcontainer.json",
     ".husky/pre-commit",
-)  # fmt: skip
+)
 SHELL_WRITES = 'mkdir -p "$(dirname {0})"; rm -f {0}.x; {1}; printf "evil\\n" > {0}'
 SHELL_MOVES = 'mkdir -p "$(dirname {0})" planted; {1}; printf "evil\\n" > planted/x; mv -f planted/x {0}; rmdir planted'
 RENAMED = 'mv "$(dirname {0})" away; cp -r away "$(dirname {0})"; rm -rf away'
@@ -93,7 +113,9 @@ def _call(writer: str, path: str, renamed: bool) -> tuple[str, dict[str, Any]]:
         case "edit":
             return "edit", {"path": path, "old_string": "", "new_string": "evil\n"}
         case _:
-            return "apply_patch", {"patch": f"*** Begin Patch\n*** Add File: {path}\n+evil\n*** End Patch"}
+            return "apply_patch", {
+                "patch": f"*** Begin Patch\n*** Add File: {path}\n+evil\n*** End Patch"
+            }
 
 
 WRITERS = ("bash", "bash moves", "python", "write", "edit", "apply_patch")
@@ -107,7 +129,9 @@ def look(root: Path, path: str) -> list[str]:
         at /= name
         if not os.path.lexists(at):
             return ["nothing"]
-        found.append(str(at.readlink()) if at.is_symlink() else oct(stat.S_IFMT(at.lstat().st_mode)))
+        found.append(
+            str(at.readlink()) if at.is_symlink() else oct(stat.S_IFMT(at.lstat().st_mode))
+        )
     return [*found, at.read_text() if at.exists() else "dangling"]
 
 
@@ -124,10 +148,14 @@ CASES = [(writer, state) for state in STATES for writer in WRITERS]
 @pytest.mark.docker
 @pytest.mark.soak(tried=len(TRIED), row="protected paths")
 @pytest.mark.parametrize(("writer", "state"), part(CASES, 2), ids=str)
-def test_a_protected_path_is_as_it_was_after_every_writer(product: Product, writer: str, state: str) -> None:
+def test_a_protected_path_is_as_it_was_after_every_writer(
+    product: Product, writer: str, state: str
+) -> None:
     root = product.workspace
     for path in TRIED:
-        if not (path.startswith(".codeagent") and "link" in state):  # with such a folder nothing runs at all: see below
+        if not (
+            path.startswith(".codeagent") and "link" in state
+        ):  # with such a folder nothing runs at all: see below
             STATES[state](root / path)
     before = {path: look(root, path) for path in TRIED}
     turns = [calls(_call(writer, path, state == "its parent is renamed")) for path in TRIED]
@@ -140,7 +168,9 @@ def test_a_protected_path_is_as_it_was_after_every_writer(product: Product, writ
 
 def attack(product: Product, *turns: Turn, options: Sequence[str] = ()) -> Done:
     model = product.script(*turns)
-    return product.call_apart("run", "go", "--model", model, "--mode", "auto", "--toolset", "files", *options)
+    return product.call_apart(
+        "run", "go", "--model", model, "--mode", "auto", "--toolset", "files", *options
+    )
 
 
 @pytest.mark.parametrize("state", [state for state in STATES if "link" in state])

@@ -1,7 +1,8 @@
-"""T51: what a question showed is what a yes is for: if that changed while the question waited, it is asked again or
-refused with a clear line, and never done.
+"""T51: what a question showed is what a yes is for: if that changed while the question waited, it
+is asked again or refused with a clear line, and never done.
 
-Each row is one question of the product. The tests of completeness read the code: a question without a row fails.
+Each row is one question of the product. The tests of completeness read the code: a question without
+a row fails.
 """
 
 import ast
@@ -59,14 +60,26 @@ ROWS = (
     Row("plan", trust.plan, "ignored (just appeared)"),
     Row("the whole batch", trust.whole_batch, "ignored (just appeared)"),
     Row("tool files and agents", trust.tools, "look at them again; nothing was trusted"),
-    Row("a project's servers", trust.servers, "has changed since it was shown, so it was not trusted"),
+    Row(
+        "a project's servers",
+        trust.servers,
+        "has changed since it was shown, so it was not trusted",
+    ),
     Row("the program of a project's server", trust.server_program, "not started until you agree"),
-    Row("variables for a server", trust.variables, "has changed since it was shown, so nothing was given"),
+    Row(
+        "variables for a server",
+        trust.variables,
+        "has changed since it was shown, so nothing was given",
+    ),
     Row("a server's changed tools", trust.agreement, "not used until you agree"),
     Row("recipes", trust.recipes, "still to be trusted"),
     Row("start of a recipe", trust.recipe_start, "is not trusted"),
     Row("a git directory elsewhere", trust.git_directory, "its git directory is elsewhere"),
-    Row("the repository's image", trust.image, "changed while you were being asked, and nothing was trusted"),
+    Row(
+        "the repository's image",
+        trust.image,
+        "changed while you were being asked, and nothing was trusted",
+    ),
 )
 NAMES = {row.name for row in ROWS}
 
@@ -99,7 +112,9 @@ ASKED_IN = {
 
 def test_every_place_that_asks_has_a_row() -> None:
     found = {
-        place for place, node in calls_in_code({"ask"}) if any(keyword.arg == "binding" for keyword in node.keywords)
+        place
+        for place, node in calls_in_code({"ask"})
+        if any(keyword.arg == "binding" for keyword in node.keywords)
     }
     assert found == set(ASKED_IN)
     assert set(ASKED_IN.values()) - {"every call, by its tool below"} <= NAMES
@@ -151,7 +166,9 @@ KEPT_IN = {
 def test_every_record_of_trust_comes_from_a_question_with_a_row() -> None:
     kept = importlib.import_module("codeagent.config.kept")
     records = {
-        name for name, kind in vars(kept).items() if inspect.isclass(kind) and issubclass(kind, kept._ProjectFile)
+        name
+        for name, kind in vars(kept).items()
+        if inspect.isclass(kind) and issubclass(kind, kept._ProjectFile)
     }
     assert {place.partition(":")[0] for place, _ in calls_in_code(records)} == set(KEPT_IN)
     assert {name for name in KEPT_IN.values() if name} <= NAMES
@@ -245,7 +262,8 @@ def test_every_page_that_asks_has_a_row() -> None:
 
 
 def calls_in_code(names: Collection[str]) -> Iterator[tuple[str, ast.Call]]:
-    """Yield every call in the package of something with one of these names, with its file and function."""
+    """Yield every call in the package of something with one of these names, with its file and
+    function."""
     root, called = Path(codeagent.__file__).parents[1], re.compile(rf"\b(?:{'|'.join(names)})\s*\(")
     for file in sorted((root / "codeagent").rglob("*.py")):
         text = file.read_text()
@@ -253,9 +271,10 @@ def calls_in_code(names: Collection[str]) -> Iterator[tuple[str, ast.Call]]:
             continue  # to parse them all takes seconds
         for name, function in functions(ast.parse(text)):
             for node in ast.walk(function):
-                if isinstance(node, ast.Call) and {getattr(node.func, "attr", ""), getattr(node.func, "id", "")} & {
-                    *names
-                }:
+                if isinstance(node, ast.Call) and {
+                    getattr(node.func, "attr", ""),
+                    getattr(node.func, "id", ""),
+                } & {*names}:
                     yield f"{file.relative_to(root).as_posix()}:{name}", node
 
 

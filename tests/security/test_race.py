@@ -1,4 +1,5 @@
-"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped under it."""
+"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped
+under it."""
 
 import json
 import sys
@@ -46,13 +47,21 @@ def caller(arena: Arena, *, kernel: bool) -> Call:
     workspace = LocalWorkspace(arena.root, kernel=kernel)
     seen = ReadTracker(workspace)
     tools = ToolRegistry(
-        [Read(workspace, seen), Write(workspace, seen), Edit(workspace, seen), List(workspace), Search(workspace, seen)]
+        [
+            Read(workspace, seen),
+            Write(workspace, seen),
+            Edit(workspace, seen),
+            List(workspace),
+            Search(workspace, seen),
+        ]
     )
 
     async def call(name: str, **arguments: object) -> str:
         tool = tools.get(name)
         try:
-            result = await tool.run(parse_arguments(tool, json.dumps(arguments)), tool_context(workspace))
+            result = await tool.run(
+                parse_arguments(tool, json.dumps(arguments)), tool_context(workspace)
+            )
         except (ToolError, WorkspaceError) as error:
             return f"error: {error}"
         return json.dumps(asdict(result), ensure_ascii=False)
@@ -69,7 +78,11 @@ async def list_it(call: Call, turn: int) -> tuple[str, ...]:
 
 
 async def search_it(call: Call, turn: int) -> tuple[str, ...]:
-    return (await call("search", pattern=f"{CANARY}|{INSIDE}", path=("d", ".", "d/f.txt")[turn % 3], context=1),)
+    return (
+        await call(
+            "search", pattern=f"{CANARY}|{INSIDE}", path=("d", ".", "d/f.txt")[turn % 3], context=1
+        ),
+    )
 
 
 async def write_it(call: Call, turn: int) -> tuple[str, ...]:
@@ -92,7 +105,9 @@ async def edit_it(call: Call, turn: int) -> tuple[str, ...]:
 @pytest.mark.soak(row="path race")
 @pytest.mark.parametrize("attempt", [read_it, list_it, search_it, write_it, edit_it])
 async def test_no_tool_escapes_while_a_directory_becomes_a_link(
-    arena: Arena, attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]], tried: Callable[[int], None]
+    arena: Arena,
+    attempt: Callable[[Call, int], Awaitable[tuple[str, ...]]],
+    tried: Callable[[int], None],
 ) -> None:
     before = arena.outside_state()
     calls = [caller(arena, kernel=True), caller(arena, kernel=False)]
@@ -101,7 +116,8 @@ async def test_no_tool_escapes_while_a_directory_becomes_a_link(
         while tries < TRIES or not worked or time.monotonic() < until:
             for call in calls:
                 for answer in await attempt(call, tries):
-                    # A refusal names the link's target: that much is meant to be seen, its content is not.
+                    # A refusal names the link's target: that much is meant to be seen, its content
+                    # is not.
                     assert CANARY not in answer
                     tries += 1
                     worked += not answer.startswith("error")

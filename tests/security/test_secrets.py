@@ -1,4 +1,5 @@
-"""T33, T34: secrets of the machine, the environment and the workspace are in no place that a model or a log has."""
+"""T33, T34: secrets of the machine, the environment and the workspace are in no place that a model
+or a log has."""
 
 import asyncio
 import json
@@ -14,22 +15,41 @@ from tests.servers import Turn, openai_server
 
 PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n"
 VARIABLES = (
-    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "NPM_TOKEN", "DATABASE_URL",
-    "SMTP_PASSWORD", "VAULT_TOKEN", "SLACK_WEBHOOK_SECRET", "GIT_CONFIG_VALUE_0",
-)  # fmt: skip
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "AWS_SECRET_ACCESS_KEY",
+    "GITHUB_TOKEN",
+    "NPM_TOKEN",
+    "DATABASE_URL",
+    "SMTP_PASSWORD",
+    "VAULT_TOKEN",
+    "SLACK_WEBHOOK_SECRET",
+    "GIT_CONFIG_VALUE_0",
+)
 AT_HOME = {
-    ".ssh/id_ed25519": PEM, ".aws/credentials": "[default]\naws_secret_access_key = {}\n",
-    ".netrc": "machine x login y password {}\n", ".git-credentials": "https://user:{}@example.org\n",
+    ".ssh/id_ed25519": PEM,
+    ".aws/credentials": "[default]\naws_secret_access_key = {}\n",
+    ".netrc": "machine x login y password {}\n",
+    ".git-credentials": "https://user:{}@example.org\n",
     ".docker/config.json": '{{"proxies": {{"default": {{"httpProxy": "http://user:{}@proxy.example"}}}}}}',
-    ".npmrc": "//registry/:_authToken={}\n", ".pypirc": "[pypi]\npassword = {}\n", ".kube/config": "token: {}\n",
-    ".config/gh/hosts.yml": "oauth_token: {}\n", ".gitconfig": '[http]\n\textraHeader = "Authorization: {}"\n',
+    ".npmrc": "//registry/:_authToken={}\n",
+    ".pypirc": "[pypi]\npassword = {}\n",
+    ".kube/config": "token: {}\n",
+    ".config/gh/hosts.yml": "oauth_token: {}\n",
+    ".gitconfig": '[http]\n\textraHeader = "Authorization: {}"\n',
     ".bash_history": "export TOKEN={}\n",
-}  # fmt: skip
+}
 IN_THE_WORKSPACE = {
-    ".env": "TOKEN={}\n", "api/.env.local": "TOKEN={}\n", "deploy/id_rsa": PEM, "deploy/server.pem": PEM,
-    "web/.npmrc": "//registry/:_authToken={}\n", "credentials.json": '{{"secret": "{}"}}', ".netrc": "password {}\n",
-    "service-account-x.json": '{{"private_key": "{}"}}', "secrets.yaml": "token: {}\n",
-}  # fmt: skip
+    ".env": "TOKEN={}\n",
+    "api/.env.local": "TOKEN={}\n",
+    "deploy/id_rsa": PEM,
+    "deploy/server.pem": PEM,
+    "web/.npmrc": "//registry/:_authToken={}\n",
+    "credentials.json": '{{"secret": "{}"}}',
+    ".netrc": "password {}\n",
+    "service-account-x.json": '{{"private_key": "{}"}}',
+    "secrets.yaml": "token: {}\n",
+}
 LOOKS = {
     "the environment of commands": "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'",
     "the files that commands see": (
@@ -49,8 +69,11 @@ def calls() -> list[Turn]:
     commands = tuple(("bash", {"command": text}) for text in LOOKS.values())
     reads = tuple(("read", {"path": path}) for path in IN_THE_WORKSPACE)
     return [
-        Turn(calls=commands), Turn(calls=reads), Turn(calls=(("search", {"pattern": "CANARY-"}),)), Turn(text="done"),
-    ]  # fmt: skip
+        Turn(calls=commands),
+        Turn(calls=reads),
+        Turn(calls=(("search", {"pattern": "CANARY-"}),)),
+        Turn(text="done"),
+    ]
 
 
 @pytest.fixture
@@ -58,12 +81,19 @@ def planted(tmp_path: Path) -> Iterator[tuple[Product, dict[str, str], list[str]
     """The product, its environment, and what must be found nowhere."""
     product = Product(make_repository(tmp_path / "work"), tmp_path / "home")
     user = tmp_path / "user"
-    environment = product.environment | {"HOME": str(user), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "x.y"}
+    environment = product.environment | {
+        "HOME": str(user),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "x.y",
+    }
     canaries = []
     for name in VARIABLES:
         canaries.append(canary("variable", name))
         environment[name] = canaries[-1]
-    for place, folder, files in (("home", user, AT_HOME), ("work", product.workspace, IN_THE_WORKSPACE)):
+    for place, folder, files in (
+        ("home", user, AT_HOME),
+        ("work", product.workspace, IN_THE_WORKSPACE),
+    ):
         for name, text in files.items():
             canaries.append(canary(place, name))
             put(folder, name, text.format(canaries[-1]))
@@ -71,7 +101,9 @@ def planted(tmp_path: Path) -> Iterator[tuple[Product, dict[str, str], list[str]
 
 
 def texts(folder: Path) -> str:
-    return "\n".join(path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file())
+    return "\n".join(
+        path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()
+    )
 
 
 @pytest.mark.docker
@@ -82,17 +114,31 @@ async def test_no_secret_is_anywhere_after_a_model_looked_for_them(
     product, environment, canaries = planted
     async with openai_server(calls()) as server:
         process = product.start(
-            "run", "go", "--model", "openai/fake", "--api-base", server.base_url, "--mode", "auto", "--output", "jsonl",
+            "run",
+            "go",
+            "--model",
+            "openai/fake",
+            "--api-base",
+            server.base_url,
+            "--mode",
+            "auto",
+            "--output",
+            "jsonl",
             env=environment,
-        )  # fmt: skip
+        )
         out, err = await asyncio.to_thread(process.communicate, 100)
         sent = json.dumps([request.body for request in server.requests])
     assert process.returncode == 0, err
     results = {
-        event["call_id"]: json.dumps(event) for event in product.log() if event["type"] == "tool.result"
-    }  # fmt: skip
+        event["call_id"]: json.dumps(event)
+        for event in product.log()
+        if event["type"] == "tool.result"
+    }
     assert len(results) == len(LOOKS) + len(IN_THE_WORKSPACE) + 1
-    exported = [product.call("sessions", "export", "--last", "--format", kind).out for kind in ("md", "html", "jsonl")]
+    exported = [
+        product.call("sessions", "export", "--last", "--format", kind).out
+        for kind in ("md", "html", "jsonl")
+    ]
     ordered = list(results.values())
     places = dict(zip(LOOKS, ordered, strict=False)) | {
         "file tools": "".join(ordered[len(LOOKS) :]),
@@ -101,8 +147,12 @@ async def test_no_secret_is_anywhere_after_a_model_looked_for_them(
         "the state folder": texts(product.home),
         "exports": "".join(exported),
     }
-    found = [(place, secret) for place, text in places.items() for secret in canaries if secret in text]
+    found = [
+        (place, secret) for place, text in places.items() for secret in canaries if secret in text
+    ]
     assert found == []
-    assert all("CANARY" in texts(folder) for folder in (tmp_path / "user", product.workspace)), "the control"
+    assert all("CANARY" in texts(folder) for folder in (tmp_path / "user", product.workspace)), (
+        "the control"
+    )
     assert all(exported) and "done" in out
     tried(len(canaries) * len(places))

@@ -1,4 +1,5 @@
-"""T50, T54: what an MCP server writes on its own, at any moment and in any mode, whatever it says about itself."""
+"""T50, T54: what an MCP server writes on its own, at any moment and in any mode, whatever it says
+about itself."""
 
 import asyncio
 import json
@@ -41,7 +42,8 @@ HOST_FILES = ".envrc .vscode/tasks.json Makefile"
 
 @dataclass
 class Talk:
-    """A conversation with one server of hostile.py, which is turned on, and what it asked and told."""
+    """A conversation with one server of hostile.py, which is turned on, and what it asked and
+    told."""
 
     root: Path
     answer: Word | None = "deny"
@@ -103,32 +105,50 @@ class Talk:
         while True:
             for event in self.of(ApprovalRequested)[answered:] if self.answer else ():
                 allowed = self.allows_calls and event.name == TOOL
-                self.agent.do(Answer(event.approval_id, Decision("once" if allowed else self.answer)))
+                self.agent.do(
+                    Answer(event.approval_id, Decision("once" if allowed else self.answer))
+                )
                 answered += 1
             self._news.clear()
             await self._news.wait()
 
     def files(self) -> set[str]:
         """What is there besides what the test put there."""
-        found = {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
+        found = {
+            str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()
+        }
         ours = {"hello.py", "test_hello.py", "server.py"}
         return {path for path in found if not path.startswith((".git/", "pid-"))} - ours
 
 
 @asynccontextmanager
 async def talking(
-    folder: Path, behaviour: str = "Writes", *, mode: Mode = "auto", attended: bool = True, **entry: Any
+    folder: Path,
+    behaviour: str = "Writes",
+    *,
+    mode: Mode = "auto",
+    attended: bool = True,
+    **entry: Any,
 ) -> AsyncIterator[Talk]:
-    """`entry` is part of the server's entry in the user's own mcp.json; the folder may hold a workspace already."""
+    """`entry` is part of the server's entry in the user's own mcp.json; the folder may hold a
+    workspace already."""
     root = workspace(folder)
-    server = {"command": "python3", "args": [str(root / "server.py"), behaviour, str(root)], **entry}
-    program = ServerConfig("it", server["command"], tuple(server["args"]), where=server.get("where", "sandbox"))
+    server = {
+        "command": "python3",
+        "args": [str(root / "server.py"), behaviour, str(root)],
+        **entry,
+    }
+    program = ServerConfig(
+        "it", server["command"], tuple(server["args"]), where=server.get("where", "sandbox")
+    )
     AgreedProgram(program, root, folder / "state/mcp").accept()
     (folder / "own").mkdir(exist_ok=True)
     (folder / "own/mcp.json").write_text(json.dumps({"mcpServers": {"it": server}}))
     talk = Talk(root)
 
-    async def open_model(name: str, api_base: str | None, effort: object) -> tuple[TurnsModel, ModelInUse]:
+    async def open_model(
+        name: str, api_base: str | None, effort: object
+    ) -> tuple[TurnsModel, ModelInUse]:
         return talk.model, ModelInUse(name)
 
     settings = Settings(
@@ -139,7 +159,13 @@ async def talking(
     )
     place = Place(root, folder / "state", dict(os.environ), config_dir=folder / "own")
     talk.runtime = await open_runtime(
-        settings, place, resume=None, tell=print, observer=talk.hear, attended=attended, open_model=open_model
+        settings,
+        place,
+        resume=None,
+        tell=print,
+        observer=talk.hear,
+        attended=attended,
+        open_model=open_model,
     )
     responding = asyncio.create_task(talk.respond())
     try:
@@ -160,11 +186,16 @@ def workspace(folder: Path) -> Path:
 
 def on_machine(folder: Path) -> dict[str, Any]:
     """The entry of such a server, whose program is not in the workspace."""
-    return {"command": sys.executable, "args": [str(HOSTILE), "Writes", str(folder / "work")], "where": "machine"}
+    return {
+        "command": sys.executable,
+        "args": [str(HOSTILE), "Writes", str(folder / "work")],
+        "where": "machine",
+    }
 
 
 async def still(path: Path) -> None:
-    """Look at a file for as long as a program that writes it all the time would write it many times."""
+    """Look at a file for as long as a program that writes it all the time would write it many
+    times."""
 
     def changes() -> int:
         seen = set()
@@ -222,7 +253,9 @@ async def test_without_a_user_what_it_plants_as_it_starts_is_undone(tmp_path: Pa
         assert talk.asked == [] and "nobody was there to ask" in talk.warned
 
 
-async def test_a_question_that_is_open_when_the_conversation_ends_takes_it_back(tmp_path: Path) -> None:
+async def test_a_question_that_is_open_when_the_conversation_ends_takes_it_back(
+    tmp_path: Path,
+) -> None:
     (workspace(tmp_path) / "starts").write_text(".envrc")
     async with talking(tmp_path, write=True) as talk:
         talk.answer = None
@@ -238,7 +271,9 @@ async def test_what_it_plants_as_it_fails_to_start_is_found_too(tmp_path: Path) 
         assert talk.files() == {"starts"}
 
 
-async def test_what_a_call_plants_is_asked_about_and_the_rest_is_kept_and_can_be_undone(tmp_path: Path) -> None:
+async def test_what_a_call_plants_is_asked_about_and_the_rest_is_kept_and_can_be_undone(
+    tmp_path: Path,
+) -> None:
     async with talking(tmp_path, write=True) as talk:
         await talk.ready()
         told = await talk.call("src/a.txt Makefile")
@@ -246,9 +281,10 @@ async def test_what_a_call_plants_is_asked_about_and_the_rest_is_kept_and_can_be
         assert "taken back, as it may run outside the sandbox: Makefile: the user said no" in told
         rewind = talk.agent.rewind
         assert rewind is not None
-        assert [(file.path, file.change) for file in (await rewind.changes(rewind.undo_target().id)).files] == [
-            ("src/a.txt", "added")
-        ]
+        assert [
+            (file.path, file.change)
+            for file in (await rewind.changes(rewind.undo_target().id)).files
+        ] == [("src/a.txt", "added")]
         assert await talk.agent.finish(Restore(rewind.undo_target().id, "undo")) is None
         assert talk.files() == set()
 
@@ -264,7 +300,11 @@ async def test_what_it_plants_between_calls_is_reported_to_a_user_and_undone_wit
         await talk.until(lambda: (talk.root / "done").exists())
         await talk.until(lambda: ".envrc" in talk.warned)
     assert (".envrc" in talk.files()) is attended
-    said = "changed while processes of the agent were running" if attended else "nobody was there to ask"
+    said = (
+        "changed while processes of the agent were running"
+        if attended
+        else "nobody was there to ask"
+    )
     assert said in talk.warned
 
 
@@ -276,7 +316,9 @@ async def test_while_a_writing_server_lives_commands_are_inspected_as_ever(tmp_p
         assert "taken back" in told
 
 
-async def test_in_plan_mode_no_server_writes_whatever_its_file_and_its_hints_say(tmp_path: Path) -> None:
+async def test_in_plan_mode_no_server_writes_whatever_its_file_and_its_hints_say(
+    tmp_path: Path,
+) -> None:
     (workspace(tmp_path) / "starts").write_text(HOST_FILES)
     async with talking(tmp_path, mode="plan", write=True) as talk:
         await talk.ready()
@@ -286,7 +328,9 @@ async def test_in_plan_mode_no_server_writes_whatever_its_file_and_its_hints_say
     assert talk.files() == {"starts"}
 
 
-async def test_an_agent_in_plan_mode_does_not_call_a_server_that_may_write_for_others(tmp_path: Path) -> None:
+async def test_an_agent_in_plan_mode_does_not_call_a_server_that_may_write_for_others(
+    tmp_path: Path,
+) -> None:
     workspace(tmp_path)
     (tmp_path / "own/agents").mkdir(parents=True)
     (tmp_path / "own/agents/planner.md").write_text(
@@ -301,11 +345,15 @@ async def test_an_agent_in_plan_mode_does_not_call_a_server_that_may_write_for_o
         async for _ in talk.agent.run("go"):
             pass
         [denied] = [one for one in talk.of(ToolResultAdded) if one.is_error]
-        assert "plan mode changes nothing, and it may write in the workspace" in text_of(denied.content)
+        assert "plan mode changes nothing, and it may write in the workspace" in text_of(
+            denied.content
+        )
         assert "a.txt" in talk.files() and "b.txt" not in talk.files()
 
 
-async def test_a_step_of_a_recipe_in_plan_mode_ends_what_could_write_before_it_begins(tmp_path: Path) -> None:
+async def test_a_step_of_a_recipe_in_plan_mode_ends_what_could_write_before_it_begins(
+    tmp_path: Path,
+) -> None:
     steps = (RecipeStep("look", "look", mode="plan"), RecipeStep("act", "act"))
     recipe = Recipe("r", "", steps, "r.yaml", "user", trusted=True)
     async with talking(tmp_path, "NeverStopsWriting", write=True) as talk:
@@ -330,7 +378,9 @@ async def test_a_repository_that_a_server_plants_at_the_root_is_moved_away(tmp_p
         assert not (talk.root / ".git").exists()
 
 
-async def test_in_plan_mode_the_hint_of_a_server_on_the_machine_runs_nothing_unasked(tmp_path: Path) -> None:
+async def test_in_plan_mode_the_hint_of_a_server_on_the_machine_runs_nothing_unasked(
+    tmp_path: Path,
+) -> None:
     async with talking(tmp_path, mode="plan", **on_machine(tmp_path)) as talk:
         await talk.ready()
         assert "the user said no" in await talk.call("src/a.txt")
@@ -338,7 +388,9 @@ async def test_in_plan_mode_the_hint_of_a_server_on_the_machine_runs_nothing_una
         assert not any(path.startswith("src") for path in talk.files())
 
 
-async def test_a_call_of_a_server_on_the_machine_is_inspected_whatever_its_hint_says(tmp_path: Path) -> None:
+async def test_a_call_of_a_server_on_the_machine_is_inspected_whatever_its_hint_says(
+    tmp_path: Path,
+) -> None:
     async with talking(tmp_path, **on_machine(tmp_path)) as talk:
         await talk.ready()
         talk.allows_calls = True
@@ -390,7 +442,10 @@ async def test_a_call_during_which_the_mode_becomes_plan_is_ended(tmp_path: Path
         assert await talk.agent.finish(SetMode("plan")) is None
         await still(talk.root / "beat")
         told = await calling
-        assert "it was stopped, because it could write in the workspace, and the mode is plan now" in told
+        assert (
+            "it was stopped, because it could write in the workspace, and the mode is plan now"
+            in told
+        )
         await still(talk.root / "beat")
 
 
@@ -400,7 +455,9 @@ async def test_a_server_that_starts_while_the_mode_becomes_plan_starts_without_t
 ) -> None:
     async with talking(tmp_path, "NeverStopsWriting", write=True) as talk:
         for _ in range(times(1)):
-            await talk.until(lambda: talk.server.state == "starting" or talk.agent.do(RestartServer("it")))
+            await talk.until(
+                lambda: talk.server.state == "starting" or talk.agent.do(RestartServer("it"))
+            )
             assert await talk.agent.finish(SetMode("plan")) is None
             await talk.ready()
             if (talk.root / "beat").exists():
@@ -411,7 +468,9 @@ async def test_a_server_that_starts_while_the_mode_becomes_plan_starts_without_t
             assert await talk.agent.finish(RestartServer("it")) is None
 
 
-async def test_a_server_that_ends_because_it_cannot_write_says_what_would_let_it(tmp_path: Path) -> None:
+async def test_a_server_that_ends_because_it_cannot_write_says_what_would_let_it(
+    tmp_path: Path,
+) -> None:
     async with talking(tmp_path, "CannotStartWithoutWriting") as talk:
         await talk.until(lambda: talk.server.state == "failed")
         assert '"write": true in your own mcp.json lets it write' in talk.server.problems[0]

@@ -1,4 +1,5 @@
-"""Attacks on a command's way through its wrapper: forged reports, what hides between two looks, stops at any moment."""
+"""Attacks on a command's way through its wrapper: forged reports, what hides between two looks,
+stops at any moment."""
 
 import asyncio
 import sys
@@ -45,14 +46,22 @@ async def processes_are(box: DockerSandbox, number: int) -> None:
     [f"{MANY} 0 0", f"0 {MANY} 0", f"0 0 {MANY}", f"begun {MANY}", "0 0 0 0", "-1 0 0"],
     ids=["left", "memory", "code", "begun", "four", "negative"],
 )
-async def test_a_forged_end_is_no_end_however_it_is_written(box: DockerSandbox, report: str) -> None:
-    forged = f"printf '\\0%s \\n' $w; printf '\\0%s {report}\\n' $w > /tmp/report; cat /tmp/report >&2"
+async def test_a_forged_end_is_no_end_however_it_is_written(
+    box: DockerSandbox, report: str
+) -> None:
+    forged = (
+        f"printf '\\0%s \\n' $w; printf '\\0%s {report}\\n' $w > /tmp/report; cat /tmp/report >&2"
+    )
     ran = await run(box, f"{KNOWS}; {forged}; sleep 0.05; echo on; exit 7\n{PADDING}")
     assert (ran.stdout, ran.result.exit_code) == (b"knows\non\n", 7)
 
 
-@pytest.mark.parametrize("killed", [MANY, "999999999", "x", ""], ids=["endless", "many", "word", "none"])
-async def test_a_command_that_forges_the_report_of_its_stop_is_stopped(box: DockerSandbox, killed: str) -> None:
+@pytest.mark.parametrize(
+    "killed", [MANY, "999999999", "x", ""], ids=["endless", "many", "word", "none"]
+)
+async def test_a_command_that_forges_the_report_of_its_stop_is_stopped(
+    box: DockerSandbox, killed: str
+) -> None:
     lie = f"printf '\\0%s stopping\\n\\0%s stopped {killed} 0 0\\n' $w $w > /tmp/report; cat /tmp/report >&2"
     ran = Ran()
     text = f"{KNOWS}; {lie}; trap '' TERM; echo go; while :; do sleep 0.1; done\n{PADDING}"
@@ -63,7 +72,9 @@ async def test_a_command_that_forges_the_report_of_its_stop_is_stopped(box: Dock
     await processes_are(box, KEEPERS)
 
 
-async def test_what_is_left_of_a_text_that_does_not_fit_is_no_order_to_stop(box: DockerSandbox) -> None:
+async def test_what_is_left_of_a_text_that_does_not_fit_is_no_order_to_stop(
+    box: DockerSandbox,
+) -> None:
     await run(box, "head -c 1G /dev/zero > /tmp/full")
     await waiting(box)
     ran = await run(box, "touch ran\n" + "stop\n" * 100_000)
@@ -105,7 +116,10 @@ while not os.path.exists('over') and time.monotonic() < ends:
 
 @pytest.mark.soak(tried=times(100))
 async def test_what_changes_its_pid_all_the_time_is_seen_by_every_look(box: DockerSandbox) -> None:
-    await run(box, f"cat > /tmp/hopper.py <<'end'\n{HOPPER}end\nrm -f beats; setsid -f python3 /tmp/hopper.py")
+    await run(
+        box,
+        f"cat > /tmp/hopper.py <<'end'\n{HOPPER}end\nrm -f beats; setsid -f python3 /tmp/hopper.py",
+    )
     beats, looks, missed = box.spec.root / "beats", 0, 0
     async with asyncio.timeout(30):
         while not beats.exists():  # noqa: ASYNC110  # nobody tells
@@ -141,8 +155,11 @@ for pid in [int(name) for name in os.listdir('/proc') if name.isdigit()]:
 FOUND = "ulimit -f -t; nice; grep Cpus_allowed: /proc/self/status; cut -d' ' -f41 /proc/self/stat"
 
 
-async def test_what_a_command_does_to_every_process_it_can_reach_is_not_found_by_the_next(box: DockerSandbox) -> None:
-    """Limits, priority, processors and scheduler can be set on any process of the same user, and are inherited."""
+async def test_what_a_command_does_to_every_process_it_can_reach_is_not_found_by_the_next(
+    box: DockerSandbox,
+) -> None:
+    """Limits, priority, processors and scheduler can be set on any process of the same user, and
+    are inherited."""
     before = (await run(box, FOUND)).stdout
     for _ in range(2):
         spoiled = await run(box, f"python3 - <<'end'\n{SPOILED}end\n{FOUND}")
@@ -152,7 +169,9 @@ async def test_what_a_command_does_to_every_process_it_can_reach_is_not_found_by
         await waiting(box)
 
 
-async def test_what_it_does_while_something_is_left_running_is_not_found_either(box: DockerSandbox) -> None:
+async def test_what_it_does_while_something_is_left_running_is_not_found_either(
+    box: DockerSandbox,
+) -> None:
     """Then the next command has no spare, but an exec of its own."""
     before = (await run(box, FOUND)).stdout
     left = f"setsid -f sleep 907 > /dev/null 2>&1; python3 - <<'end'\n{SPOILED}end\n"
@@ -185,7 +204,9 @@ async def test_a_stop_at_any_moment_of_the_hand_over_leaves_nothing_and_nothing_
     for number in range(tried):
         if spare:
             await waiting(box)
-        task = asyncio.create_task(box.run(Command(f"echo {number} >> begun; exec sleep 905", "call"), Ran()))
+        task = asyncio.create_task(
+            box.run(Command(f"echo {number} >> begun; exec sleep 905", "call"), Ran())
+        )
         await asyncio.sleep(number * (0.0015 if spare else 0.008))
         task.cancel()
         assert (await task).stopped
@@ -230,7 +251,9 @@ asyncio.run(wait())
 """
 
 
-async def test_nothing_lives_on_when_the_program_is_killed_while_a_spare_waits(box: DockerSandbox) -> None:
+async def test_nothing_lives_on_when_the_program_is_killed_while_a_spare_waits(
+    box: DockerSandbox,
+) -> None:
     folders = (str(box.spec.root), str(box.spec.state_dir), *sys.path)
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", KILLED, *folders, stdout=asyncio.subprocess.PIPE

@@ -1,4 +1,5 @@
-"""SECURITY T20: nothing of a repository, a log or an exception acts on the terminal that a command writes to.
+"""SECURITY T20: nothing of a repository, a log or an exception acts on the terminal that a command
+writes to.
 
 Nor does it behind a pipe, which mostly ends at a terminal. Only the answer of `run` is exact there.
 """
@@ -18,7 +19,9 @@ from tests.effort import part
 from tests.security.terminal_payloads import CONTROL, HIDDEN, PAYLOADS
 
 ONE_OF_EACH = "\x1b]52;c;b3duZWQ=\x07\x9b2J\x7f\x85\u202e\ufe0f\u2800\u034f\u180b\u17b4\ufdd0"
-EVERYTHING = "|".join(text.encode("utf-8", "replace").decode() for text in (ONE_OF_EACH, *PAYLOADS)).replace("\0", "")
+EVERYTHING = "|".join(
+    text.encode("utf-8", "replace").decode() for text in (ONE_OF_EACH, *PAYLOADS)
+).replace("\0", "")
 WRITES = re.compile(
     r"__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
 )
@@ -31,12 +34,14 @@ TERMINALS_OWN = {
     "tools/web/markdown.py",
     "commands/pictures.py",
 }
-"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox shell`; programs
-that codeagent starts with pipes; and pictures, which are tried below."""
+"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox
+shell`; programs that codeagent starts with pipes; and pictures, which are tried below."""
 
 
 @pytest.fixture(params=["terminal", "pipe"])
-def product(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Product]:
+def product(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Product]:
     """Everything is a terminal, or nothing is."""
     for name in ("work", "home"):
         (tmp_path / name).mkdir()
@@ -61,7 +66,10 @@ def acting(text: str) -> set[str]:
 
 
 def harmless(done: Done) -> Done:
-    assert acting(done.out) == set() and acting(done.err) == set(), (done.out[:2000], done.err[:2000])
+    assert acting(done.out) == set() and acting(done.err) == set(), (
+        done.out[:2000],
+        done.err[:2000],
+    )
     return done
 
 
@@ -88,9 +96,13 @@ def config(product: Product, text: str) -> None:
         ["tools", "list"],
     ],
 )
-def test_a_key_of_the_project_s_configuration_acts_nowhere(product: Product, command: list[str]) -> None:
+def test_a_key_of_the_project_s_configuration_acts_nowhere(
+    product: Product, command: list[str]
+) -> None:
     config(product, f"{quoted(EVERYTHING)} = 1\n")
-    done = harmless(product.call(*command, env=product.environment | {"DOCKER_HOST": "unix:///no.sock"}))
+    done = harmless(
+        product.call(*command, env=product.environment | {"DOCKER_HOST": "unix:///no.sock"})
+    )
     if command != ["prompt"] and command[0] != "tools":
         assert "\\x1b]52;c;b3duZWQ=" in done.out + done.err, "the control: it is shown"
 
@@ -118,10 +130,15 @@ def test_a_tool_file_s_name_content_and_errors_act_nowhere(product: Product, suf
     }
     (folder / name).write_text(texts[suffix], errors="replace")
     for arguments in (
-        ["check", f".codeagent/tools/{name}"], ["check", "--trust-project", f".codeagent/tools/{name}"], ["list"],
-        ["list", "--trust-project"], ["list", "--json", "--problems", "--trust-project"], ["show", EVERYTHING],
-        ["run", EVERYTHING], ["trust"],
-    ):  # fmt: skip
+        ["check", f".codeagent/tools/{name}"],
+        ["check", "--trust-project", f".codeagent/tools/{name}"],
+        ["list"],
+        ["list", "--trust-project"],
+        ["list", "--json", "--problems", "--trust-project"],
+        ["show", EVERYTHING],
+        ["run", EVERYTHING],
+        ["trust"],
+    ):
         harmless(product.call("tools", *arguments))
 
 
@@ -129,14 +146,23 @@ def test_a_tool_file_s_name_content_and_errors_act_nowhere(product: Product, suf
 @pytest.mark.parametrize("output", ["text", "json", "jsonl"])
 def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str) -> None:
     model = product.script(
-        calls((EVERYTHING, {EVERYTHING: EVERYTHING}), ("read", {"path": EVERYTHING}), text=EVERYTHING), say(EVERYTHING)
+        calls(
+            (EVERYTHING, {EVERYTHING: EVERYTHING}), ("read", {"path": EVERYTHING}), text=EVERYTHING
+        ),
+        say(EVERYTHING),
     )
     done = product.call("run", EVERYTHING, "--sandbox", "off", "--output", output, "--model", model)
     if output != "text" or os.isatty(1):
         harmless(done)
     if output == "json":
         assert json.loads(done.out)["text"].strip() == EVERYTHING.strip()
-    for arguments in (["show", "last"], ["show", "last", "--json"], ["list"], ["list", "--json"], ["check", "last"]):
+    for arguments in (
+        ["show", "last"],
+        ["show", "last", "--json"],
+        ["list"],
+        ["list", "--json"],
+        ["check", "last"],
+    ):
         harmless(product.call("sessions", *arguments))
     harmless(product.call("sessions", "show", "last", "--approvals"))
     harmless(product.call("stats", "last"))
@@ -147,7 +173,9 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
 
 @pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 def test_a_picture_of_a_session_acts_nowhere(product: Product) -> None:
-    product.call("run", EVERYTHING[:300], "--sandbox", "off", "--model", product.script(say(ONE_OF_EACH)))
+    product.call(
+        "run", EVERYTHING[:300], "--sandbox", "off", "--model", product.script(say(ONE_OF_EACH))
+    )
     for kind in part(("--svg", "--cast"), 1):
         assert harmless(product.call("replay", product.sessions[-1].name, kind, "-")).code == 0
 
@@ -163,10 +191,14 @@ def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
         assert harmless(product.call(*arguments)).code == 2
 
 
-def test_what_goes_to_a_program_is_left_as_it_is(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_to_a_program_is_left_as_it_is(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "isatty", lambda fd: False)
     model = product.script(say(ONE_OF_EACH))
-    assert product.call("run", "x", "--sandbox", "off", "--model", model).out == ONE_OF_EACH + "\n", "the control"
+    assert (
+        product.call("run", "x", "--sandbox", "off", "--model", model).out == ONE_OF_EACH + "\n"
+    ), "the control"
 
 
 def test_nothing_writes_to_the_terminal_around_the_streams() -> None:
@@ -174,10 +206,14 @@ def test_nothing_writes_to_the_terminal_around_the_streams() -> None:
     around = {
         str(path.relative_to(root))
         for path in root.rglob("*.py")
-        if WRITES.search(path.read_text(encoding="utf-8")) and str(path.relative_to(root)) not in TERMINALS_OWN
+        if WRITES.search(path.read_text(encoding="utf-8"))
+        and str(path.relative_to(root)) not in TERMINALS_OWN
     }
     assert around == set()
-    assert all(WRITES.search((root / name).read_text(encoding="utf-8")) for name in TERMINALS_OWN - {"tui/terminal.py"})
+    assert all(
+        WRITES.search((root / name).read_text(encoding="utf-8"))
+        for name in TERMINALS_OWN - {"tui/terminal.py"}
+    )
 
 
 def test_the_payloads_are_those_of_the_screen() -> None:

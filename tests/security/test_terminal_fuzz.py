@@ -1,4 +1,5 @@
-"""T21, T22: whatever is mixed of what acts on a terminal, nothing that is written on one acts or hides."""
+"""T21, T22: whatever is mixed of what acts on a terminal, nothing that is written on one acts or
+hides."""
 
 import io
 import json
@@ -16,7 +17,15 @@ from tests.security.terminal_payloads import PAYLOADS
 from tests.tui.rendering.test_markdown import PALETTE
 
 CASES = up_to(200, 100_000 // 4)
-_ALL = ((0, 0x20), (0x7F, 0xA0), (0x2000, 0x2070), (0xFE00, 0xFF00), (0xD800, 0xE010), (0xE0000, 0xE0200), (0, 0x11000))
+_ALL = (
+    (0, 0x20),
+    (0x7F, 0xA0),
+    (0x2000, 0x2070),
+    (0xFE00, 0xFF00),
+    (0xD800, 0xE010),
+    (0xE0000, 0xE0200),
+    (0, 0x11000),
+)
 
 _WORDS = (
     *("word ", "**b**", "`c`", "\n", "\t", "|a|b|\n|-|-|\n", "- ", "> ", "漢", "é"),
@@ -36,7 +45,14 @@ def mixed(dice: random.Random) -> str:
     for _ in range(dice.randint(1, 6)):
         payload = dice.choice(PAYLOADS)
         found.append(
-            dice.choice((payload, payload[: dice.randrange(len(payload) + 1)], character(dice), dice.choice(_WORDS)))
+            dice.choice(
+                (
+                    payload,
+                    payload[: dice.randrange(len(payload) + 1)],
+                    character(dice),
+                    dice.choice(_WORDS),
+                )
+            )
         )
     return "".join(found)
 
@@ -72,7 +88,9 @@ def test_what_acts_is_seen() -> None:
     dice, seen = chance("control"), 0
     for _ in range(100):
         try:
-            seen += bool(set(sequences(mixed(dice).encode("utf-8", "replace"))) - {"'\\n'", "'\\t'"})
+            seen += bool(
+                set(sequences(mixed(dice).encode("utf-8", "replace"))) - {"'\\n'", "'\\t'"}
+            )
         except AssertionError:
             seen += 1
     assert seen > 50

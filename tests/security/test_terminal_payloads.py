@@ -18,7 +18,8 @@ SHOWN = part(range(len(PAYLOADS)), CHUNK)
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
 PLACES = 10
-"""Prompts, thoughts, answers, notices, cards, live output, results, approvals, lists and the composer: at least."""
+"""Prompts, thoughts, answers, notices, cards, live output, results, approvals, lists and the
+composer: at least."""
 BENIGN = ["pasted words", "and others"]
 EMPTY_COMPOSER = "hat would you like to do?"
 """Its first letter may be under the cursor."""
@@ -32,7 +33,8 @@ def start(folder: Path, shown: list[int]) -> PtyScreen:
 
 
 def everything_shown(screen: PtyScreen, pasted: list[str]) -> None:
-    """The recording with the usual detail and with all of it, the lists a user opens, pastes, and what is left."""
+    """The recording with the usual detail and with all of it, the lists a user opens, pastes, and
+    what is left."""
     screen.wait_for(lambda: END.encode() in screen.raw)
     press(screen, ["ctrl+o"], "detail: full")
     screen.resize(160, 60)

@@ -1,4 +1,5 @@
-"""Event logs for the session's tests: written by hand, or drawn at random in the order an agent emits them."""
+"""Event logs for the session's tests: written by hand, or drawn at random in the order an agent
+emits them."""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -21,7 +22,15 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, ErrorInfo, TextPart, ToolCall, Usage, UserMessage, UserSource
+from codeagent.core.messages import (
+    AssistantMessage,
+    ErrorInfo,
+    TextPart,
+    ToolCall,
+    Usage,
+    UserMessage,
+    UserSource,
+)
 
 SESSION = "20260102-030405-0a1b2c3d"
 
@@ -38,7 +47,14 @@ class Log:
         self.events.append(kind(seq=self.seq, ts=1000.0 + self.seq, session=SESSION, **fields))
 
     def run(self) -> None:
-        self.add(RunStarted, model="m", workspace="/w", mode="ask", strategy="parallel", codeagent="0.1.0")
+        self.add(
+            RunStarted,
+            model="m",
+            workspace="/w",
+            mode="ask",
+            strategy="parallel",
+            codeagent="0.1.0",
+        )
 
     def user(self, text: str, source: UserSource = "prompt") -> None:
         self.add(MessageAdded, message=UserMessage.from_text(text, source))
@@ -54,9 +70,17 @@ class Log:
     def start(self, call_id: str) -> None:
         self.add(ToolStarted, call_id=call_id, name="read", target="a.py", arguments={})
 
-    def finish(self, call_id: str, text: str = "ok", error: ErrorInfo | None = None, executed: bool = True) -> None:
+    def finish(
+        self, call_id: str, text: str = "ok", error: ErrorInfo | None = None, executed: bool = True
+    ) -> None:
         if executed:
-            self.add(ToolFinished, call_id=call_id, name="read", is_error=error is not None, duration_ms=5)
+            self.add(
+                ToolFinished,
+                call_id=call_id,
+                name="read",
+                is_error=error is not None,
+                duration_ms=5,
+            )
         self.add(
             ToolResultAdded,
             call_id=call_id,
@@ -85,7 +109,9 @@ class Log:
         )
 
     def end(self, reason: str = "done") -> None:
-        self.add(RunFinished, reason=reason, text="bye", usage=Usage(), turns=1, calls=1, duration_ms=1)
+        self.add(
+            RunFinished, reason=reason, text="bye", usage=Usage(), turns=1, calls=1, duration_ms=1
+        )
 
 
 def finished_run() -> list[KnownEvent]:
@@ -100,17 +126,28 @@ def finished_run() -> list[KnownEvent]:
     log.start("c2")
     log.finish("c2", "second")
     log.finish("c1", "first")
-    log.add(TurnFinished, turn=1, stop="tool_calls", usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.5))
+    log.add(
+        TurnFinished,
+        turn=1,
+        stop="tool_calls",
+        usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.5),
+    )
     log.add(TurnStarted, turn=2)
     log.assistant("fixed")
-    log.add(TurnFinished, turn=2, stop="end", usage=Usage(input_tokens=20, output_tokens=3, cost_usd=0.25))
+    log.add(
+        TurnFinished,
+        turn=2,
+        stop="end",
+        usage=Usage(input_tokens=20, output_tokens=3, cost_usd=0.25),
+    )
     log.end()
     return log.events
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[KnownEvent]:
-    """A log as an agent writes it: several runs, parallel results in any order, steering, denials, discarded calls.
+    """A log as an agent writes it: several runs, parallel results in any order, steering, denials,
+    discarded calls.
 
     The first calls of an answer may begin, and end, before it is complete.
     """
@@ -177,7 +214,13 @@ def _turn(draw: st.DrawFn, log: Log, ids: Iterable[str]) -> None:
                 blocks=(),
                 binding="0" * 64,
             )
-            log.add(ApprovalResolved, approval_id=f"{call_id}.1", call_id=call_id, answer="once", source="user")
+            log.add(
+                ApprovalResolved,
+                approval_id=f"{call_id}.1",
+                call_id=call_id,
+                answer="once",
+                source="user",
+            )
         if how == "denied":
             log.finish(call_id, "no", ErrorInfo(kind="denied", message="no"), executed=False)
         else:

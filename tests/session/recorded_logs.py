@@ -1,7 +1,9 @@
-"""Session logs that an earlier version wrote while a scripted model worked, and what is made of each today.
+"""Session logs that an earlier version wrote while a scripted model worked, and what is made of
+each today.
 
-`recorded/NAME.jsonl` stays as it is for ever. `recorded/NAME.txt` says what it is shown as, and what a resumed session
-goes on from; after a change of wording `python -m tests.session.recorded_logs` writes these texts.
+`recorded/NAME.jsonl` stays as it is for ever. `recorded/NAME.txt` says what it is shown as, and
+what a resumed session goes on from; after a change of wording `python -m
+tests.session.recorded_logs` writes these texts.
 """
 
 from collections.abc import Iterator
@@ -24,13 +26,16 @@ LOGS = tuple(path for path in sorted(FOLDER.glob("*.jsonl")) if path != PASSING)
 
 
 def outcome(log: Path) -> str:
-    """The transcript as the screen prints it, then what ends an open run, then what the model is sent."""
+    """The transcript as the screen prints it, then what ends an open run, then what the model is
+    sent."""
     recording = read_recording(log)
     events = recording.events
     closing = closing_events(events, events[0].session, events[-1].seq + 1, events[-1].ts)
     written = [event_json(event, Redactor({})) for event in closing]
     said = [line for message in fold((*events, *closing)).messages for line in _lines(message)]
-    return "\n".join([_shown(recording), "", "=== closed by", *written, "", "=== sent to the model", *said, ""])
+    return "\n".join(
+        [_shown(recording), "", "=== closed by", *written, "", "=== sent to the model", *said, ""]
+    )
 
 
 def _shown(recording: Recording) -> str:

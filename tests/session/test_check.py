@@ -40,7 +40,10 @@ def test_a_killed_run_names_what_resume_will_repair() -> None:
 
 def test_a_torn_tail_is_something_resume_repairs() -> None:
     report = check(finished_run(), tail=b"{half")
-    assert (report.problems, report.repairs) == ((), ("5 bytes of an unfinished record at the end",))
+    assert (report.problems, report.repairs) == (
+        (),
+        ("5 bytes of an unfinished record at the end",),
+    )
 
 
 def test_damaged_lines_are_problems() -> None:
@@ -48,14 +51,20 @@ def test_damaged_lines_are_problems() -> None:
 
 
 def test_a_call_without_a_result_in_a_finished_run_is_a_problem() -> None:
-    events = [event for event in finished_run() if not (isinstance(event, ToolResultAdded) and event.call_id == "c1")]
+    events = [
+        event
+        for event in finished_run()
+        if not (isinstance(event, ToolResultAdded) and event.call_id == "c1")
+    ]
     assert check(events).problems == ("call c1 has no result",)
 
 
 def test_two_results_for_one_call_are_a_problem() -> None:
     events = finished_run()
     result = next(event for event in events if isinstance(event, ToolResultAdded))
-    assert f"call {result.call_id} has 2 results" in check([*events[:-1], result, events[-1]]).problems
+    assert (
+        f"call {result.call_id} has 2 results" in check([*events[:-1], result, events[-1]]).problems
+    )
 
 
 def test_a_start_without_an_end_and_an_end_without_a_start_are_problems() -> None:
@@ -65,7 +74,10 @@ def test_a_start_without_an_end_and_an_end_without_a_start_are_problems() -> Non
         "call c2 started and did not finish",
     )
     ends_only = [event for event in events if event.type != "tool.started"]
-    assert check(ends_only).problems == ("call c1 finished and never started", "call c2 finished and never started")
+    assert check(ends_only).problems == (
+        "call c1 finished and never started",
+        "call c2 finished and never started",
+    )
 
 
 def test_a_run_that_was_left_open_before_another_one_is_a_problem() -> None:

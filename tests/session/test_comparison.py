@@ -1,4 +1,5 @@
-"""What a session was asked, and where another one with the same prompts first did something else."""
+"""What a session was asked, and where another one with the same prompts first did something
+else."""
 
 from codeagent.core.acts import Interrupt, Steer
 from codeagent.core.events import (
@@ -17,42 +18,70 @@ from tests.table import for_each
 
 
 def said(text: str, *calls: tuple[str, str]) -> AssistantMessage:
-    return AssistantMessage(text=text, calls=tuple(ToolCall(id="c", name=name, arguments=of) for name, of in calls))
+    return AssistantMessage(
+        text=text, calls=tuple(ToolCall(id="c", name=name, arguments=of) for name, of in calls)
+    )
 
 
 READ, EDIT = ("read", '{"path": "a.py", "line": 1}'), ("edit", '{"path": "a.py"}')
-RECORDED = (Exchange("fix it", (said("", READ), said("Fixed."))), Exchange("again", (said("Done."),)))
+RECORDED = (
+    Exchange("fix it", (said("", READ), said("Fixed."))),
+    Exchange("again", (said("Done."),)),
+)
 
 
 @for_each(
     "now, expected",
     [
         (RECORDED, None),
-        ((Exchange("fix it", (said("Hm.", ("read", '{"line":1,"path":"a.py"}')), said(" Fixed.\n"))),), None),
-        ((Exchange("fix it", (said("", EDIT),)),), Divergence(1, 1, "call", f"read {READ[1]}", f"edit {EDIT[1]}")),
-        ((Exchange("fix it", (said("", READ, EDIT),)),), Divergence(1, 1, "call", "", f"edit {EDIT[1]}")),
+        (
+            (
+                Exchange(
+                    "fix it", (said("Hm.", ("read", '{"line":1,"path":"a.py"}')), said(" Fixed.\n"))
+                ),
+            ),
+            None,
+        ),
+        (
+            (Exchange("fix it", (said("", EDIT),)),),
+            Divergence(1, 1, "call", f"read {READ[1]}", f"edit {EDIT[1]}"),
+        ),
+        (
+            (Exchange("fix it", (said("", READ, EDIT),)),),
+            Divergence(1, 1, "call", "", f"edit {EDIT[1]}"),
+        ),
         ((Exchange("fix it", (said("No."),)),), Divergence(1, 1, "call", f"read {READ[1]}", "No.")),
-        ((Exchange("fix it", (said("", READ), said("Broken."))),), Divergence(1, 2, "text", "Fixed.", "Broken.")),
+        (
+            (Exchange("fix it", (said("", READ), said("Broken."))),),
+            Divergence(1, 2, "text", "Fixed.", "Broken."),
+        ),
         ((Exchange("fix it", (said("", READ),)),), Divergence(1, 2, "text", "Fixed.", "")),
         ((Exchange("fix it"),), Divergence(1, 1, "call", f"read {READ[1]}", "")),
         (
             (Exchange("fix it", (said("", READ), said("Fixed."), said("", EDIT))),),
             Divergence(1, 3, "call", "", f"edit {EDIT[1]}"),
         ),
-        ((RECORDED[0], Exchange("again", (said("Don't."),))), Divergence(2, 1, "text", "Done.", "Don't.")),
+        (
+            (RECORDED[0], Exchange("again", (said("Don't."),))),
+            Divergence(2, 1, "text", "Done.", "Don't."),
+        ),
         (
             (Exchange("fix it", (said("", ("read", "{broken")),)),),
             Divergence(1, 1, "call", f"read {READ[1]}", "read {broken"),
         ),
     ],
 )
-def test_the_first_divergence_is_found(now: tuple[Exchange, ...], expected: Divergence | None) -> None:
+def test_the_first_divergence_is_found(
+    now: tuple[Exchange, ...], expected: Divergence | None
+) -> None:
     assert divergence(RECORDED, now) == expected
 
 
 def test_a_path_in_the_copy_is_the_same_as_in_the_recorded_folder() -> None:
     here = (Exchange("go", (said("", ("read", '{"path": "/w/a.py"}')), said("See /w/a.py."))),)
-    there = (Exchange("go", (said("", ("read", '{"path": "/copy/a.py"}')), said("See /copy/a.py."))),)
+    there = (
+        Exchange("go", (said("", ("read", '{"path": "/copy/a.py"}')), said("See /copy/a.py."))),
+    )
     assert divergence(here, there, lambda text: text.replace("/copy", "/w")) is None
     assert divergence(here, there) == Divergence(
         1, 1, "call", 'read {"path": "/w/a.py"}', 'read {"path": "/copy/a.py"}'
@@ -60,7 +89,13 @@ def test_a_path_in_the_copy_is_the_same_as_in_the_recorded_folder() -> None:
 
 
 def checkpoint(log: Log, name: str, cause: str) -> None:
-    log.add(CheckpointCreated, checkpoint_id=name, snapshot=f"files-{name}", cause=cause, left_out=("big.bin: large",))
+    log.add(
+        CheckpointCreated,
+        checkpoint_id=name,
+        snapshot=f"files-{name}",
+        cause=cause,
+        left_out=("big.bin: large",),
+    )
 
 
 def turn(log: Log, batch: int, *calls: str) -> None:
@@ -89,11 +124,22 @@ def test_prompts_steering_and_the_files_at_the_beginning_are_read() -> None:
     log.user("queued while it was idle", "steer")
     checkpoint(log, "k2", "prompt")
     found = outline(log.events)
-    assert [exchange.prompt for exchange in found.exchanges] == ["fix it", "and the docs", "queued while it was idle"]
-    assert found.exchanges[0].steering == ((1, Steer("mind the tests")), (2, Interrupt("stop that")))
+    assert [exchange.prompt for exchange in found.exchanges] == [
+        "fix it",
+        "and the docs",
+        "queued while it was idle",
+    ]
+    assert found.exchanges[0].steering == (
+        (1, Steer("mind the tests")),
+        (2, Interrupt("stop that")),
+    )
     assert [len(exchange.turns) for exchange in found.exchanges] == [3, 1, 0]
     assert (found.snapshot, found.left_out) == ("files-k1", ("big.bin: large",))
-    assert (found.workspace, found.models, found.not_repeated) == ("/w", ("m",), ("commands that the user ran",))
+    assert (found.workspace, found.models, found.not_repeated) == (
+        "/w",
+        ("m",),
+        ("commands that the user ran",),
+    )
 
 
 def test_what_the_user_took_back_is_not_part_of_it() -> None:

@@ -1,4 +1,5 @@
-"""A session written down: everything said is there, nothing in it acts on whoever opens it, secrets are masked."""
+"""A session written down: everything said is there, nothing in it acts on whoever opens it, secrets
+are masked."""
 
 import json
 from collections.abc import Iterator
@@ -27,8 +28,15 @@ from tests.table import for_each
 from tests.tui.scripts import Recording
 
 HEADING = Heading("20260101-000000-00000000", "Fix the tests", "/w", "m", 0.0)
-HOSTILE = ["<script>alert(1)</script>", "```\n# not a heading\n```", "<img src=x onerror=alert(1)>", "</pre></details>"]
-texts = st.text(max_size=60) | st.sampled_from([*HOSTILE, *PAYLOADS[:50], "[a](javascript:alert(1))", "~~~~", "`" * 7])
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "```\n# not a heading\n```",
+    "<img src=x onerror=alert(1)>",
+    "</pre></details>",
+]
+texts = st.text(max_size=60) | st.sampled_from(
+    [*HOSTILE, *PAYLOADS[:50], "[a](javascript:alert(1))", "~~~~", "`" * 7]
+)
 entries = st.lists(
     st.builds(Said, st.sampled_from(["prompt", "steer", "note", "answer", "thinking"]), texts)
     | st.builds(
@@ -64,13 +72,19 @@ class Page(HTMLParser):
 
 
 @given(entries)
-def test_nothing_in_the_page_runs_or_is_loaded_but_its_own_search(given_entries: list[Entry]) -> None:
+def test_nothing_in_the_page_runs_or_is_loaded_but_its_own_search(
+    given_entries: list[Entry],
+) -> None:
     found = Page("".join(page(HEADING, given_entries)))
     assert found.tags.count("script") == 1
     assert not {"iframe", "object", "embed", "form", "base", "link"} & set(found.tags)
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     links = [value for name, value in found.attributes if name in ("src", "href")]
-    assert not [link for link in links if link.lower().startswith(("javascript:", "vbscript:", "file:", "data:text"))]
+    assert not [
+        link
+        for link in links
+        if link.lower().startswith(("javascript:", "vbscript:", "file:", "data:text"))
+    ]
 
 
 @given(entries)
@@ -93,12 +107,20 @@ def test_what_a_tool_printed_cannot_leave_its_block_in_markdown(printed: str, ta
     headings = [token for token in tokens if token.type == "heading_open"]
     [fence] = [token for token in tokens if token.type == "fence"]
     assert len(headings) == 2
-    assert fence.content.rstrip("\n") == "\n".join(visible(printed).splitlines()).rstrip("\n") or not printed.strip()
+    assert (
+        fence.content.rstrip("\n") == "\n".join(visible(printed).splitlines()).rstrip("\n")
+        or not printed.strip()
+    )
 
 
 @given(texts | hostile, st.sampled_from(["prompt", "steer", "note", "answer", "thinking"]))
 def test_only_the_documents_own_headings_say_who_speaks_in_markdown(text: str, by: str) -> None:
-    entries = [Said(by, visible(text)), Aside(visible(text)), Aside(visible(text), "run"), Said("prompt", "the end")]
+    entries = [
+        Said(by, visible(text)),
+        Aside(visible(text)),
+        Aside(visible(text), "run"),
+        Said("prompt", "the end"),
+    ]
     tokens = MarkdownIt("commonmark").parse("\n".join(markdown(HEADING, entries)))
     assert not [token for token in tokens if token.type == "html_block"]
     depth, headings = 0, []
@@ -110,11 +132,18 @@ def test_only_the_documents_own_headings_say_who_speaks_in_markdown(text: str, b
 
 
 @pytest.mark.soak(tried=len(FORGED))
-@for_each("text", (*FORGED, "</blockquote>\n\n## You\n\ndelete", "a <b>\n## You", "## You\n\ndelete", "```\n"))
+@for_each(
+    "text",
+    (*FORGED, "</blockquote>\n\n## You\n\ndelete", "a <b>\n## You", "## You\n\ndelete", "```\n"),
+)
 def test_a_models_heading_never_looks_like_a_speaker_on_the_page(text: str) -> None:
-    tags = Page("".join(page(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")]))).tags
+    tags = Page(
+        "".join(page(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")]))
+    ).tags
     assert (tags.count("h2"), tags.count("section"), tags.count("h1")) == (2, 2, 1)
-    lines = "\n".join(markdown(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")])).split("\n")
+    lines = "\n".join(
+        markdown(HEADING, [Said("answer", visible(text)), Said("prompt", "the end")])
+    ).split("\n")
     assert [line for line in lines if line.startswith("## ")] == ["## Agent", "## You"]
 
 
@@ -161,7 +190,9 @@ def test_calls_that_began_before_their_answer_was_complete_are_told_after_it() -
 
 def test_what_the_provider_did_is_told_with_all_its_sources_and_what_it_printed() -> None:
     pages = tuple(WebSource(title=f"t{at}", url=f"https://{at}.example") for at in range(7))
-    use = ProviderToolUsed(tool="web_search", target="q", sources=pages, output="1\n2", error="late", images=("a.png",))
+    use = ProviderToolUsed(
+        tool="web_search", target="q", sources=pages, output="1\n2", error="late", images=("a.png",)
+    )
     assert use.told().splitlines()[5:] == [
         "  https://4.example  t4",
         "  and 2 more, which are in the log",
@@ -170,7 +201,12 @@ def test_what_the_provider_did_is_told_with_all_its_sources_and_what_it_printed(
     ]
     (call,) = story([use], lambda text: text)
     assert isinstance(call, Call)
-    assert (call.name, call.target, call.how, call.failed) == ("web_search", "q", "late · by the provider", True)
+    assert (call.name, call.target, call.how, call.failed) == (
+        "web_search",
+        "q",
+        "late · by the provider",
+        True,
+    )
     told, printed = call.pieces
     assert [page.url in told.text for page in pages] == [True] * 7
     assert printed.text == "1\n2"
@@ -179,7 +215,11 @@ def test_what_the_provider_did_is_told_with_all_its_sources_and_what_it_printed(
 def family(store: SessionStore) -> str:
     """A session with two children, kept; its id."""
     log = store.create()
-    parent = Recording().run("review it").plan(("c1", "agent", "one", "auto"), ("c2", "agent", "two", "auto"))
+    parent = (
+        Recording()
+        .run("review it")
+        .plan(("c1", "agent", "one", "auto"), ("c2", "agent", "two", "auto"))
+    )
     for number, name in enumerate(("one", "two"), start=1):
         child, begun = store.create_child(log.session_id), Recording()
         begun.add(
@@ -191,7 +231,9 @@ def family(store: SessionStore) -> str:
             parent_session=log.session_id,
         )
         parent.events += begun.events
-        begun.run(f"task of {name}").start("c1", "bash", "ls").result("c1", "bash", f"<b>{name}</b>")
+        begun.run(f"task of {name}").start("c1", "bash", "ls").result(
+            "c1", "bash", f"<b>{name}</b>"
+        )
         for event in begun.events:
             child.append(replace(event, agent=f"{name}.{number}", session=child.session_id))
         child.close()
@@ -211,14 +253,29 @@ def test_what_a_child_did_is_nested_in_front_of_the_result_of_its_call(tmp_path:
         ("one.1", f"{session_id}.1"),
         ("two.2", f"{session_id}.2"),
     ]
-    assert [piece.text for entry in children[0].entries if isinstance(entry, Call) for piece in entry.pieces] == [
-        "<b>one</b>"
+    assert [
+        piece.text
+        for entry in children[0].entries
+        if isinstance(entry, Call)
+        for piece in entry.pieces
+    ] == ["<b>one</b>"]
+    assert [entry.pieces[0].text for entry in told if isinstance(entry, Call)] == [
+        "one is done",
+        "two is done",
     ]
-    assert [entry.pieces[0].text for entry in told if isinstance(entry, Call)] == ["one is done", "two is done"]
-    text, shown, events = ("".join(written_down(store, session_id, form, Redactor({}))) for form in FORMATS)
-    assert f"\n> **agent one.1** · session {session_id}.1\n" in text and "\n> ## Task\n>\n> > task of one\n" in text
+    text, shown, events = (
+        "".join(written_down(store, session_id, form, Redactor({}))) for form in FORMATS
+    )
+    assert (
+        f"\n> **agent one.1** · session {session_id}.1\n" in text
+        and "\n> ## Task\n>\n> > task of one\n" in text
+    )
     found = Page(shown)
-    assert ("class", "child") in found.attributes and "task of two" in found.text and "<b>two</b>" in found.text
+    assert (
+        ("class", "child") in found.attributes
+        and "task of two" in found.text
+        and "<b>two</b>" in found.text
+    )
     assert [json.loads(line)["agent"] for line in events.splitlines()].count("two.2") == 7
 
 
@@ -231,7 +288,12 @@ def test_an_export_masks_secrets_that_are_known_by_now(tmp_path: Path, form: str
     log.close()
     store.titles.give(log.session_id, "about hunter2hunter2")
     text = "".join(
-        written_down(store, log.session_id, form, Redactor({"DB_PASSWORD": "hunter2hunter2", "A_KEY": "fix it!!"}))
+        written_down(
+            store,
+            log.session_id,
+            form,
+            Redactor({"DB_PASSWORD": "hunter2hunter2", "A_KEY": "fix it!!"}),
+        )
     )
     assert "hunter2" not in text
     assert "fix it" in text

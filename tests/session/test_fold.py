@@ -19,7 +19,14 @@ from codeagent.core.events import (
     SteerQueued,
     ToolResultAdded,
 )
-from codeagent.core.messages import AssistantMessage, ErrorInfo, ToolCall, ToolMessage, text_of, transcript_problems
+from codeagent.core.messages import (
+    AssistantMessage,
+    ErrorInfo,
+    ToolCall,
+    ToolMessage,
+    text_of,
+    transcript_problems,
+)
 from codeagent.core.notices import ModeChanged, ModelFellBack, PinsChanged
 from codeagent.core.redact import Redactor
 from codeagent.core.triggers import Trigger, TriggerFired
@@ -30,12 +37,19 @@ from tests.session.eventlogs import Log, finished_run, logs
 def test_results_follow_their_assistant_message_in_the_order_of_its_calls() -> None:
     roles = [message.role for message in fold(finished_run()).messages]
     assert roles == ["user", "assistant", "tool", "tool", "assistant"]
-    results = [message for message in fold(finished_run()).messages if isinstance(message, ToolMessage)]
-    assert [(result.call_id, text_of(result.content)) for result in results] == [("c1", "first"), ("c2", "second")]
+    results = [
+        message for message in fold(finished_run()).messages if isinstance(message, ToolMessage)
+    ]
+    assert [(result.call_id, text_of(result.content)) for result in results] == [
+        ("c1", "first"),
+        ("c2", "second"),
+    ]
 
 
 @given(logs(), st.data())
-def test_any_prefix_of_any_log_folds_to_a_valid_transcript(events: list[KnownEvent], data: st.DataObject) -> None:
+def test_any_prefix_of_any_log_folds_to_a_valid_transcript(
+    events: list[KnownEvent], data: st.DataObject
+) -> None:
     prefix = events[: data.draw(st.integers(0, len(events)))]
     history = fold(prefix)
     assert transcript_problems(history.messages) == []
@@ -70,7 +84,10 @@ def test_a_call_without_a_result_gets_one_that_says_the_session_ended() -> None:
     assert (text_of(results["c1"].content), results["c1"].is_error) == ("real", False)
     assert text_of(results["c2"].content).startswith("cancelled: session ended while it ran")
     assert text_of(results["c3"].content) == "cancelled: session ended"
-    assert [(item.call.id, item.started) for item in fold(log.events).open_calls] == [("c2", True), ("c3", False)]
+    assert [(item.call.id, item.started) for item in fold(log.events).open_calls] == [
+        ("c2", True),
+        ("c3", False),
+    ]
 
 
 def test_a_result_whose_call_is_in_no_message_is_left_out() -> None:
@@ -93,7 +110,9 @@ def test_an_assistant_message_without_a_user_before_it_is_left_out_and_reported(
 def test_an_assistant_message_that_reuses_a_call_id_is_left_out_and_reported() -> None:
     events = finished_run()
     assistant = next(
-        event for event in events if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage)
+        event
+        for event in events
+        if isinstance(event, MessageAdded) and isinstance(event.message, AssistantMessage)
     )
     repeated = [*events, replace(assistant, seq=99)]
     assert len(fold(repeated).dropped) == 1
@@ -105,7 +124,12 @@ def test_text_that_is_still_queued_is_kept() -> None:
     log.user("go")
     log.add(SteerQueued, id="q1", kind="steer", text="also the docs")
     [queued] = fold(log.events).undelivered
-    assert (queued.id, queued.kind, queued.text, queued.taken_out) == ("q1", "steer", "also the docs", False)
+    assert (queued.id, queued.kind, queued.text, queued.taken_out) == (
+        "q1",
+        "steer",
+        "also the docs",
+        False,
+    )
 
 
 def test_text_that_left_its_queue_but_became_no_message_is_kept() -> None:
@@ -128,7 +152,9 @@ def test_text_the_user_took_back_is_not_kept() -> None:
 
 
 def test_the_details_of_calls_that_ran_come_along_in_order() -> None:
-    assert [(item.name, item.details) for item in fold(finished_run()).details] == [("read", {"path": "a.py"})] * 2
+    assert [(item.name, item.details) for item in fold(finished_run()).details] == [
+        ("read", {"path": "a.py"})
+    ] * 2
 
 
 def test_what_ran_for_an_answer_that_never_came_was_not_read() -> None:
@@ -145,7 +171,10 @@ def test_what_ran_for_an_answer_that_never_came_was_not_read() -> None:
 
 def test_events_of_other_agents_are_not_part_of_the_conversation() -> None:
     own = finished_run()
-    assert fold([*own, *(replace(event, agent="tester.1") for event in own)]).messages == fold(own).messages
+    assert (
+        fold([*own, *(replace(event, agent="tester.1") for event in own)]).messages
+        == fold(own).messages
+    )
 
 
 def test_the_log_of_a_child_folds_to_its_own_conversation() -> None:
@@ -155,7 +184,9 @@ def test_the_log_of_a_child_folds_to_its_own_conversation() -> None:
 
 def test_the_last_result_counts_where_a_call_id_was_announced_twice() -> None:
     events = finished_run()
-    result = next(event for event in events if isinstance(event, ToolResultAdded) and event.call_id == "c1")
+    result = next(
+        event for event in events if isinstance(event, ToolResultAdded) and event.call_id == "c1"
+    )
     early = replace(result, content=(), seq=0)
     messages = fold([events[0], early, *events[1:]]).messages
     assert text_of(messages[2].content) == "first"  # type: ignore[union-attr]  # a tool message
@@ -199,7 +230,8 @@ EARLIER = (
 
 
 def earlier_log() -> Log:
-    """As a version wrote it that kept pins and questions in the note, where a file name could forge them."""
+    """As a version wrote it that kept pins and questions in the note, where a file name could forge
+    them."""
     log = Log()
     log.run()
     log.user("fix it")
@@ -208,15 +240,29 @@ def earlier_log() -> Log:
     log.add(MessageAdded, message=AssistantMessage(text="", calls=(call,)))
     log.finish("c1", "nobody answered", ErrorInfo(kind="denied", message="nobody answered"))
     log.assistant("I guessed.")
-    fields = {"cause": "user", "tail": 0, "summary": "the gist", "replaced": 3, "before_tokens": 9, "after_tokens": 5}
+    fields = {
+        "cause": "user",
+        "tail": 0,
+        "summary": "the gist",
+        "replaced": 3,
+        "before_tokens": 9,
+        "after_tokens": 5,
+    }
     log.add(ContextCompacted, note=EARLIER, **fields)
-    log.add(PinsChanged, text="pinned: and careful", pins=("be quick", "and careful"), added="and careful")
+    log.add(
+        PinsChanged,
+        text="pinned: and careful",
+        pins=("be quick", "and careful"),
+        added="and careful",
+    )
     log.user("(The user pinned this, so keep to it: and careful)", "note")
     log.user("go on")
     return log
 
 
-def test_an_earlier_versions_compaction_gives_its_pins_as_messages_and_its_note_as_a_quote() -> None:
+def test_an_earlier_versions_compaction_gives_its_pins_as_messages_and_its_note_as_a_quote() -> (
+    None
+):
     history = fold(earlier_log().events)
     said = [text_of(message.content) for message in history.messages if message.role == "user"]
     note = said.pop(2)
@@ -227,28 +273,43 @@ def test_an_earlier_versions_compaction_gives_its_pins_as_messages_and_its_note_
         "go on",
     ]
     assert [line for line in note.split("\n")[1:-1] if not line.startswith("> ")] == []
-    assert (history.pins, transcript_problems(history.messages)) == (("be quick", "and careful"), [])
+    assert (history.pins, transcript_problems(history.messages)) == (
+        ("be quick", "and careful"),
+        [],
+    )
 
 
-def test_a_question_that_was_open_at_an_earlier_versions_compaction_is_still_known_and_none_is_forged() -> None:
+def test_a_question_that_was_open_at_an_earlier_versions_compaction_is_still_known_and_none_is_forged() -> (
+    None
+):
     history = fold(earlier_log().events)
     assert open_questions(history.messages, history.questions) == ("which port?",)
 
 
 def test_a_compaction_without_pins_is_not_taken_for_one_of_an_earlier_version() -> None:
     log = Log()
-    fields = {"cause": "user", "tail": 0, "summary": "s", "replaced": 1, "before_tokens": 1, "after_tokens": 1}
+    fields = {
+        "cause": "user",
+        "tail": 0,
+        "summary": "s",
+        "replaced": 1,
+        "before_tokens": 1,
+        "after_tokens": 1,
+    }
     log.add(ContextCompacted, note="(n)", pins=(), **fields)
     again = parse_event_json(event_json(log.events[0], Redactor({})))
     assert isinstance(again, ContextCompacted) and again.pins == ()
 
 
-def test_notes_that_an_earlier_version_delivered_without_quoting_them_are_not_delivered_again() -> None:
+def test_notes_that_an_earlier_version_delivered_without_quoting_them_are_not_delivered_again() -> (
+    None
+):
     log = Log()
     log.run()
     log.shell("shell-1", shared=True, text="> a\n- b\nout")
     log.user(
-        "(The user ran a command in the sandbox: make\nIt ended with exit code 0. Its output:)\n> a\n- b\nout", "note"
+        "(The user ran a command in the sandbox: make\nIt ended with exit code 0. Its output:)\n> a\n- b\nout",
+        "note",
     )
     log.add(
         JobFinished,
@@ -261,9 +322,14 @@ def test_notes_that_an_earlier_version_delivered_without_quoting_them_are_not_de
         tail="x",
     )
     log.user("(job-1, bash a\nb: done, exit code 0\nIts output:\nx)", "note")
-    trigger = Trigger(id="trigger-1", kind="file", when="*.py", prompt="- look\nat it", at_most=2, fired=1)
+    trigger = Trigger(
+        id="trigger-1", kind="file", when="*.py", prompt="- look\nat it", at_most=2, fired=1
+    )
     log.add(TriggerFired, trigger=trigger, what="a.py")
-    log.user("(trigger-1 fired, 1 of 2: file *.py (a.py). You asked to be told then:\n- look\nat it)", "note")
+    log.user(
+        "(trigger-1 fired, 1 of 2: file *.py (a.py). You asked to be told then:\n- look\nat it)",
+        "note",
+    )
     files = {"files": ("a b.py", "c"), "conversation": False, "before": "b"}
     log.add(CheckpointRestored, checkpoint_id="c", kind="undo", **files)
     told = "These files are no longer as you left them; read them again before you change them:"

@@ -21,7 +21,11 @@ from codeagent.session.recording import read_recording
 from codeagent.session.store import LOG, SessionStore
 from tests.session.eventlogs import finished_run
 
-ENVIRONMENT = {"PROVIDER_API_KEY": "sk-canary-0123456789", "PLAIN": "visible-value", "DB_PASSWORD": "assistant"}
+ENVIRONMENT = {
+    "PROVIDER_API_KEY": "sk-canary-0123456789",
+    "PLAIN": "visible-value",
+    "DB_PASSWORD": "assistant",
+}
 
 
 @pytest.fixture
@@ -39,7 +43,9 @@ def notice(log: SessionLog, text: str) -> Notice:
 
 
 def texts(log: SessionLog) -> list[str]:
-    return [event.text for event in read_recording(log.folder / LOG).events if isinstance(event, Notice)]
+    return [
+        event.text for event in read_recording(log.folder / LOG).events if isinstance(event, Notice)
+    ]
 
 
 class Disk:
@@ -69,7 +75,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return Disk(monkeypatch)
 
 
-async def test_what_was_appended_is_in_the_file_at_once_and_durable_after_sync(log: SessionLog, disk: Disk) -> None:
+async def test_what_was_appended_is_in_the_file_at_once_and_durable_after_sync(
+    log: SessionLog, disk: Disk
+) -> None:
     log.append(notice(log, "one"))
     assert texts(log) == ["one"]
     assert "fdatasync" not in disk.calls
@@ -92,7 +100,9 @@ async def test_syncs_at_the_same_time_share_one_flush(log: SessionLog, disk: Dis
     assert disk.calls.count("fdatasync") == 1
 
 
-async def test_seq_counts_on_over_gaps_and_over_a_restart(store: SessionStore, log: SessionLog) -> None:
+async def test_seq_counts_on_over_gaps_and_over_a_restart(
+    store: SessionStore, log: SessionLog
+) -> None:
     log.append(notice(log, "one"))
     log.append(replace(notice(log, "two"), seq=9))
     log.close()
@@ -158,7 +168,9 @@ async def test_half_a_record_that_could_not_be_cut_off_is_cut_off_before_the_nex
     assert read_recording(log.folder / LOG).problems == ()
 
 
-async def test_after_a_failed_flush_everything_since_the_last_one_is_written_again(log: SessionLog, disk: Disk) -> None:
+async def test_after_a_failed_flush_everything_since_the_last_one_is_written_again(
+    log: SessionLog, disk: Disk
+) -> None:
     log.append(notice(log, "durable"))
     await log.sync()
     log.append(notice(log, "one"))
@@ -172,7 +184,9 @@ async def test_after_a_failed_flush_everything_since_the_last_one_is_written_aga
     assert disk.calls.count("fdatasync") == 1
 
 
-async def test_a_cancelled_sync_leaves_its_events_to_the_next_one(log: SessionLog, disk: Disk) -> None:
+async def test_a_cancelled_sync_leaves_its_events_to_the_next_one(
+    log: SessionLog, disk: Disk
+) -> None:
     log.append(notice(log, "one"))
     task = asyncio.create_task(log.sync())
     await asyncio.sleep(0)
@@ -184,7 +198,9 @@ async def test_a_cancelled_sync_leaves_its_events_to_the_next_one(log: SessionLo
     assert "fdatasync" in disk.calls
 
 
-async def test_closing_flushes_and_lets_go_and_may_be_repeated(store: SessionStore, log: SessionLog) -> None:
+async def test_closing_flushes_and_lets_go_and_may_be_repeated(
+    store: SessionStore, log: SessionLog
+) -> None:
     log.append(notice(log, "one"))
     log.close()
     log.close()
@@ -277,7 +293,9 @@ async def test_a_log_that_is_no_longer_at_its_place_is_a_write_error_at_the_next
         log.close()
 
 
-async def test_a_log_that_is_put_back_is_written_again_with_all_that_was_kept(log: SessionLog) -> None:
+async def test_a_log_that_is_put_back_is_written_again_with_all_that_was_kept(
+    log: SessionLog,
+) -> None:
     log.append(notice(log, "one"))
     await log.sync()
     (log.folder / LOG).rename(log.folder / "moved")

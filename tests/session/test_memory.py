@@ -1,4 +1,5 @@
-"""Looking through earlier sessions: of this workspace only, the newest first, without results, within a bound."""
+"""Looking through earlier sessions: of this workspace only, the newest first, without results,
+within a bound."""
 
 import itertools
 from pathlib import Path
@@ -29,7 +30,9 @@ class Archive:
         session_id = f"20260101-00{number // 60:02}{number % 60:02}-{number:08x}"
         folder = self.store.folder(session_id)
         folder.mkdir(parents=True)
-        started = RunStarted(**head(), model="m", workspace=workspace, mode="ask", strategy="parallel", codeagent="0")
+        started = RunStarted(
+            **head(), model="m", workspace=workspace, mode="ask", strategy="parallel", codeagent="0"
+        )
         (folder / "events.jsonl").write_bytes(
             b"".join(seal(event_json(event, NOTHING)) for event in (started, *events))
         )
@@ -56,12 +59,16 @@ def answered(text: str) -> MessageAdded:
 
 
 def ran(command: str) -> ToolStarted:
-    return ToolStarted(**head(), call_id="c", name="bash", target=command, arguments={"command": command})
+    return ToolStarted(
+        **head(), call_id="c", name="bash", target=command, arguments={"command": command}
+    )
 
 
 def printed(text: str) -> ToolResultAdded:
     content = (TextPart(text=text),)
-    return ToolResultAdded(**head(), call_id="c", name="bash", content=content, is_error=False, executed=True)
+    return ToolResultAdded(
+        **head(), call_id="c", name="bash", content=content, is_error=False, executed=True
+    )
 
 
 @pytest.fixture
@@ -69,15 +76,24 @@ def archive(tmp_path: Path) -> Archive:
     return Archive(tmp_path / "state")
 
 
-def test_prompts_answers_and_commands_are_found_and_results_and_notes_are_not(archive: Archive) -> None:
+def test_prompts_answers_and_commands_are_found_and_results_and_notes_are_not(
+    archive: Archive,
+) -> None:
     archive.add(
-        asked("needle one"), answered("needle two"), ran("grep needle three"), printed("needle four"),
-        asked("needle five", "note"), asked("needle six", "steer"),
-    )  # fmt: skip
+        asked("needle one"),
+        answered("needle two"),
+        ran("grep needle three"),
+        printed("needle four"),
+        asked("needle five", "note"),
+        asked("needle six", "steer"),
+    )
     found = archive.search("needle")
     assert [(hit.what, hit.snippet) for hit in found.hits] == [
-        ("prompt", "needle six"), ("command", "grep needle three"), ("answer", "needle two"), ("prompt", "needle one"),
-    ]  # fmt: skip
+        ("prompt", "needle six"),
+        ("command", "grep needle three"),
+        ("answer", "needle two"),
+        ("prompt", "needle one"),
+    ]
     assert (found.sessions, found.complete) == (1, True)
 
 
@@ -95,8 +111,12 @@ def test_sessions_of_other_folders_are_not_looked_through(archive: Archive) -> N
     assert archive.snippets("needle") == ["needle here"]
 
 
-@pytest.mark.parametrize("words", [("STRASSE", "blau"), ("blau",), ('"quoted"',), ("c:\\temp",), ("ÜBER",)])
-def test_all_words_in_any_case_and_with_any_character_must_be_there(archive: Archive, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words", [("STRASSE", "blau"), ("blau",), ('"quoted"',), ("c:\\temp",), ("ÜBER",)]
+)
+def test_all_words_in_any_case_and_with_any_character_must_be_there(
+    archive: Archive, words: tuple[str, ...]
+) -> None:
     archive.add(asked('Die Strasse ist BLAU, über "quoted" C:\\temp'))
     archive.add(asked("nothing of it"))
     assert len(archive.snippets(*words)) == 1
@@ -119,7 +139,12 @@ def test_it_stops_when_enough_is_found(archive: Archive) -> None:
     for number in range(5):
         archive.add(*(asked(f"needle {number}.{line}") for line in range(3)))
     found = archive.search("needle", limit=4)
-    assert [hit.snippet for hit in found.hits] == ["needle 4.2", "needle 4.1", "needle 4.0", "needle 3.2"]
+    assert [hit.snippet for hit in found.hits] == [
+        "needle 4.2",
+        "needle 4.1",
+        "needle 4.0",
+        "needle 3.2",
+    ]
     assert not found.complete
 
 
@@ -137,7 +162,10 @@ def test_damaged_and_unknown_records_are_passed_over(archive: Archive) -> None:
     path = archive.store.folder(session) / "events.jsonl"
     forged = b'{"v":1,"seq":9,"type":"message.added","message":{"role":"user"},"needle":1,"crc":"00000000"}\n'
     path.write_bytes(
-        path.read_bytes() + forged + b"needle \xff\0\n" + seal('{"v":1,"type":"message.added","n":"needle"}')
+        path.read_bytes()
+        + forged
+        + b"needle \xff\0\n"
+        + seal('{"v":1,"type":"message.added","n":"needle"}')
     )
     assert archive.snippets("needle") == ["needle whole"]
 

@@ -25,21 +25,29 @@ def keep(store: FileOutputs, text: str, call_id: str = "call_1") -> str:
     return sink.handle
 
 
-@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=("Cs",)))), st.data())
+@given(
+    st.lists(st.text(alphabet=st.characters(exclude_characters="\n", exclude_categories=("Cs",)))),
+    st.data(),
+)
 def test_any_page_is_the_same_lines_of_the_text(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], data: st.DataObject
 ) -> None:
     text = "\n".join(lines)
     store = outputs(tmp_path_factory.mktemp("page"))
     sink = store.create("c")
-    for piece in data.draw(st.permutations([text[:3], text[3:]])) if not text else [text[:3], text[3:]]:
+    for piece in (
+        data.draw(st.permutations([text[:3], text[3:]])) if not text else [text[:3], text[3:]]
+    ):
         sink.write(piece)
     sink.close()
     if not text:
         assert store.handles() == ()
         return
     expected = text.split("\n") if not text.endswith("\n") else text[:-1].split("\n")
-    offset, count = data.draw(st.integers(1, len(expected) + 2)), data.draw(st.integers(0, len(expected) + 2))
+    offset, count = (
+        data.draw(st.integers(1, len(expected) + 2)),
+        data.draw(st.integers(0, len(expected) + 2)),
+    )
     page = store.read(sink.handle, offset, count)
     assert page.lines == tuple(expected[offset - 1 : offset - 1 + count])
     assert (page.first, page.total, page.dropped_bytes) == (offset, len(expected), 0)
@@ -76,7 +84,9 @@ def test_files_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / f"outputs/{handle}.txt").stat().st_mode) == 0o600
 
 
-def test_past_its_cap_an_output_is_counted_and_dropped_and_the_count_outlives_the_process(tmp_path: Path) -> None:
+def test_past_its_cap_an_output_is_counted_and_dropped_and_the_count_outlives_the_process(
+    tmp_path: Path,
+) -> None:
     store = outputs(tmp_path, cap_per_output=100_000)
     sink = store.create("c")
     for _ in range(30):
@@ -95,7 +105,9 @@ def test_all_outputs_of_a_session_share_one_cap_also_after_a_restart(tmp_path: P
     assert later.read("two", 1, 1).dropped_bytes == 200
 
 
-@pytest.mark.parametrize("call_id", ["../../etc/passwd", "a/b", "", ".", "x" * 300, "call\n1", "ключ"])
+@pytest.mark.parametrize(
+    "call_id", ["../../etc/passwd", "a/b", "", ".", "x" * 300, "call\n1", "ключ"]
+)
 def test_a_call_id_is_never_a_path(tmp_path: Path, call_id: str) -> None:
     store = outputs(tmp_path)
     handle = keep(store, "text", call_id)
@@ -147,7 +159,9 @@ def test_lone_surrogates_are_kept_as_escapes(tmp_path: Path) -> None:
     assert store.read(keep(store, "a\udc80b"), 1, 1).lines == ("a\\udc80b",)
 
 
-def test_what_is_flushed_can_be_read_by_another_process_but_no_half_of_a_secret(tmp_path: Path) -> None:
+def test_what_is_flushed_can_be_read_by_another_process_but_no_half_of_a_secret(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "outputs"
     store = FileOutputs(folder, Redactor({"API_KEY": "abcdefgh-secret"}))
     sink = store.create("job-1")

@@ -1,4 +1,5 @@
-"""A recorded session is played as if it happened now: everything in order, at a pace the user sets, nothing is run."""
+"""A recorded session is played as if it happened now: everything in order, at a pace the user sets,
+nothing is run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -34,10 +35,16 @@ class Clock:
 
 
 def player(
-    events: Sequence[KnownEvent], clock: Clock | None = None, speed: float = 1.0, *, step: bool = False
+    events: Sequence[KnownEvent],
+    clock: Clock | None = None,
+    speed: float = 1.0,
+    *,
+    step: bool = False,
 ) -> SessionPlayer:
     wait = (clock or Clock()).wait
-    return SessionPlayer("s", events, Jobs(), speed=speed, step=step, clock=lambda: 5000.0, wait=wait)
+    return SessionPlayer(
+        "s", events, Jobs(), speed=speed, step=step, clock=lambda: 5000.0, wait=wait
+    )
 
 
 async def rest(stream: AsyncIterator[KnownEvent], play: SessionPlayer) -> list[KnownEvent]:
@@ -53,14 +60,20 @@ async def rest(stream: AsyncIterator[KnownEvent], play: SessionPlayer) -> list[K
 def recorded(shown: Sequence[KnownEvent]) -> list[str]:
     """The kinds of what comes from the recording."""
     told = [event for event in shown if not isinstance(event, OWN)]
-    return [event.type for event in told if not (isinstance(event, Notice) and event.code == "session.replayed")]
+    return [
+        event.type
+        for event in told
+        if not (isinstance(event, Notice) and event.code == "session.replayed")
+    ]
 
 
 def work() -> list[KnownEvent]:
     """A run with two batches."""
     recording = Recording().run("fix it")
     for number in ("c1", "c2"):
-        recording.answer(f"Let me see {number}.").plan((number, "bash", "make", "auto")).start(number, "bash", "make")
+        recording.answer(f"Let me see {number}.").plan((number, "bash", "make", "auto")).start(
+            number, "bash", "make"
+        )
         recording.result(number, "bash", "done").end_batch(executed=1)
     return list(recording.answer("It is fixed.").events)
 
@@ -76,10 +89,14 @@ async def test_every_recorded_event_is_shown_once_in_order_with_the_time_of_now(
 
 async def test_all_at_once_it_takes_no_time_and_an_answer_comes_whole() -> None:
     clock = Clock()
-    play = SessionPlayer("s", work(), Jobs(), speed=inf, tell=False, clock=lambda: 5000.0, wait=clock.wait)
+    play = SessionPlayer(
+        "s", work(), Jobs(), speed=inf, tell=False, clock=lambda: 5000.0, wait=clock.wait
+    )
     assert not play.begun and play.seconds == 0.0
     shown = await rest(play.events(), play)
-    assert [event.type for event in shown] == [event.type for event in work()] and clock.waited == 0.0
+    assert [event.type for event in shown] == [
+        event.type for event in work()
+    ] and clock.waited == 0.0
 
 
 async def test_it_is_played_once_the_last_event_was_taken() -> None:
@@ -124,7 +141,9 @@ async def test_an_answer_is_written_letter_by_letter_before_it_is_there() -> Non
         elif isinstance(event, MessageAdded) and event.message.role == "assistant":
             answers.append((pieces, event.message.text))
             pieces = ""
-    assert answers == [(text, text) for text in ("Let me see c1.", "Let me see c2.", "It is fixed.")]
+    assert answers == [
+        (text, text) for text in ("Let me see c1.", "Let me see c2.", "It is fixed.")
+    ]
 
 
 @given(speed=st.floats(0.01, 1000))
@@ -175,7 +194,9 @@ async def test_a_pause_holds_at_once_and_stop_shows_the_rest_without_waiting() -
 
 
 @pytest.mark.parametrize("act", [Prompt("go"), RunShell("ls", True), SetMode("auto")])
-async def test_what_would_run_or_change_something_is_refused(act: Prompt | RunShell | SetMode) -> None:
+async def test_what_would_run_or_change_something_is_refused(
+    act: Prompt | RunShell | SetMode,
+) -> None:
     play = player(work())
     refused = play.do(act)
     assert refused is not None and "replay" in refused.reason
@@ -195,12 +216,14 @@ async def test_step_can_be_switched_on_and_off_on_the_way() -> None:
 
 
 def parallel() -> list[KnownEvent]:
-    """A parent and two children at work side by side, as their logs are read: each child in one piece."""
+    """A parent and two children at work side by side, as their logs are read: each child in one
+    piece."""
     parent = Recording().run("go")
 
     def by(agent: str, *moments: float) -> list[KnownEvent]:
         return [
-            replace(event, agent=agent, ts=at) for event, at in zip(Recording().run("x").events, moments, strict=True)
+            replace(event, agent=agent, ts=at)
+            for event, at in zip(Recording().run("x").events, moments, strict=True)
         ]
 
     end = Recording().answer("done").events[0]
@@ -214,13 +237,23 @@ def parallel() -> list[KnownEvent]:
 
 def test_children_are_played_side_by_side_as_they_worked() -> None:
     ordered = in_time(parallel())
-    assert [event.agent for event in ordered[3:]] == ["one.1", "two.2", "two.2", "two.2", "one.1", "one.1", "main"]
+    assert [event.agent for event in ordered[3:]] == [
+        "one.1",
+        "two.2",
+        "two.2",
+        "two.2",
+        "one.1",
+        "one.1",
+        "main",
+    ]
     times = [event.ts for event in ordered if event.agent == "two.2"]
     assert times == [3.0, 4.0, 2.5], "a clock that was set back does not change the order"
 
 
 def test_the_session_of_a_child_alone_is_played_like_any_other() -> None:
-    started = AgentStarted(text="", call_id="c1", child="one.1", child_session="s.1", parent_session="s")
+    started = AgentStarted(
+        text="", call_id="c1", child="one.1", child_session="s.1", parent_session="s"
+    )
     events = [replace(event, agent="one.1") for event in (started, *Recording().run("look").events)]
     assert {event.agent for event in in_time(events)} == {"main"}
     assert len(in_time(events)) == len(events) - 1
@@ -231,6 +264,10 @@ async def test_stepping_pauses_before_the_batches_of_children_in_their_name() ->
     stream = play.events()
     shown = await rest(stream, play)
     held = shown[-1]
-    assert isinstance(held, RunPaused) and (held.agent, held.batch, held.calls) == ("one.1", 1, ("c1",))
+    assert isinstance(held, RunPaused) and (held.agent, held.batch, held.calls) == (
+        "one.1",
+        1,
+        ("c1",),
+    )
     play.do(Resume())
     assert (await anext(aiter(stream))).agent == "one.1"

@@ -1,4 +1,5 @@
-"""Logs of an earlier version open, show the same, go on from the same, and are written byte for byte as they were."""
+"""Logs of an earlier version open, show the same, go on from the same, and are written byte for
+byte as they were."""
 
 from pathlib import Path
 
@@ -19,7 +20,10 @@ each_log = pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
 def printed_lines() -> list[str]:
     """Every event as `--output jsonl` printed it; a log's line is that and its checksums."""
     logged = [unseal(line) for log in LOGS for line in log.read_bytes().splitlines()]
-    return [*(line.decode() for line in logged if line is not None), *PASSING.read_text("utf-8").splitlines()]
+    return [
+        *(line.decode() for line in logged if line is not None),
+        *PASSING.read_text("utf-8").splitlines(),
+    ]
 
 
 def test_every_type_of_event_that_others_rely_on_was_recorded() -> None:
@@ -27,7 +31,9 @@ def test_every_type_of_event_that_others_rely_on_was_recorded() -> None:
 
 
 def test_every_event_is_written_byte_for_byte_as_it_was() -> None:
-    assert [event_json(parse_event_json(line), NOTHING) for line in printed_lines()] == printed_lines()
+    assert [
+        event_json(parse_event_json(line), NOTHING) for line in printed_lines()
+    ] == printed_lines()
 
 
 @each_log

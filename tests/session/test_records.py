@@ -42,7 +42,9 @@ def write(path: Path, data: bytes) -> Path:
 
 
 @given(st.text())
-def test_a_sealed_line_is_json_with_crc_as_its_last_key_and_unseals_to_what_went_in(text: str) -> None:
+def test_a_sealed_line_is_json_with_crc_as_its_last_key_and_unseals_to_what_went_in(
+    text: str,
+) -> None:
     body = json.dumps({"v": 1, "text": text})
     line = seal(body)
     assert line.endswith(b"\n") and line.count(b"\n") == 1
@@ -50,13 +52,18 @@ def test_a_sealed_line_is_json_with_crc_as_its_last_key_and_unseals_to_what_went
     assert unseal(line[:-1]) == body.encode()
 
 
-@given(text=st.text(), before=st.binary(min_size=4, max_size=4).map(lambda value: value.hex().encode()))
+@given(
+    text=st.text(), before=st.binary(min_size=4, max_size=4).map(lambda value: value.hex().encode())
+)
 def test_a_line_may_carry_the_checksum_of_the_one_before_which_is_no_part_of_the_event(
     text: str, before: bytes
 ) -> None:
     body = json.dumps({"v": 1, "text": text})
     line = seal(body, before)[:-1]
-    assert list(json.loads(line).items())[-2:] == [("prev", before.decode()), ("crc", checksum_of(line).decode())]
+    assert list(json.loads(line).items())[-2:] == [
+        ("prev", before.decode()),
+        ("crc", checksum_of(line).decode()),
+    ]
     assert unseal(line) == body.encode()
 
 
@@ -81,7 +88,9 @@ def test_a_file_without_a_whole_record_holds_no_events(tmp_path: Path, content: 
     assert recording.tail == content
 
 
-def test_a_torn_tail_is_told_apart_from_a_last_record_that_only_misses_its_line_break(tmp_path: Path) -> None:
+def test_a_torn_tail_is_told_apart_from_a_last_record_that_only_misses_its_line_break(
+    tmp_path: Path,
+) -> None:
     whole = b"".join(lines_of(finished_run()))
     torn = read_recording(write(tmp_path, whole[:-40]))
     assert (len(torn.events), torn.torn, torn.problems) == (len(finished_run()) - 1, True, ())
@@ -110,8 +119,12 @@ def test_damage_in_the_middle_is_passed_over_and_reported_with_its_line(
     assert problem.startswith("line 4: ") and word in problem
 
 
-@pytest.mark.parametrize("junk", [b"\0" * 512, b'{"v":1,"seq":3,"ts":10'], ids=["NULs", "half a record"])
-def test_a_whole_record_behind_damaged_bytes_on_its_line_is_kept(tmp_path: Path, junk: bytes) -> None:
+@pytest.mark.parametrize(
+    "junk", [b"\0" * 512, b'{"v":1,"seq":3,"ts":10'], ids=["NULs", "half a record"]
+)
+def test_a_whole_record_behind_damaged_bytes_on_its_line_is_kept(
+    tmp_path: Path, junk: bytes
+) -> None:
     lines = lines_of(finished_run())
     recording = read_recording(write(tmp_path, b"".join([*lines[:3], junk, *lines[3:]])))
     assert list(recording.events) == finished_run()
@@ -126,7 +139,9 @@ def test_a_repeated_block_is_read_once_and_reported(tmp_path: Path) -> None:
     assert len(recording.problems) == 4
 
 
-def test_blocks_that_changed_places_are_read_in_the_order_of_seq_and_reported(tmp_path: Path) -> None:
+def test_blocks_that_changed_places_are_read_in_the_order_of_seq_and_reported(
+    tmp_path: Path,
+) -> None:
     lines = lines_of(finished_run())
     recording = read_recording(write(tmp_path, b"".join([*lines[4:], *lines[:4]])))
     assert list(recording.events) == finished_run()
@@ -134,7 +149,9 @@ def test_blocks_that_changed_places_are_read_in_the_order_of_seq_and_reported(tm
 
 
 def test_an_event_of_a_newer_version_is_kept_whole(tmp_path: Path) -> None:
-    line = seal(f'{{"v":2,"seq":1,"ts":1.0,"session":"{SESSION}","agent":"main","type":"moon.rose","phase":"full"}}')
+    line = seal(
+        f'{{"v":2,"seq":1,"ts":1.0,"session":"{SESSION}","agent":"main","type":"moon.rose","phase":"full"}}'
+    )
     [event] = read_recording(write(tmp_path, line)).events
     assert isinstance(event, UnknownEvent)
     assert (event.type, event.more["phase"]) == ("moon.rose", "full")
@@ -186,12 +203,18 @@ def test_a_mutated_log_is_always_read_without_an_error(
     assert all(originals[event.seq] == event for event in recording.events)
 
 
-def test_only_the_events_of_some_types_are_read_each_once_and_damage_is_passed_over(tmp_path: Path) -> None:
+def test_only_the_events_of_some_types_are_read_each_once_and_damage_is_passed_over(
+    tmp_path: Path,
+) -> None:
     events = finished_run()
     lines = lines_of(events)
-    log = write(tmp_path, b"".join([*lines, lines[-1], b'{"v":1,"type":"turn.finished"}\n', lines[0][:40]]))
+    log = write(
+        tmp_path, b"".join([*lines, lines[-1], b'{"v":1,"type":"turn.finished"}\n', lines[0][:40]])
+    )
     found = list(read_kinds(log, frozenset({"turn.finished", "tool.result", "run.finished"})))
-    assert found == [event for event in events if event.type in ("turn.finished", "tool.result", "run.finished")]
+    assert found == [
+        event for event in events if event.type in ("turn.finished", "tool.result", "run.finished")
+    ]
 
 
 @given(data=st.data())
@@ -202,11 +225,17 @@ def test_lines_that_are_gone_are_missed_wherever_they_stood_but_at_the_end(
     gone = data.draw(st.sets(st.integers(0, len(lines) - 2), min_size=1, max_size=len(lines) - 1))
     left = [line for at, line in enumerate(lines) if at not in gone]
     recording = read_recording(write(tmp_path_factory.mktemp("log"), b"".join(left)))
-    before = [f"event {finished_run()[at + 1].seq} is missing" for at in sorted(gone) if at + 1 not in gone]
+    before = [
+        f"event {finished_run()[at + 1].seq} is missing"
+        for at in sorted(gone)
+        if at + 1 not in gone
+    ]
     assert [problem.partition("something before ")[2] for problem in recording.problems] == before
 
 
-@pytest.mark.parametrize("made", [lines_of, linked], ids=["an old log", "a log as it is written now"])
+@pytest.mark.parametrize(
+    "made", [lines_of, linked], ids=["an old log", "a log as it is written now"]
+)
 def test_a_log_that_lacks_nothing_has_no_problem(
     tmp_path: Path, made: Callable[[list[KnownEvent]], list[bytes]]
 ) -> None:
@@ -229,17 +258,24 @@ def test_a_damaged_line_is_reported_once_with_what_it_was(tmp_path: Path) -> Non
     lines = linked(finished_run())
     lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
     [problem] = read_recording(write(tmp_path, b"".join(lines))).problems
-    assert problem == f"line 5: a record ({finished_run()[4].type}) whose checksum does not match, left out"
+    assert (
+        problem
+        == f"line 5: a record ({finished_run()[4].type}) whose checksum does not match, left out"
+    )
 
 
-def test_a_log_that_grew_is_read_from_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_grew_is_read_from_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = linked(finished_run())
     path = write(tmp_path, b"".join(lines[:2]))
     reader = LogReader(path)
     first = reader.read()
     assert reader.read() is first
     parsed: list[str | bytes] = []
-    monkeypatch.setattr(recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line))
+    monkeypatch.setattr(
+        recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line)
+    )
     with path.open("ab") as file:
         file.write(b"".join(lines[2:]))
     assert list(reader.read().events) == finished_run()
@@ -257,7 +293,9 @@ def test_a_log_that_was_rewritten_is_read_from_its_beginning(tmp_path: Path, kep
     assert reader.read() == LogReader(path).read()
 
 
-def test_damage_of_a_log_that_was_read_is_reported_though_its_length_and_its_end_are_the_same(tmp_path: Path) -> None:
+def test_damage_of_a_log_that_was_read_is_reported_though_its_length_and_its_end_are_the_same(
+    tmp_path: Path,
+) -> None:
     lines = linked(finished_run())
     reader = LogReader(write(tmp_path, b"".join(lines)))
     assert reader.read().problems == ()

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
-from codeagent.core.events import KnownEvent, RunFinished, SteerDelivered, SteerQueued, ToolResultAdded, UnknownEvent
+from codeagent.core.events import (
+    KnownEvent,
+    RunFinished,
+    SteerDelivered,
+    SteerQueued,
+    ToolResultAdded,
+    UnknownEvent,
+)
 from codeagent.core.messages import text_of
 from codeagent.session.fold import fold
 from codeagent.session.recording import Recording
@@ -30,13 +37,17 @@ def test_any_prefix_of_any_log_passes_the_check_after_being_closed(
 
 
 @given(logs(), st.data())
-def test_closing_twice_adds_nothing_the_second_time(events: list[KnownEvent], data: st.DataObject) -> None:
+def test_closing_twice_adds_nothing_the_second_time(
+    events: list[KnownEvent], data: st.DataObject
+) -> None:
     closed = close(events[: data.draw(st.integers(0, len(events)))])
     assert closing_events(closed, SESSION, 9999, 6000.0) == ()
 
 
 @given(logs(), st.data())
-def test_closing_does_not_change_what_the_model_reads(events: list[KnownEvent], data: st.DataObject) -> None:
+def test_closing_does_not_change_what_the_model_reads(
+    events: list[KnownEvent], data: st.DataObject
+) -> None:
     prefix = events[: data.draw(st.integers(0, len(events)))]
     before, after = fold(prefix).messages, fold(close(prefix)).messages
     assert after[: len(before)] == before
@@ -57,11 +68,9 @@ def test_each_open_call_gets_a_cancelled_result_that_says_whether_it_had_started
     log.start("c2")
     log.finish("c1")
     results = [event for event in close(log.events) if isinstance(event, ToolResultAdded)]
-    assert [(result.call_id, result.executed, result.error and result.error.kind) for result in results] == [
-        ("c1", True, None),
-        ("c2", True, "cancelled"),
-        ("c3", False, "cancelled"),
-    ]
+    assert [
+        (result.call_id, result.executed, result.error and result.error.kind) for result in results
+    ] == [("c1", True, None), ("c2", True, "cancelled"), ("c3", False, "cancelled")]
 
 
 def test_a_call_that_was_announced_in_an_answer_that_never_came_is_closed_too() -> None:
@@ -71,7 +80,10 @@ def test_a_call_that_was_announced_in_an_answer_that_never_came_is_closed_too() 
     log.announce("c1", "c2")
     log.start("c1")
     results = [event for event in close(log.events) if isinstance(event, ToolResultAdded)]
-    assert [(result.call_id, result.executed) for result in results] == [("c1", True), ("c2", False)]
+    assert [(result.call_id, result.executed) for result in results] == [
+        ("c1", True),
+        ("c2", False),
+    ]
 
 
 def test_an_approval_that_waited_is_cancelled_and_never_granted() -> None:
@@ -113,7 +125,9 @@ def test_text_that_had_left_its_queue_becomes_its_message_and_queued_text_stays_
     assert [queued.id for queued in history.undelivered] == ["q2"]
 
 
-def test_a_command_of_the_users_own_that_was_running_is_ended_and_told_where_it_was_shared() -> None:
+def test_a_command_of_the_users_own_that_was_running_is_ended_and_told_where_it_was_shared() -> (
+    None
+):
     log = Log()
     log.run()
     log.end()
@@ -123,7 +137,9 @@ def test_a_command_of_the_users_own_that_was_running_is_ended_and_told_where_it_
     assert [event.type for event in closed[len(started) :]] == ["tool.finished", "tool.result"]
     [note] = fold(closed).notes
     assert "was stopped before it ended" in text_of(note.content)
-    assert check_recording(Recording(tuple(started))).repairs == ("the command shell-3 did not end",)
+    assert check_recording(Recording(tuple(started))).repairs == (
+        "the command shell-3 did not end",
+    )
     assert check_recording(Recording(tuple(started))).problems == ()
 
 
@@ -137,6 +153,9 @@ def test_a_command_may_span_the_edges_of_runs() -> None:
     log.run()
     log.user("go")
     log.end()
-    events = [*log.events, *(replace(event, seq=log.seq + at) for at, event in ((1, finished), (2, result)))]
+    events = [
+        *log.events,
+        *(replace(event, seq=log.seq + at) for at, event in ((1, finished), (2, result))),
+    ]
     assert check_recording(Recording(tuple(events))).problems == ()
     assert started in events

@@ -1,4 +1,5 @@
-"""The scratchpad: private, whole, shared by two sessions without loss, bounded, and without secrets."""
+"""The scratchpad: private, whole, shared by two sessions without loss, bounded, and without
+secrets."""
 
 import stat
 import threading
@@ -16,7 +17,9 @@ from codeagent.session.memory import ScratchpadFile, project_scratchpad
 NOTHING = Redactor({})
 CANARY = "sk-canary-0123456789"
 keys = st.sampled_from(["a", "b", "ключ", "a b", ""])
-steps = st.lists(st.tuples(st.sampled_from(["set", "append", "delete"]), keys, st.text(max_size=20)), max_size=12)
+steps = st.lists(
+    st.tuples(st.sampled_from(["set", "append", "delete"]), keys, st.text(max_size=20)), max_size=12
+)
 
 
 def pad(folder: Path, redactor: Redactor = NOTHING) -> ScratchpadFile:
@@ -37,7 +40,9 @@ def test_it_is_a_dictionary_that_outlives_its_process(
             case "append":
                 pad(folder).append(key, value)
                 before = expected.get(key, "")
-                expected[key] = before + ("\n" if before and not before.endswith("\n") else "") + value
+                expected[key] = (
+                    before + ("\n" if before and not before.endswith("\n") else "") + value
+                )
             case _:
                 assert pad(folder).delete(key) == (expected.pop(key, None) is not None)
     later = pad(folder)
@@ -67,7 +72,9 @@ def test_only_its_owner_may_read_it_and_nothing_else_is_left_behind(tmp_path: Pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
-def test_a_secret_is_masked_in_values_and_keys_also_where_it_comes_in_two_pieces(tmp_path: Path) -> None:
+def test_a_secret_is_masked_in_values_and_keys_also_where_it_comes_in_two_pieces(
+    tmp_path: Path,
+) -> None:
     mine = pad(tmp_path, Redactor({"MY_TOKEN": CANARY}))
     mine.set("a", f"use {CANARY}")
     mine.set(CANARY, "x")
@@ -112,7 +119,9 @@ def test_two_sessions_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -
     assert sorted(lines) == sorted(f"{name}{number}" for name in "abc" for number in range(15))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"v":2,"notes":{}}', b'{"notes":{"a":1}}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff", b'{"v":2,"notes":{}}', b'{"notes":{"a":1}}', b"[" * 100_000]
+)
 def test_a_damaged_file_is_said_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "session/scratchpad.json"
     path.parent.mkdir()

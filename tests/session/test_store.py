@@ -1,4 +1,5 @@
-"""The folder of sessions: private, found by prefix, one writer at a time, repaired before it goes on."""
+"""The folder of sessions: private, found by prefix, one writer at a time, repaired before it goes
+on."""
 
 import fcntl
 import os
@@ -74,7 +75,9 @@ def test_folders_are_0700_and_files_0600_whatever_the_umask(store: SessionStore)
     assert {path.name: mode(path) for path in folder.iterdir()} == {LOG: 0o600, "lock": 0o600}
 
 
-def test_a_session_is_found_by_the_beginning_of_its_id_where_that_is_unique(store: SessionStore) -> None:
+def test_a_session_is_found_by_the_beginning_of_its_id_where_that_is_unique(
+    store: SessionStore,
+) -> None:
     first, second = finished(store), finished(store)
     assert store.find(first) == first
     common = first[: len("20260102-")]
@@ -107,19 +110,31 @@ def test_the_last_session_is_the_one_written_to_last(store: SessionStore) -> Non
 def test_a_summary_says_what_the_session_was_about(store: SessionStore) -> None:
     finished(store)
     [summary] = store.summaries()
-    assert (summary.workspace, summary.model, summary.prompt, summary.in_use) == ("/w", "m", "fix it", False)
+    assert (summary.workspace, summary.model, summary.prompt, summary.in_use) == (
+        "/w",
+        "m",
+        "fix it",
+        False,
+    )
 
 
-def test_a_session_is_named_after_what_the_user_wrote_and_not_after_a_note_for_the_model(store: SessionStore) -> None:
+def test_a_session_is_named_after_what_the_user_wrote_and_not_after_a_note_for_the_model(
+    store: SessionStore,
+) -> None:
     log = store.create()
-    for text, source in (("(Plan mode: look at whatever you need)", "note"), ("how is a date parsed?", "prompt")):
+    for text, source in (
+        ("(Plan mode: look at whatever you need)", "note"),
+        ("how is a date parsed?", "prompt"),
+    ):
         message = UserMessage.from_text(text, source)  # type: ignore[arg-type]  # two of the words
         log.append(MessageAdded(seq=log.next_seq, ts=1.0, session=log.session_id, message=message))
     log.close()
     assert [summary.prompt for summary in store.summaries()] == ["how is a date parsed?"]
 
 
-def test_a_session_in_use_is_refused_with_the_pid_and_can_still_be_read(store: SessionStore) -> None:
+def test_a_session_in_use_is_refused_with_the_pid_and_can_still_be_read(
+    store: SessionStore,
+) -> None:
     log = store.create()
     with pytest.raises(SessionInUse, match=f"process {os.getpid()}") as caught:
         store.open(log.session_id)
@@ -133,7 +148,8 @@ def test_a_session_in_use_is_refused_with_the_pid_and_can_still_be_read(store: S
 def test_a_lock_that_is_held_only_for_a_moment_is_waited_for(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    """As by a command that was forked before its process was killed, or by somebody who looks whether it is free."""
+    """As by a command that was forked before its process was killed, or by somebody who looks
+    whether it is free."""
     log = store.create()
     log.close()
     gone = subprocess.Popen(["true"])
@@ -141,7 +157,9 @@ def test_a_lock_that_is_held_only_for_a_moment_is_waited_for(
     holder = os.open(store.folder(log.session_id) / "lock", os.O_RDWR)
     os.pwrite(holder, f"{gone.pid}\n".encode() if named == "a process that is gone" else b"", 0)
     fcntl.flock(holder, fcntl.LOCK_EX)
-    monkeypatch.setattr("codeagent.session.lock.time.sleep", lambda seconds: fcntl.flock(holder, fcntl.LOCK_UN))
+    monkeypatch.setattr(
+        "codeagent.session.lock.time.sleep", lambda seconds: fcntl.flock(holder, fcntl.LOCK_UN)
+    )
     again, _ = store.open(log.session_id)
     again.close()
     os.close(holder)
@@ -257,7 +275,9 @@ def test_showing_a_session_and_resuming_it_parse_each_line_once_and_keep_nothing
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session_id, parsed = finished(store), list[bytes]()
-    monkeypatch.setattr(recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line))
+    monkeypatch.setattr(
+        recording, "parse_event_json", lambda line: parsed.append(line) or parse_event_json(line)
+    )
     shown = store.read(session_id)
     log, resumed = store.open(session_id)
     log.close()
@@ -266,7 +286,9 @@ def test_showing_a_session_and_resuming_it_parse_each_line_once_and_keep_nothing
     assert recording.reader_of.cache_info().currsize == 0
 
 
-def test_sessions_of_children_are_numbered_below_their_parent_and_in_no_list(store: SessionStore) -> None:
+def test_sessions_of_children_are_numbered_below_their_parent_and_in_no_list(
+    store: SessionStore,
+) -> None:
     parent = store.create()
     logs = [store.create_child(parent.session_id) for _ in range(2)]
     assert [log.session_id for log in logs] == [f"{parent.session_id}.1", f"{parent.session_id}.2"]
@@ -280,7 +302,9 @@ def test_the_session_of_a_child_is_read_but_not_resumed(store: SessionStore) -> 
     child = store.create_child(parent.session_id)
     child.close()
     assert store.read(child.session_id).events == ()
-    with pytest.raises(SessionError, match=f"an agent that {parent.session_id} started; resume that"):
+    with pytest.raises(
+        SessionError, match=f"an agent that {parent.session_id} started; resume that"
+    ):
         store.open(child.session_id)
 
 
@@ -292,8 +316,17 @@ def test_the_events_of_a_child_follow_the_one_that_says_that_it_began(store: Ses
     parent.append(replace(began, seq=1, ts=1.0, session=parent.session_id))
     parent.append(Notice(seq=2, ts=2.0, session=parent.session_id, code="x", text="after"))
     child.append(replace(began, seq=1, ts=1.0, session=child.session_id, agent="a.1"))
-    child.append(Notice(seq=2, ts=2.0, session=child.session_id, agent="a.1", code="x", text="its own"))
+    child.append(
+        Notice(seq=2, ts=2.0, session=child.session_id, agent="a.1", code="x", text="its own")
+    )
     merged = list(store.with_children(store.read(parent.session_id).events))
-    assert [(event.agent, event.seq) for event in merged] == [("main", 1), ("a.1", 1), ("a.1", 2), ("main", 2)]
+    assert [(event.agent, event.seq) for event in merged] == [
+        ("main", 1),
+        ("a.1", 1),
+        ("a.1", 2),
+        ("main", 2),
+    ]
     shutil.rmtree(child.folder)
-    assert len(list(store.with_children(store.read(parent.session_id).events))) == 2, "it is left out if it is gone"
+    assert len(list(store.with_children(store.read(parent.session_id).events))) == 2, (
+        "it is left out if it is gone"
+    )

@@ -1,4 +1,5 @@
-"""Copying sessions, giving them titles, and removing old ones: nothing is lost that was not asked for."""
+"""Copying sessions, giving them titles, and removing old ones: nothing is lost that was not asked
+for."""
 
 import os
 import stat
@@ -55,7 +56,9 @@ def said(store: SessionStore, session_id: str) -> list[str]:
     return [text_of(one.content) for one in messages if isinstance(one, UserMessage)]
 
 
-def test_a_copy_holds_all_that_was_said_and_done_and_the_first_stays_as_it_was(store: SessionStore) -> None:
+def test_a_copy_holds_all_that_was_said_and_done_and_the_first_stays_as_it_was(
+    store: SessionStore,
+) -> None:
     first = kept(store, finished_run())
     outputs = store.folder(first) / "outputs"
     outputs.mkdir()
@@ -73,8 +76,12 @@ def test_a_copy_holds_all_that_was_said_and_done_and_the_first_stays_as_it_was(s
     assert stat.S_IMODE((store.folder(copy) / LOG).stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(("before", "left"), [(1, []), (2, ["a"]), (3, ["a", "b"]), (None, ["a", "b", "c"])])
-def test_a_copy_ends_before_the_prompt_that_is_named(store: SessionStore, before: int | None, left: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("before", "left"), [(1, []), (2, ["a"]), (3, ["a", "b"]), (None, ["a", "b", "c"])]
+)
+def test_a_copy_ends_before_the_prompt_that_is_named(
+    store: SessionStore, before: int | None, left: list[str]
+) -> None:
     copy = fork(store, kept(store, prompts("a", "b", "c")), before)
     assert said(store, copy) == left
     log, recording = store.open(copy)
@@ -89,7 +96,9 @@ def test_a_copy_has_the_sessions_of_the_children_that_began_in_it(store: Session
     assert store.children(copy) == [f"{copy}.1", f"{copy}.2"]
     events = list(store.with_children(store.read(copy).events))
     assert {event.session for event in events} == {copy, f"{copy}.1", f"{copy}.2"}
-    assert [event.parent_session for event in events if isinstance(event, AgentStarted)] == [copy] * 4
+    assert [event.parent_session for event in events if isinstance(event, AgentStarted)] == [
+        copy
+    ] * 4
     assert (store.folder(f"{copy}.1") / "scratchpad.json").is_file()
     assert all(check_recording(store.read(f"{copy}.{number}")).problems == () for number in (1, 2))
     assert "with the sessions of 2 agents" in store.read(copy).events[-1].text  # type: ignore[union-attr]  # the notice
@@ -106,14 +115,18 @@ def test_removing_a_session_removes_those_of_its_children(store: SessionStore) -
 
 
 @pytest.mark.parametrize("before", [0, -1, 4])
-def test_a_prompt_that_there_is_not_is_refused_and_nothing_is_left(store: SessionStore, before: int) -> None:
+def test_a_prompt_that_there_is_not_is_refused_and_nothing_is_left(
+    store: SessionStore, before: int
+) -> None:
     first = kept(store, prompts("a", "b", "c"))
     with pytest.raises(SessionError, match="has 3 prompts"):
         fork(store, first, before)
     assert store.ids() == [first]
 
 
-def test_a_session_in_use_can_be_copied_and_a_damaged_one_loses_only_what_is_damaged(store: SessionStore) -> None:
+def test_a_session_in_use_can_be_copied_and_a_damaged_one_loses_only_what_is_damaged(
+    store: SessionStore,
+) -> None:
     log = store.create()
     for event in prompts("a", "b"):
         log.append(event)
@@ -147,7 +160,9 @@ def test_exactly_the_sessions_are_removed_to_which_a_rule_applies(
 def test_the_oldest_are_removed_until_the_others_fit(store: SessionStore) -> None:
     ids = [kept(store, finished_run(), age * DAY) for age in (0, 1, 2)]
     size = sum(path.stat().st_size for path in store.folder(ids[0]).iterdir())
-    found = [one.summary.id for one in prunable(store, PruneRule(max_bytes=2 * size + size // 2), NOW)]
+    found = [
+        one.summary.id for one in prunable(store, PruneRule(max_bytes=2 * size + size // 2), NOW)
+    ]
     assert found == ids[2:]
 
 
@@ -160,7 +175,9 @@ def test_a_session_in_use_is_never_removed(store: SessionStore) -> None:
     assert store.ids() == []
 
 
-def test_a_removal_that_was_cut_short_is_no_session_and_is_completed_later(store: SessionStore) -> None:
+def test_a_removal_that_was_cut_short_is_no_session_and_is_completed_later(
+    store: SessionStore,
+) -> None:
     session_id = kept(store, finished_run())
     store.folder(session_id).rename(store.root / f".removed-{session_id}")
     assert store.ids() == [] and store.summaries() == []
@@ -178,7 +195,9 @@ def test_a_title_is_shown_kept_and_taken_away(store: SessionStore) -> None:
     assert [summary.title for summary in store.summaries()] == [""]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 3}', '{"x": ["a", 1, "b"]}', "\0", "[" * 100_000])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"x": 3}', '{"x": ["a", 1, "b"]}', "\0", "[" * 100_000]
+)
 def test_a_damaged_cache_costs_only_time(store: SessionStore, content: str) -> None:
     session_id = kept(store, finished_run())
     expected = store.summaries()

@@ -1,4 +1,5 @@
-"""A workspace with the tools over it, and one way to call them: as the model does, with raw JSON."""
+"""A workspace with the tools over it, and one way to call them: as the model does, with raw
+JSON."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +49,9 @@ class Toolbox:
     def tool(self, name: str) -> Tool[Any]:
         return self.registry.get(name)
 
-    async def call(self, name: str, /, *, base: str | None = None, **arguments: object) -> ToolResult:
+    async def call(
+        self, name: str, /, *, base: str | None = None, **arguments: object
+    ) -> ToolResult:
         tool = self.tool(name)
         args = parse_arguments(tool, json.dumps(arguments))
         context = tool_context(self.workspace, self.sandbox, base=base, updates=self.updates)

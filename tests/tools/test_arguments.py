@@ -36,7 +36,9 @@ def test_all_errors_come_at_once() -> None:
     assert "Missing required argument 'path'" in text
     assert "Unknown argument 'pth' for tool 'write'; did you mean path?" in text
     assert "Argument 'content' for tool 'write' should be a valid string; got a number '5'" in text
-    assert "Argument 'append' for tool 'write' should be a valid boolean; got a string 'yes'" in text
+    assert (
+        "Argument 'append' for tool 'write' should be a valid boolean; got a string 'yes'" in text
+    )
 
 
 @for_each("raw", ["", "  ", "{}", "\n"])
@@ -80,7 +82,7 @@ def test_malformed_json_is_shown_where_it_breaks() -> None:
         ('{"path": "a", "offset": "5"}', "got a string '5'"),
         ('{"path": "a", "offset": 5.5}', "valid integer"),
     ],
-)  # fmt: skip
+)
 def test_the_traps_are_refused_with_a_reason(raw: str, said: str) -> None:
     assert said in refusal(READ, raw)
 
@@ -99,15 +101,32 @@ def test_null_for_what_may_be_left_out_leaves_it_out() -> None:
 @for_each(
     ("tool", "raw", "value", "said"),
     [
-        (READ, '{"path": "a", "offset": "10"}', {"path": "a", "offset": 10},
-         "offset: the text '10' was read as a number"),
-        (BASH, '{"command": "ls", "timeout": "2.5"}', {"command": "ls", "timeout": 2.5}, "was read as a number"),
-        (WRITE, '{"path": "a", "content": "x", "append": "false"}', {"path": "a", "content": "x", "append": False},
-         "append: the text 'false' was read as a boolean"),
-        (EDIT, '{"path": "a", "edits": "[{\\"old_string\\": \\"x\\", \\"new_string\\": \\"y\\"}]"}',
-         {"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, "was read as a list"),
+        (
+            READ,
+            '{"path": "a", "offset": "10"}',
+            {"path": "a", "offset": 10},
+            "offset: the text '10' was read as a number",
+        ),
+        (
+            BASH,
+            '{"command": "ls", "timeout": "2.5"}',
+            {"command": "ls", "timeout": 2.5},
+            "was read as a number",
+        ),
+        (
+            WRITE,
+            '{"path": "a", "content": "x", "append": "false"}',
+            {"path": "a", "content": "x", "append": False},
+            "append: the text 'false' was read as a boolean",
+        ),
+        (
+            EDIT,
+            '{"path": "a", "edits": "[{\\"old_string\\": \\"x\\", \\"new_string\\": \\"y\\"}]"}',
+            {"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]},
+            "was read as a list",
+        ),
     ],
-)  # fmt: skip
+)
 def test_text_is_read_as_what_the_schema_asks_for_and_the_log_can_say_so(
     tool: object, raw: str, value: dict[str, object], said: str
 ) -> None:
@@ -151,7 +170,10 @@ def test_an_edit_of_the_users_is_taken_as_it_is() -> None:
 
 def test_a_time_limit_in_milliseconds_is_refused_with_the_unit() -> None:
     text = refusal(BASH, '{"command": "ls", "timeout": 120000}')
-    assert "timeout is in seconds, and 120000 seconds are 33 hours; if you mean milliseconds, write 120" in text
+    assert (
+        "timeout is in seconds, and 120000 seconds are 33 hours; if you mean milliseconds, write 120"
+        in text
+    )
     assert parse_arguments(BASH, '{"command": "ls", "timeout": 7200, "run_in_background": true}')  # type: ignore[arg-type]  # as above
 
 
@@ -163,21 +185,41 @@ def test_a_time_limit_in_milliseconds_is_refused_with_the_unit() -> None:
         ({"path": "a", "new_string": "x"}, "Missing required argument 'old_string'"),
         ({"path": "a", "old_string": "x", "new_string": "x"}, "the same"),
         ({"path": "a", "edits": []}, "at least one"),
-        ({"path": "a", "old_string": "x", "edits": [{"old_string": "a", "new_string": "b"}]}, "either"),
-        ({"path": "a", "edits": [{"old_string": "a"}]}, "Missing required argument 'edits.0.new_string'"),
+        (
+            {"path": "a", "old_string": "x", "edits": [{"old_string": "a", "new_string": "b"}]},
+            "either",
+        ),
+        (
+            {"path": "a", "edits": [{"old_string": "a"}]},
+            "Missing required argument 'edits.0.new_string'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_edit_that_makes_no_sense_is_refused(arguments: dict[str, object], said: str) -> None:
     assert said in refusal(EDIT, json.dumps(arguments))
 
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["path", "a"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["path", "a"]), inner, max_size=3)
+    ),
     max_leaves=12,
-)  # fmt: skip
+)
 _KEYS = st.sampled_from(
-    ["path", "content", "command", "offset", "limit", "old_string", "new_string", "edits", "x", "timeout"]
+    [
+        "path",
+        "content",
+        "command",
+        "offset",
+        "limit",
+        "old_string",
+        "new_string",
+        "edits",
+        "x",
+        "timeout",
+    ]
 )
 
 
@@ -186,7 +228,11 @@ _KEYS = st.sampled_from(
 @given(
     st.text()
     | st.dictionaries(_KEYS, _JSON).map(json.dumps)
-    | st.builds(lambda text, cut: text[:cut], st.dictionaries(_KEYS, _JSON).map(json.dumps), st.integers(0, 60))
+    | st.builds(
+        lambda text, cut: text[:cut],
+        st.dictionaries(_KEYS, _JSON).map(json.dumps),
+        st.integers(0, 60),
+    )
 )
 def test_any_text_at_all_gives_a_model_or_a_refusal(raw: str) -> None:
     read_by_every_tool(raw)
@@ -204,11 +250,47 @@ def read_by_every_tool(raw: str) -> None:
 
 
 _PIECES = (
-    '{"path": "a.py"}', '{"command": "ls"}', '{"path": "a", "content": "x"}', '"edits":', "[[[[", "{" * 200, "}", "]",
-    '"', "\\", "\\u0000", "\\ud800", "\ud800", "\0", "\n", "\x1b", ",", ":", "null", "NaN", "Infinity", "-0", "1e999",
-    "9" * 5000, "true", "'", "```json", "<path>", "\ufeff", "é", "\U000e0041", '{"path": "a", "path": "b"}', "{}{}",
-    "// no", '"timeout": 1e9', '"old_string": "a"', '"new_string":', "undefined", "None", " " * 300,
-)  # fmt: skip
+    '{"path": "a.py"}',
+    '{"command": "ls"}',
+    '{"path": "a", "content": "x"}',
+    '"edits":',
+    "[[[[",
+    "{" * 200,
+    "}",
+    "]",
+    '"',
+    "\\",
+    "\\u0000",
+    "\\ud800",
+    "\ud800",
+    "\0",
+    "\n",
+    "\x1b",
+    ",",
+    ":",
+    "null",
+    "NaN",
+    "Infinity",
+    "-0",
+    "1e999",
+    "9" * 5000,
+    "true",
+    "'",
+    "```json",
+    "<path>",
+    "\ufeff",
+    "é",
+    "\U000e0041",
+    '{"path": "a", "path": "b"}',
+    "{}{}",
+    "// no",
+    '"timeout": 1e9',
+    '"old_string": "a"',
+    '"new_string":',
+    "undefined",
+    "None",
+    " " * 300,
+)
 
 
 @pytest.mark.soak(tried=up_to(75, 25_000) * len(TOOLS), row="tool arguments")

@@ -25,7 +25,9 @@ def names(catalog: ToolCatalog) -> list[str]:
     return [tool.name for tool in catalog]
 
 
-async def test_tools_of_files_come_after_the_built_in_ones_by_file_and_line(setting: Setting) -> None:
+async def test_tools_of_files_come_after_the_built_in_ones_by_file_and_line(
+    setting: Setting,
+) -> None:
     setting.write("user", "b.txt", "three")
     setting.write("user", "a.txt", "one two")
     catalog = setting.catalog()
@@ -51,7 +53,9 @@ async def test_a_look_that_finds_nothing_new_loads_nothing(setting: Setting) -> 
     assert len(setting.loader.loads) == 1
 
 
-async def test_an_edited_file_gives_its_new_tools_and_only_it_is_loaded_again(setting: Setting) -> None:
+async def test_an_edited_file_gives_its_new_tools_and_only_it_is_loaded_again(
+    setting: Setting,
+) -> None:
     setting.write("user", "a.txt", "one two")
     setting.write("user", "b.txt", "three")
     catalog = setting.catalog()
@@ -116,7 +120,9 @@ async def test_files_that_changed_after_they_were_listed_are_not_trusted_before_
     catalog = setting.catalog()
     await catalog.refresh()
     setting.write("project", "a.txt", "two")
-    with pytest.raises(ConfigError, match="changed after they were listed: look at them again; nothing was trusted"):
+    with pytest.raises(
+        ConfigError, match="changed after they were listed: look at them again; nothing was trusted"
+    ):
         await catalog.trust()
     await catalog.refresh()
     assert (names(catalog), setting.trust.digest) == (["read", "bash"], "")
@@ -130,11 +136,15 @@ async def test_files_that_changed_after_they_were_listed_are_not_trusted_before_
     [
         lambda setting: setting.write("project", "a.txt", "one more"),
         lambda setting: setting.write("project", "b.txt", "more"),
-        lambda setting: (setting.project / ".codeagent/tools/a.txt").rename(setting.project / ".codeagent/tools/c.txt"),
+        lambda setting: (setting.project / ".codeagent/tools/a.txt").rename(
+            setting.project / ".codeagent/tools/c.txt"
+        ),
     ],
     ids=["a changed byte", "a further file", "another name"],
 )
-async def test_any_change_ends_the_trust(setting: Setting, alter: Callable[[Setting], object]) -> None:
+async def test_any_change_ends_the_trust(
+    setting: Setting, alter: Callable[[Setting], object]
+) -> None:
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
     await catalog.refresh()
@@ -146,7 +156,9 @@ async def test_any_change_ends_the_trust(setting: Setting, alter: Callable[[Sett
     assert names(catalog) == ["read", "bash"]
 
 
-async def test_a_run_that_accepts_the_project_takes_it_as_it_is_at_the_beginning(setting: Setting) -> None:
+async def test_a_run_that_accepts_the_project_takes_it_as_it_is_at_the_beginning(
+    setting: Setting,
+) -> None:
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog(accept=True)
     await catalog.refresh()
@@ -180,7 +192,9 @@ async def test_where_trust_is_damaged_nothing_is_loaded_and_it_is_said(setting: 
     assert [problem.text for problem in catalog.now.problems] == ["trust.jsonl:1: it is damaged"]
 
 
-async def test_a_further_tool_changes_nothing_of_what_stands_before_its_place(setting: Setting) -> None:
+async def test_a_further_tool_changes_nothing_of_what_stands_before_its_place(
+    setting: Setting,
+) -> None:
     setting.write("user", "b.txt", "two")
     catalog = setting.catalog()
     await catalog.refresh()
@@ -199,7 +213,10 @@ def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", raising(OSError(errno.EMFILE, "Too many open files")))
         broken = folder.read()
-        assert (broken.files, broken.digest) == (before.files, before.digest) and folder.read() is broken
+        assert (broken.files, broken.digest) == (
+            before.files,
+            before.digest,
+        ) and folder.read() is broken
         assert [one.text for one in broken.problems] == [
             "it cannot be read (Too many open files): what was read before stays"
         ]
@@ -208,12 +225,15 @@ def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
     assert folder.read().problems == ()
 
 
-def test_a_folder_that_is_a_link_is_a_warning_and_one_that_is_missing_is_none(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_is_a_warning_and_one_that_is_missing_is_none(
+    tmp_path: Path,
+) -> None:
     assert ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read() == FolderState()
     (tmp_path / "tools").symlink_to(tmp_path)
     [problem] = ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read().problems
     assert (
-        str(problem) == "tools: it is a link, or not a folder: nothing in it is loaded" and problem.level == "warning"
+        str(problem) == "tools: it is a link, or not a folder: nothing in it is loaded"
+        and problem.level == "warning"
     )
 
 
@@ -232,7 +252,10 @@ def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / ".codeagent").symlink_to(setting.project / ".codeagent")
     setting.write("project", "a.txt", "one")
-    assert ToolFolder(tmp_path / "linked", (".codeagent", "tools"), "project", (".txt",)).read().files == ()
+    assert (
+        ToolFolder(tmp_path / "linked", (".codeagent", "tools"), "project", (".txt",)).read().files
+        == ()
+    )
 
 
 def test_what_is_too_large_or_no_file_is_a_problem(setting: Setting) -> None:
@@ -268,10 +291,17 @@ async def test_a_rule_that_names_no_tool_is_told_with_the_nearest_name(setting: 
 async def test_a_rule_for_a_tool_that_is_there_or_could_be_is_taken(setting: Setting) -> None:
     catalog = setting.catalog(elsewhere=["write"])
     await catalog.refresh()
-    assert unknown(catalog, "bash(rm *)", "*", "re*", "write(src/**)", "mcp__github__search(*)", "mcp__*") == []
+    assert (
+        unknown(
+            catalog, "bash(rm *)", "*", "re*", "write(src/**)", "mcp__github__search(*)", "mcp__*"
+        )
+        == []
+    )
 
 
-async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(setting: Setting) -> None:
+async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(
+    setting: Setting,
+) -> None:
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
     await catalog.refresh()
@@ -284,7 +314,9 @@ async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(set
     assert not catalog.complete
 
 
-async def test_no_file_takes_the_name_of_a_built_in_tool_that_only_other_conversations_have(setting: Setting) -> None:
+async def test_no_file_takes_the_name_of_a_built_in_tool_that_only_other_conversations_have(
+    setting: Setting,
+) -> None:
     setting.write("user", "a.txt", "write one")
     catalog = setting.catalog(elsewhere=["write"])
     await catalog.refresh()
@@ -319,7 +351,9 @@ async def test_a_built_in_tool_is_refused_while_the_file_that_narrowed_it_is_the
         setting.write("project", "a.txt", text)
         await catalog.refresh()
         assert names(catalog) == ["read"]
-        with pytest.raises(Denied, match=r"refused until \.codeagent/tools/a\.txt, which narrows it, is trusted"):
+        with pytest.raises(
+            Denied, match=r"refused until \.codeagent/tools/a\.txt, which narrows it, is trusted"
+        ):
             catalog.get("bash")
     await catalog.trust()
     await catalog.refresh()

@@ -1,4 +1,5 @@
-"""Definitions of tools are bounded: cut to what a call needs, refused by their size, turned off again."""
+"""Definitions of tools are bounded: cut to what a call needs, refused by their size, turned off
+again."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -25,9 +26,18 @@ from tests.tools.web.serving import call, said
 def pod(width: int = 12, depth: int = 4) -> dict[str, Any]:
     """A schema like that of a Kubernetes object: wide, deep and full of words."""
     if not depth:
-        return {"type": "string", "description": "A leaf. " * 20, "enum": [f"value-{n}" for n in range(60)]}
+        return {
+            "type": "string",
+            "description": "A leaf. " * 20,
+            "enum": [f"value-{n}" for n in range(60)],
+        }
     inner = {f"field_{n}": pod(2, depth - 1) for n in range(width)}
-    return {"type": "object", "description": "An object. " * 30, "properties": inner, "required": ["field_0"]}
+    return {
+        "type": "object",
+        "description": "An object. " * 30,
+        "properties": inner,
+        "required": ["field_0"],
+    }
 
 
 class Large(Plain):
@@ -41,7 +51,10 @@ class LargeSource(Source):
     def have(self, *names: str) -> None:
         super().have(*names)
         self._tools = {
-            name: self._tools[name] if type(self._tools[name]) is Large else Large(name, "k8s", "mcp") for name in names
+            name: self._tools[name]
+            if type(self._tools[name]) is Large
+            else Large(name, "k8s", "mcp")
+            for name in names
         }
 
 
@@ -87,7 +100,9 @@ async def test_what_is_small_is_left_as_it_is(opened: Open) -> None:
 
 def test_descriptions_go_first_then_depth_then_values() -> None:
     whole = ToolDefinition("t", "Does it.", pod(3, 3))
-    unsaid, shallow, least = (json.dumps(cut_definition(whole, most).parameters) for most in (10_500, 3_200, 200))
+    unsaid, shallow, least = (
+        json.dumps(cut_definition(whole, most).parameters) for most in (10_500, 3_200, 200)
+    )
     assert "A leaf." not in unsaid and "value-59" in unsaid
     assert "value-59" not in shallow and "field_2" in shallow
     assert len(least) < 200 and "field_0" in least and "field_2" not in least
@@ -95,17 +110,26 @@ def test_descriptions_go_first_then_depth_then_values() -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b", "c"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 REFERENCES = st.sampled_from([{"$ref": "#/$defs/one"}, {"$ref": "#/$defs/two"}])
 SCHEMAS = st.recursive(
-    st.sampled_from(["string", "integer", "boolean", "null", "array", "object"]).map(lambda kind: {"type": kind})
-    | st.lists(st.sampled_from(["a", "b", 1, 2, 3]), min_size=1, unique=True).map(lambda values: {"enum": values})
+    st.sampled_from(["string", "integer", "boolean", "null", "array", "object"]).map(
+        lambda kind: {"type": kind}
+    )
+    | st.lists(st.sampled_from(["a", "b", 1, 2, 3]), min_size=1, unique=True).map(
+        lambda values: {"enum": values}
+    )
     | REFERENCES,
     lambda inner: (
         st.fixed_dictionaries(
-            {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from("abc"), inner)},
+            {
+                "type": st.just("object"),
+                "properties": st.dictionaries(st.sampled_from("abc"), inner),
+            },
             optional={
                 "required": st.lists(st.sampled_from("abc"), unique=True),
                 "additionalProperties": st.booleans() | inner,
@@ -121,14 +145,25 @@ SCHEMAS = st.recursive(
     ),
     max_leaves=8,
 )
-CUTS = st.builds(Cut, st.integers(0, 9), st.integers(0, 9), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))
+CUTS = st.builds(
+    Cut,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
 
 
 @given(SCHEMAS, SCHEMAS, SCHEMAS, CUTS, VALUES)
 def test_a_schema_that_was_cut_takes_all_that_the_whole_one_takes(
     first: dict[str, Any], one: dict[str, Any], two: dict[str, Any], cut: Cut, value: Any
 ) -> None:
-    whole = {"type": "object", "properties": {"a": first, "b": one}, "$defs": {"one": one, "two": two}}
+    whole = {
+        "type": "object",
+        "properties": {"a": first, "b": one},
+        "$defs": {"one": one, "two": two},
+    }
     arguments = {"a": value, "b": value}
     try:
         takes = jsonschema.Draft202012Validator(whole).is_valid(arguments)
@@ -140,11 +175,14 @@ def test_a_schema_that_was_cut_takes_all_that_the_whole_one_takes(
         assert jsonschema.Draft202012Validator(left).is_valid(arguments)
 
 
-async def test_what_does_not_fit_is_refused_with_its_size_when_it_is_turned_on(opened: Open) -> None:
+async def test_what_does_not_fit_is_refused_with_its_size_when_it_is_turned_on(
+    opened: Open,
+) -> None:
     toolsets = opened(*(f"create_{n}" for n in range(20)), window=8_000)
     catalog = catalog_of(toolsets)
     with pytest.raises(
-        Failed, match=r"the definitions of k8s take [\d,]+ bytes, and 4,800 of 4,800 are left: name fewer"
+        Failed,
+        match=r"the definitions of k8s take [\d,]+ bytes, and 4,800 of 4,800 are left: name fewer",
     ):
         await toolsets.use("k8s")
     await catalog.refresh()
@@ -160,11 +198,15 @@ async def test_a_session_with_more_than_fits_goes_on_with_what_fits(opened: Open
     await toolsets.first_ready()
     change = await catalog.refresh()
     assert 1 <= len(names(catalog)[2:]) < 20
-    assert sum(map(definition_bytes, catalog.definitions()[2:])) <= toolsets.definitions.room == 4_800
+    assert (
+        sum(map(definition_bytes, catalog.definitions()[2:])) <= toolsets.definitions.room == 4_800
+    )
     assert change is not None and "create_19 take" in change.problems[-1].text
 
 
-async def test_a_model_with_a_smaller_window_gets_smaller_definitions_and_fewer(opened: Open) -> None:
+async def test_a_model_with_a_smaller_window_gets_smaller_definitions_and_fewer(
+    opened: Open,
+) -> None:
     toolsets = opened(*(f"create_{n}" for n in range(6)), on=(Choice("k8s"),))
     catalog = catalog_of(toolsets)
     await toolsets.first_ready()
@@ -173,9 +215,9 @@ async def test_a_model_with_a_smaller_window_gets_smaller_definitions_and_fewer(
     toolsets.fit(8_000)
     assert catalog.coming()[2:] != before
     await catalog.refresh()
-    assert len(before) == 6 and sum(map(definition_bytes, catalog.definitions()[2:])) <= 4_800 < sum(
-        map(definition_bytes, before)
-    )
+    assert len(before) == 6 and sum(
+        map(definition_bytes, catalog.definitions()[2:])
+    ) <= 4_800 < sum(map(definition_bytes, before))
     toolsets.fit(None)
     await catalog.refresh()
     assert catalog.definitions()[2:] == before
@@ -217,7 +259,9 @@ async def test_only_what_is_on_can_be_turned_off(opened: Open) -> None:
         toolsets.turn_off("k9s")
 
 
-async def test_the_model_reads_the_whole_definition_and_turns_a_set_off(opened: Open, tmp_path: Any) -> None:
+async def test_the_model_reads_the_whole_definition_and_turns_a_set_off(
+    opened: Open, tmp_path: Any
+) -> None:
     toolsets, workspace = opened("create_pod"), LocalWorkspace(tmp_path)
     catalog = catalog_of(toolsets)
     use = ToolsetUse(toolsets)

@@ -1,4 +1,5 @@
-"""The tools over the jobs, through the agent: what the model reads, and how it is told of an end once."""
+"""The tools over the jobs, through the agent: what the model reads, and how it is told of an end
+once."""
 
 import asyncio
 import json
@@ -46,7 +47,8 @@ async def test_the_list_says_what_runs_and_what_ended() -> None:
     await b.run()
     assert said(b) == "There are no jobs."
     b = Backstage(
-        Turn("", (long("a", background=True), long("b", background=True), ("chat", "{}"))), Turn("", (call("list"),))
+        Turn("", (long("a", background=True), long("b", background=True), ("chat", "{}"))),
+        Turn("", (call("list"),)),
     )
     b.long.end("b", "badly")
     await b.run()
@@ -59,7 +61,9 @@ async def test_the_list_says_what_runs_and_what_ended() -> None:
 
 async def test_output_is_read_while_the_job_runs_and_after() -> None:
     b = Backstage(
-        START, Turn("", (call("read", id="job-1"),)), Turn("", (call("read", id="job-1", offset=2, lines=1),))
+        START,
+        Turn("", (call("read", id="job-1"),)),
+        Turn("", (call("read", id="job-1", offset=2, lines=1),)),
     )
     running = asyncio.ensure_future(b.run())
     await b.long.running()
@@ -80,7 +84,10 @@ async def test_a_wait_that_sees_the_end_is_how_the_model_learns_of_it() -> None:
     await b.until("tool.started", 2)
     b.long.end()
     await running
-    assert said(b) == "job-1 done, 0 s, 1 lines, exit code 0: long a\na prints\nIt returned:\na is done"
+    assert (
+        said(b)
+        == "job-1 done, 0 s, 1 lines, exit code 0: long a\na prints\nIt returned:\na is done"
+    )
     assert b.notes() == []
     await b.agent.close()
 
@@ -115,7 +122,12 @@ async def test_what_a_job_returns_is_told_exactly_once_whichever_way_it_is_asked
 
 
 async def test_an_end_that_was_told_is_not_told_again() -> None:
-    b = Backstage(START, Turn("", (call("wait", id="job-1"),)), Turn("", (call("wait", id="job-1"),)), Turn("good"))
+    b = Backstage(
+        START,
+        Turn("", (call("wait", id="job-1"),)),
+        Turn("", (call("wait", id="job-1"),)),
+        Turn("good"),
+    )
     running = asyncio.ensure_future(b.run())
     await b.long.running()
     b.long.end()
@@ -172,8 +184,12 @@ async def test_esc_ends_a_wait_and_not_the_job() -> None:
     assert len(b.notes()) == 1
 
 
-async def test_a_stop_returns_when_nothing_runs_any_more_and_is_how_the_model_learns_of_it() -> None:
-    b = Backstage(START, Turn("", (call("stop", id="job-1"), call("stop", id="job-1"))), Turn("good"))
+async def test_a_stop_returns_when_nothing_runs_any_more_and_is_how_the_model_learns_of_it() -> (
+    None
+):
+    b = Backstage(
+        START, Turn("", (call("stop", id="job-1"), call("stop", id="job-1"))), Turn("good")
+    )
     await b.run()
     first, second = (text_of(event.content) for event in of(b.events, ToolResultAdded)[1:])
     assert first.startswith("job-1 stopped")
@@ -211,13 +227,19 @@ async def test_no_updates_of_a_job_are_those_of_its_call() -> None:
     await b.agent.close()
 
 
-async def test_reading_and_stopping_need_no_question_in_plan_mode_but_talking_does_not_happen_there() -> None:
+async def test_reading_and_stopping_need_no_question_in_plan_mode_but_talking_does_not_happen_there() -> (
+    None
+):
     b = Backstage()
     registry = ToolRegistry(job_tools(b.jobs))
     verdicts = {
-        tool.name: Policy("plan").check(tool.name, tool.approval_key(args), tool.permission, tool.effect).permission
+        tool.name: Policy("plan")
+        .check(tool.name, tool.approval_key(args), tool.permission, tool.effect)
+        .permission
         for tool in registry
-        for args in [tool.Args.model_construct(id="job-1", text="x", timeout=1, offset=None, lines=1)]
+        for args in [
+            tool.Args.model_construct(id="job-1", text="x", timeout=1, offset=None, lines=1)
+        ]
     }
     assert verdicts == {
         "job_list": "auto",

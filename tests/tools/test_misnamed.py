@@ -21,13 +21,17 @@ from tests.table import for_each
         ("raed*", "mcp__notes__", False),
     ],
 )
-def test_a_name_may_come_from_a_source_whose_names_begin_like_it(entry: str, prefix: str, *, may: bool) -> None:
+def test_a_name_may_come_from_a_source_whose_names_begin_like_it(
+    entry: str, prefix: str, *, may: bool
+) -> None:
     assert may_begin(entry, prefix) == may
 
 
 def test_only_an_entry_that_nothing_can_bring_is_said_to_be_wrong() -> None:
     allow = AllowList((("read", "wr*", "raed", "later"), ("zzz*",)))
-    said = unknown_entries("the list of allowed tools", allow, ["read", "write"], lambda entry: entry == "later")
+    said = unknown_entries(
+        "the list of allowed tools", allow, ["read", "write"], lambda entry: entry == "later"
+    )
     assert said == (
         "raed in the list of allowed tools is not a tool; did you mean read?",
         "zzz* in the list of allowed tools is not a tool; there are read, write",

@@ -92,5 +92,9 @@ def test_the_seven_tools_cost_the_model_less_than_four_kilobytes(box: Toolbox) -
 @for_each("module", NAMES)
 def test_a_built_in_tool_has_the_name_of_its_module(module: str) -> None:
     found = vars(importlib.import_module(f"codeagent.tools.builtin.{module}")).values()
-    own = [one for one in found if isinstance(one, type) and issubclass(one, Tool) and one.__module__.endswith(module)]
+    own = [
+        one
+        for one in found
+        if isinstance(one, type) and issubclass(one, Tool) and one.__module__.endswith(module)
+    ]
     assert [tool.name for tool in own] == [module]

@@ -35,7 +35,11 @@ def test_bounds_and_empty_defaults_are_left_out_and_names_and_other_defaults_sta
 
 
 def test_what_is_inside_lists_is_shortened_as_well() -> None:
-    inside = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0}}, "additionalProperties": False}
+    inside = {
+        "type": "object",
+        "properties": {"x": {"type": "integer", "minimum": 0}},
+        "additionalProperties": False,
+    }
     shorter = {"type": "object", "properties": {"x": {"type": "integer"}}}
     assert terse({"anyOf": [inside, {"type": "array", "items": inside, "maxItems": 3}]}) == {
         "anyOf": [shorter, {"type": "array", "items": shorter}]

@@ -26,7 +26,10 @@ from tests.table import for_each
 from tests.tools.toolset_setting import Source, catalog_of, names
 
 SPLIT = ToolGroup(
-    "hub-2", "hub", tools=("two",), digest=digest_of((ListedTool("two", "Does two."), ListedTool("one", "Does one.")))
+    "hub-2",
+    "hub",
+    tools=("two",),
+    digest=digest_of((ListedTool("two", "Does two."), ListedTool("one", "Does one."))),
 )
 """One of the two sets that a model made of `Source("hub", "one", "two")`."""
 TOOLS = (
@@ -56,7 +59,9 @@ class Shop(Source):
         ({"tools": ("none",)}, []),
     ],
 )
-def test_a_group_has_what_fits_any_of_its_names_tags_and_paths(group: dict[str, Any], expected: list[str]) -> None:
+def test_a_group_has_what_fits_any_of_its_names_tags_and_paths(
+    group: dict[str, Any], expected: list[str]
+) -> None:
     one = ToolGroup("part", "shop", **group)
     assert [tool.name for tool in TOOLS if one.selects(tool)] == expected
 
@@ -64,7 +69,10 @@ def test_a_group_has_what_fits_any_of_its_names_tags_and_paths(group: dict[str, 
 async def test_a_group_is_turned_on_and_listed_like_any_set() -> None:
     toolsets = Toolsets(
         [Shop("shop", *(tool.name for tool in TOOLS))],
-        groups=[ToolGroup("users", "shop", "about users", tags=("users",)), ToolGroup("all", "shop", paths=("*",))],
+        groups=[
+            ToolGroup("users", "shop", "about users", tags=("users",)),
+            ToolGroup("all", "shop", paths=("*",)),
+        ],
     )
     toolsets.begin()
     catalog = catalog_of(toolsets)
@@ -91,28 +99,39 @@ async def test_a_call_of_a_tool_names_the_smallest_set_that_has_it() -> None:
 
 
 def test_a_group_of_an_unknown_source_is_a_problem_and_so_is_a_name_that_is_taken() -> None:
-    toolsets = Toolsets([Source("github")], groups=[ToolGroup("issues", "gihub", tools=("*issue*",))])
+    toolsets = Toolsets(
+        [Source("github")], groups=[ToolGroup("issues", "gihub", tools=("*issue*",))]
+    )
     assert [str(one) for one in toolsets.problems()] == [
         "issues: there is no source of tools named gihub; did you mean github?"
     ]
     taken = Toolsets([Source("github")], groups=[ToolGroup("github", "github", tools=("*",))])
-    assert [str(one) for one in taken.problems()] == ["github: another toolset is named github, and is used"]
+    assert [str(one) for one in taken.problems()] == [
+        "github: another toolset is named github, and is used"
+    ]
     assert list(taken.all()) == ["github"]
 
 
-async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_and_goes_with_its_file() -> None:
+async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_and_goes_with_its_file() -> (
+    None
+):
     own = ToolGroup("mine", "hub", "my own", tools=("one",))
     toolsets = Toolsets([Source("hub", "one", "two"), Source("lab")], groups=[own])
     await toolsets.ready("hub")
     toolsets.define(
         tuple(
             ToolGroup(name, source, "of a file", tools=("*",), origin=f"t.yaml:{line}")
-            for line, (name, source) in enumerate([("all", "hub"), ("mine", "hub"), ("lab", "hub"), ("far", "away")], 1)
+            for line, (name, source) in enumerate(
+                [("all", "hub"), ("mine", "hub"), ("lab", "hub"), ("far", "away")], 1
+            )
         )
     )
     assert {one.name: one.about for one in toolsets.all().values()} == {
-        "hub": "about hub", "lab": "about lab", "mine": "my own", "all": "of a file",
-    }  # fmt: skip
+        "hub": "about hub",
+        "lab": "about lab",
+        "mine": "my own",
+        "all": "of a file",
+    }
     assert [f"{one.level} {one}" for one in toolsets.problems()] == [
         "warning t.yaml:2: another toolset is named mine, and is used",
         "warning t.yaml:3: another toolset is named lab, and is used",
@@ -140,7 +159,9 @@ async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_to
 
 async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -> None:
     source = Source("hub", "one", "two", held=True)
-    toolsets = Toolsets([source], groups=[ToolGroup("hub-2", "hub", tools=("two",), digest=digest_of(()))])
+    toolsets = Toolsets(
+        [source], groups=[ToolGroup("hub-2", "hub", tools=("two",), digest=digest_of(()))]
+    )
     awaited = asyncio.create_task(toolsets.ready("hub-2"))
     await asyncio.sleep(0)
     source.release.set()
@@ -150,8 +171,12 @@ async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -
 
 
 @for_each("waiting", [True, False])
-async def test_a_group_of_a_split_that_is_on_starts_its_source_and_is_awaited_like_any_set(waiting: bool) -> None:
-    toolsets = Toolsets([Source("hub", "one", "two", waiting=waiting)], [Choice("hub-2")], groups=[SPLIT])
+async def test_a_group_of_a_split_that_is_on_starts_its_source_and_is_awaited_like_any_set(
+    waiting: bool,
+) -> None:
+    toolsets = Toolsets(
+        [Source("hub", "one", "two", waiting=waiting)], [Choice("hub-2")], groups=[SPLIT]
+    )
     catalog = catalog_of(toolsets)
     toolsets.begin(after=3600)
     await toolsets.first_ready()
@@ -165,7 +190,9 @@ def test_a_split_of_a_source_that_is_not_here_is_no_problem() -> None:
 
 
 def answer(*sets: tuple[Any, list[Any]]) -> str:
-    return "Here: " + json.dumps({"sets": [{"name": name, "about": "x", "tools": tools} for name, tools in sets]})
+    return "Here: " + json.dumps(
+        {"sets": [{"name": name, "about": "x", "tools": tools} for name, tools in sets]}
+    )
 
 
 EVERY = [tool.name for tool in TOOLS]
@@ -194,7 +221,9 @@ def test_a_split_that_is_no_partition_is_refused_with_the_reason(text: str, why:
 @given(st.data())
 def test_a_split_is_taken_exactly_if_each_tool_is_in_one_set(data: st.DataObject) -> None:
     names = [f"t{n}" for n in range(data.draw(st.integers(1, 8)))]
-    sets = data.draw(st.lists(st.lists(st.sampled_from([*names, "other"]), max_size=8), min_size=1, max_size=4))
+    sets = data.draw(
+        st.lists(st.lists(st.sampled_from([*names, "other"]), max_size=8), min_size=1, max_size=4)
+    )
     text = answer(*((f"s{n}", one) for n, one in enumerate(sets)))
     named = sorted(name for one in sets for name in one)
     try:
@@ -212,7 +241,9 @@ def test_a_model_is_asked_with_every_name() -> None:
     assert lines[1] == "- get_user: /users/{id} Get a user." and len(lines) == 1 + len(TOOLS)
 
 
-def test_a_split_is_kept_until_the_next_one_and_one_that_is_damaged_is_passed_over(tmp_path: Path) -> None:
+def test_a_split_is_kept_until_the_next_one_and_one_that_is_damaged_is_passed_over(
+    tmp_path: Path,
+) -> None:
     first, second = (ToolGroup("hub-1", "hub", tools=("one",), digest=digest) for digest in "ab")
     other = ToolGroup("lab-1", "lab", "about", ("x",), digest="c")
     for group in (first, other, second):

@@ -1,4 +1,5 @@
-"""Sets of tools are turned on behind all others; a source that fails is told, passed over and tried again."""
+"""Sets of tools are turned on behind all others; a source that fails is told, passed over and tried
+again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -50,7 +51,13 @@ async def test_nothing_of_a_set_is_in_use_before_it_is_turned_on(opened: Open) -
     await catalog.refresh()
     assert names(catalog) == ["read", "bash"]
     [facts] = catalog.now.toolsets
-    assert (facts.name, facts.state, facts.about, facts.tools, facts.in_use) == ("hub", "ready", "about hub", 2, 0)
+    assert (facts.name, facts.state, facts.about, facts.tools, facts.in_use) == (
+        "hub",
+        "ready",
+        "about hub",
+        2,
+        0,
+    )
 
 
 async def test_a_set_is_turned_on_at_the_next_look_behind_all_others(opened: Open) -> None:
@@ -63,7 +70,10 @@ async def test_a_set_is_turned_on_at_the_next_look_behind_all_others(opened: Ope
     change = await catalog.refresh()
     assert names(catalog) == ["read", "bash", "three", "one", "two"]
     assert change is not None and change.added == ("three", "one", "two")
-    assert catalog.definitions()[:2] == before and [tool.name for tool in catalog.always] == ["read", "bash"]
+    assert catalog.definitions()[:2] == before and [tool.name for tool in catalog.always] == [
+        "read",
+        "bash",
+    ]
     assert {tool.name: tool.toolset for tool in catalog.now.tools}["one"] == "hub"
 
 
@@ -113,17 +123,23 @@ async def test_a_call_of_a_tool_that_is_off_says_how_to_turn_it_on(opened: Open)
     toolsets = opened(Source("hub", "one"))
     catalog = catalog_of(toolsets)
     await toolsets.ready("hub")
-    with pytest.raises(NotFound, match=r'one is in the toolset hub; toolset_use\(name="hub"\) turns it on'):
+    with pytest.raises(
+        NotFound, match=r'one is in the toolset hub; toolset_use\(name="hub"\) turns it on'
+    ):
         catalog.get("one")
 
 
-async def test_a_source_that_fails_is_a_problem_and_the_others_are_not_held_up(opened: Open) -> None:
+async def test_a_source_that_fails_is_a_problem_and_the_others_are_not_held_up(
+    opened: Open,
+) -> None:
     toolsets = opened(Source("down", "one", fails=9), Source("hub", "two"), on=("down", "hub"))
     catalog = catalog_of(toolsets)
     await toolsets.first_ready()
     change = await catalog.refresh()
     assert names(catalog) == ["read", "bash", "two"]
-    assert change is not None and [str(problem) for problem in change.problems] == ["down: it is down"]
+    assert change is not None and [str(problem) for problem in change.problems] == [
+        "down: it is down"
+    ]
     down = catalog.now.toolsets[0]
     assert (down.name, down.state, down.reason) == ("down", "failed", "it is down")
     with pytest.raises(Failed, match="down is not available: it is down"):
@@ -195,12 +211,17 @@ async def test_the_first_tool_of_a_name_keeps_it(opened: Open, tmp_path: Any) ->
         "the tool one of lab",
         "the tool read of test",
     ]
-    assert toolsets.taken(toolsets.all()["lab"], "one") and not toolsets.taken(toolsets.all()["hub"], "one")
+    assert toolsets.taken(toolsets.all()["lab"], "one") and not toolsets.taken(
+        toolsets.all()["hub"], "one"
+    )
 
 
 async def test_a_set_that_was_on_is_on_again_in_the_same_order(opened: Open) -> None:
     toolsets = opened(Source("a", "one"), Source("b", "two", "three"))
-    details = [(await toolsets.use("b", ["three"]))[0].details, (await toolsets.use("a"))[0].details]
+    details = [
+        (await toolsets.use("b", ["three"]))[0].details,
+        (await toolsets.use("a"))[0].details,
+    ]
     catalog = catalog_of(toolsets)
     resumed = Toolsets([Source("a", "one"), Source("b", "two", "three")])
     for one in [*details, {"toolset": 3}]:
@@ -267,21 +288,27 @@ async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opene
     )
 
 
-async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a_problem(opened: Open) -> None:
+async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a_problem(
+    opened: Open,
+) -> None:
     first, second = Source("hub", "one"), Source("hub", "two")
     toolsets = opened(first, second, Source("lab", "three"))
     catalog = catalog_of(toolsets)
     await toolsets.use("hub")
     change = await catalog.refresh()
     assert (names(catalog)[2:], second.starts) == (["one"], 0)
-    assert [str(one) for one in catalog.now.problems] == ["hub: two sources of tools have this name: the first is used"]
+    assert [str(one) for one in catalog.now.problems] == [
+        "hub: two sources of tools have this name: the first is used"
+    ]
     toolsets.add(Source("lab"))
     change = await catalog.refresh()
     assert change is not None and [one.where for one in change.problems] == ["lab"]
 
 
 @for_each("name", sorted(BUILT_IN_SETS))
-def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_not(name: str) -> None:
+def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_not(
+    name: str,
+) -> None:
     toolsets = Toolsets([Source(name, "fetch"), Source("hub", "issues")])
     assert list(toolsets.all()) == ["hub"]
     assert [str(one) for one in toolsets.problems()] == [
@@ -291,7 +318,9 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
 
 def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
     place = Place(tmp_path, tmp_path / "state", {})
-    dependencies: Any = SimpleNamespace(place=place, children=Children(), file_tools=lambda: (), built_in=lambda: ())
+    dependencies: Any = SimpleNamespace(
+        place=place, children=Children(), file_tools=lambda: (), built_in=lambda: ()
+    )
     assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
 
 
@@ -310,15 +339,22 @@ async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_
 
 
 _ACTIONS = st.lists(
-    st.tuples(st.sampled_from(["use", "fail", "have", "more", "look", "some"]), st.integers(0, 2), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["use", "fail", "have", "more", "look", "some"]),
+        st.integers(0, 2),
+        st.integers(0, 3),
+    ),
     max_size=20,
 )
 
 
 @given(actions=_ACTIONS)
 @settings(max_examples=60, deadline=None)
-def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: list[tuple[str, int, int]]) -> None:
-    """Sources share some names, fail and come back, get more tools, and are turned on, in any order."""
+def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(
+    actions: list[tuple[str, int, int]],
+) -> None:
+    """Sources share some names, fail and come back, get more tools, and are turned on, in any
+    order."""
 
     async def play() -> None:
         pool = [["a", "b", "x"], ["c", "x", "d"], ["x", "e", "a"]]
@@ -332,7 +368,9 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: lis
             match what:
                 case "use" | "some":
                     try:
-                        choice, _ = await toolsets.use(source.name, pool[which][:count] if what == "some" else ())
+                        choice, _ = await toolsets.use(
+                            source.name, pool[which][:count] if what == "some" else ()
+                        )
                         log.append(choice.details)
                     except ToolError:
                         pass
@@ -347,14 +385,21 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: lis
                     now = catalog.definitions()
                     has = {(tool.name, one.name) for one in sources for tool in one.list().tools}
                     away = {one.name for one in sources if one.list().state != "ready"}
-                    lost = {name for name, by in owners.items() if by and (name, by) not in has and by not in away}
+                    lost = {
+                        name
+                        for name, by in owners.items()
+                        if by and (name, by) not in has and by not in away
+                    }
                     stays = [one for one in told if one.name not in lost]
                     assert stays == list(now[: len(stays)])
                     kept = {tool.name: tool.origin for tool in catalog}
                     assert all(kept[one.name] == owners[one.name] for one in stays)
                     told, owners = now, kept
         resumed = Toolsets(
-            [Source(f"s{n}", *(tool.name for tool in one.list().tools)) for n, one in enumerate(sources)]
+            [
+                Source(f"s{n}", *(tool.name for tool in one.list().tools))
+                for n, one in enumerate(sources)
+            ]
         )
         for details in log:
             resumed.restore(details)
@@ -371,7 +416,9 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(actions: lis
 
 
 async def test_a_tool_that_is_not_allowed_is_not_listed_not_sent_and_refused(opened: Open) -> None:
-    toolsets = Toolsets([Source("hub", "one", "two")], allow=AllowList((("read", "toolset_use", "o*"),)))
+    toolsets = Toolsets(
+        [Source("hub", "one", "two")], allow=AllowList((("read", "toolset_use", "o*"),))
+    )
     toolsets.begin()
     catalog = catalog_of(toolsets)
     await toolsets.use("hub")
@@ -379,16 +426,22 @@ async def test_a_tool_that_is_not_allowed_is_not_listed_not_sent_and_refused(ope
     assert [one.name for one in catalog.definitions()] == ["read", "one"]
     assert [tool.name for tool in toolsets.all()["hub"].tools] == ["one"]
     for name in ("two", "bash"):
-        with pytest.raises(Denied, match=f"{name} is not among the tools that may be used here: read, one"):
+        with pytest.raises(
+            Denied, match=f"{name} is not among the tools that may be used here: read, one"
+        ):
             catalog.get(name)
     with pytest.raises(NotFound):
         catalog.get("zzz")
     await toolsets.close()
 
 
-async def test_what_is_allowed_of_sets_is_on_from_the_start_if_the_model_may_not_turn_it_on() -> None:
+async def test_what_is_allowed_of_sets_is_on_from_the_start_if_the_model_may_not_turn_it_on() -> (
+    None
+):
     slow, waiting = Source("slow", "three", held=True), Source("waiting", "one", waiting=True)
-    toolsets = Toolsets([Source("hub", "one", "two"), waiting, slow], allow=AllowList((("read", "tw*", "three"),)))
+    toolsets = Toolsets(
+        [Source("hub", "one", "two"), waiting, slow], allow=AllowList((("read", "tw*", "three"),))
+    )
     catalog = catalog_of(toolsets)
     toolsets.begin()
     slow.release.set()
@@ -412,7 +465,9 @@ def test_an_allowed_tool_that_does_not_exist_is_told_with_the_nearest_name() -> 
     catalog = catalog_of(Toolsets(allow=AllowList((("read", "bsh"),))))
     assert catalog.complete
     assert catalog.unknown([]) == ()
-    assert catalog.misnamed([]) == ("bsh in the list of allowed tools is not a tool; did you mean bash?",)
+    assert catalog.misnamed([]) == (
+        "bsh in the list of allowed tools is not a tool; did you mean bash?",
+    )
 
 
 class Unruly(Source):
@@ -445,7 +500,9 @@ class Unruly(Source):
         ("name", "hub: it lists one, which calls itself 'bash'"),
     ],
 )
-def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affected(raises: str, told: str) -> None:
+def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affected(
+    raises: str, told: str
+) -> None:
     async def play() -> None:
         source = Unruly("hub", "one")
         toolsets = Toolsets([source, Source("lab", "two")], map(Choice, ("hub", "lab")))
@@ -461,16 +518,22 @@ def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affe
     asyncio.run(play())
 
 
-async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and_nothing_is_turned_on() -> None:
-    waiting, slow = Source("site", "fetch", "search", waiting=True), Source("hub", "hub_issues", "read", held=True)
-    toolsets = Toolsets([waiting, slow, Source("down", fails=9)], allow=AllowList((("f*", "h*", "toolset_use"),)))
+async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and_nothing_is_turned_on() -> (
+    None
+):
+    waiting, slow = (
+        Source("site", "fetch", "search", waiting=True),
+        Source("hub", "hub_issues", "read", held=True),
+    )
+    toolsets = Toolsets(
+        [waiting, slow, Source("down", fails=9)], allow=AllowList((("f*", "h*", "toolset_use"),))
+    )
     catalog = catalog_of(toolsets)
     toolsets.begin()
     slow.release.set()
-    assert [tool.name for tool in await toolsets.lend(["fetch", "hub_*", "read", "*"], {"read"})] == [
-        "fetch",
-        "hub_issues",
-    ]
+    assert [
+        tool.name for tool in await toolsets.lend(["fetch", "hub_*", "read", "*"], {"read"})
+    ] == ["fetch", "hub_issues"]
     assert await toolsets.lend(["*", "search"], ()) == ()
     await catalog.refresh()
     assert names(catalog) == [] and toolsets.held == {}
@@ -560,4 +623,6 @@ def test_the_sets_are_worked_out_once_for_each_change() -> None:
     before = toolsets.all()
     assert toolsets.all() is before
     hub.have("one")
-    assert list(toolsets.all()["hub"].tools) == list(hub.list().tools) and toolsets.all() is not before
+    assert (
+        list(toolsets.all()["hub"].tools) == list(hub.list().tools) and toolsets.all() is not before
+    )

@@ -15,7 +15,9 @@ from tests.tools.catalog_setting import Plain
 class Source:
     """A source whose state the test changes; `held` keeps `start` from returning."""
 
-    def __init__(self, name: str, *tools: str, fails: int = 0, held: bool = False, waiting: bool = False) -> None:
+    def __init__(
+        self, name: str, *tools: str, fails: int = 0, held: bool = False, waiting: bool = False
+    ) -> None:
         """It fails the first `fails` times that it is started."""
         self.name = name
         self.fails = fails
@@ -41,14 +43,18 @@ class Source:
 
     def have(self, *names: str) -> None:
         """It is ready, with these tools."""
-        self._tools = {name: self._tools.get(name) or Plain(name, self.name, "test") for name in names}
+        self._tools = {
+            name: self._tools.get(name) or Plain(name, self.name, "test") for name in names
+        }
         tools = tuple(ListedTool(name, f"Does {name}.") for name in names)
         self._listing = Listing(tools, about=f"about {self.name}")
         self.ready.set()
         self._changed()
 
     def fail(self, why: str = "it is down") -> None:
-        self._listing = Listing(problems=(ToolProblem(self.name, why),), state="failed", about=f"about {self.name}")
+        self._listing = Listing(
+            problems=(ToolProblem(self.name, why),), state="failed", about=f"about {self.name}"
+        )
         self._changed()
 
     def list(self) -> Listing:

@@ -25,10 +25,26 @@ class BoundaryScene(Scene):
 
 COMMAND = "python3 -m pytest -q tests/test_dates.py && git diff --stat"
 CALLS = (
-    PlannedCall(call_id="c5", name="edit", target="src/dates.py", permission="prompt", reason="this tool asks"),
-    PlannedCall(call_id="c6", name="bash", target=COMMAND, permission="auto", reason="the rule allow bash(*)"),
     PlannedCall(
-        call_id="c7", name="write", target="/etc/hosts", permission="deny", reason="/etc/hosts is outside the workspace"
+        call_id="c5",
+        name="edit",
+        target="src/dates.py",
+        permission="prompt",
+        reason="this tool asks",
+    ),
+    PlannedCall(
+        call_id="c6",
+        name="bash",
+        target=COMMAND,
+        permission="auto",
+        reason="the rule allow bash(*)",
+    ),
+    PlannedCall(
+        call_id="c7",
+        name="write",
+        target="/etc/hosts",
+        permission="deny",
+        reason="/etc/hosts is outside the workspace",
     ),
 )
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -57,26 +73,38 @@ def paused(why: str = "step", calls: Sequence[PlannedCall] = CALLS) -> Recording
     recording = after_failing_tests()
     for call in calls:
         arguments = ARGUMENTS.get(call.call_id, {})
-        recording.add(ToolCallAdded, call_id=call.call_id, name=call.name, arguments=json.dumps(arguments))
+        recording.add(
+            ToolCallAdded, call_id=call.call_id, name=call.name, arguments=json.dumps(arguments)
+        )
     recording.add(BatchPlanned, batch=3, calls=tuple(calls))
     ids = [call.call_id for call in calls]
     return recording.notice("run.paused", "paused before batch 3", batch=3, why=why, calls=ids)
 
 
 def one_skipped() -> Recording:
-    return paused().result("c6", "bash", "", error=("skipped", "skipped by user: not now"), executed=False)
+    return paused().result(
+        "c6", "bash", "", error=("skipped", "skipped by user: not now"), executed=False
+    )
 
 
 def one_edited() -> Recording:
     recording = paused()
     arguments = json.dumps({"command": "pytest -q"})
     return recording.notice(
-        "call.edited", "edited", call_id="c6", target="pytest -q", arguments=arguments, permission="prompt"
+        "call.edited",
+        "edited",
+        call_id="c6",
+        target="pytest -q",
+        arguments=arguments,
+        permission="prompt",
     )
 
 
 def many() -> Recording:
-    calls = [PlannedCall(call_id=f"m{n}", name="read", target=f"src/part_{n}.py", permission="auto") for n in range(14)]
+    calls = [
+        PlannedCall(call_id=f"m{n}", name="read", target=f"src/part_{n}.py", permission="auto")
+        for n in range(14)
+    ]
     return paused("asked", calls)
 
 
@@ -85,8 +113,12 @@ def before_a_request() -> Recording:
 
 
 def budget_used_up() -> Recording:
-    recording = after_failing_tests().notice("budget.changed", "", left="$0 of $2 left", budget="$2")
-    return recording.notice("run.paused", "the budget of $2 is used up", batch=0, why="budget", calls=[])
+    recording = after_failing_tests().notice(
+        "budget.changed", "", left="$0 of $2 left", budget="$2"
+    )
+    return recording.notice(
+        "run.paused", "the budget of $2 is used up", batch=0, why="budget", calls=[]
+    )
 
 
 def plan_ready() -> Recording:
@@ -101,7 +133,9 @@ def with_a_question() -> Recording:
 
 def went_back() -> Recording:
     recording = after_failing_tests().finish()
-    recording.checkpoint("k1", "prompt", "the date parser fails on leap days, fix it and add a test")
+    recording.checkpoint(
+        "k1", "prompt", "the date parser fails on leap days, fix it and add a test"
+    )
     return recording.restored("k1", "rewind", ["src/dates.py"], conversation=True)
 
 
@@ -124,12 +158,19 @@ SUMMARY = """# Done
 
 
 def compacting() -> Recording:
-    return after_failing_tests().notice("compaction.begun", "compacting the conversation", cause="window")
+    return after_failing_tests().notice(
+        "compaction.begun", "compacting the conversation", cause="window"
+    )
 
 
 def summary_ready() -> Recording:
-    written = {"summary": SUMMARY, "usage": {"input_tokens": 9000, "output_tokens": 120, "cost_usd": 0.01}}
-    return compacting().notice("compaction.summary", "a summary", asked=True, replaces=41, **written)
+    written = {
+        "summary": SUMMARY,
+        "usage": {"input_tokens": 9000, "output_tokens": 120, "cost_usd": 0.01},
+    }
+    return compacting().notice(
+        "compaction.summary", "a summary", asked=True, replaces=41, **written
+    )
 
 
 def compacted() -> Recording:
@@ -157,19 +198,29 @@ SCENES: dict[str, BoundaryScene] = {
     "step-denied-marked": BoundaryScene(paused, keys=("wait", "alt+3")),
     "step-skipped": BoundaryScene(one_skipped, status={"stepping": True}),
     "step-edited": BoundaryScene(one_edited, status={"stepping": True}),
-    "step-reason": BoundaryScene(after="step-denied-marked", keys=("wait", "alt+1", "wait", "alt+X")),
-    "step-command": BoundaryScene(after="step-reason", keys=("escape", "escape", "wait", "alt+2", "alt+e")),
+    "step-reason": BoundaryScene(
+        after="step-denied-marked", keys=("wait", "alt+1", "wait", "alt+X")
+    ),
+    "step-command": BoundaryScene(
+        after="step-reason", keys=("escape", "escape", "wait", "alt+2", "alt+e")
+    ),
     "step-many": BoundaryScene(many, keys=("wait", "alt+9")),
     "pause-before-request": BoundaryScene(before_a_request),
     "pause-budget": BoundaryScene(budget_used_up),
     "plan-ready": BoundaryScene(plan_ready),
     "undo-preview": BoundaryScene(keys=(*"/undo", "enter", "wait"), prepare=somebody_edited),
-    "undo-two": BoundaryScene(after="undo-preview", keys=("escape", *"/undo", "space", "2", "enter", "wait")),
+    "undo-two": BoundaryScene(
+        after="undo-preview", keys=("escape", *"/undo", "space", "2", "enter", "wait")
+    ),
     "rewind": BoundaryScene(after="undo-two", keys=("escape", *"/rewind", "enter", "wait")),
     "rewind-marked": BoundaryScene(
-        after="rewind", keys=("escape", *"/rewind", "enter", "wait", "up", "up", "wait"), prepare=somebody_edited
+        after="rewind",
+        keys=("escape", *"/rewind", "enter", "wait", "up", "up", "wait"),
+        prepare=somebody_edited,
     ),
-    "rewind-ways": BoundaryScene(after="rewind-marked", keys=("enter", "wait"), prepare=somebody_edited),
+    "rewind-ways": BoundaryScene(
+        after="rewind-marked", keys=("enter", "wait"), prepare=somebody_edited
+    ),
     "rewind-empty": BoundaryScene(
         after="rewind-ways", keys=("escape", "escape", *"/rewind", "enter", "wait"), prepare=no_past
     ),

@@ -16,7 +16,8 @@ from textual.css.types import CSSLocation
 from tests.tui.guards import stop_time
 
 SOON = 0.04
-"""Seconds: a timer due that soon belongs to what a test waits for. Textual draws up to two frames of 1/60 s later."""
+"""Seconds: a timer due that soon belongs to what a test waits for. Textual draws up to two frames
+of 1/60 s later."""
 _in_threads: set[asyncio.Future[Any]] = set()
 _to_draw: set[Compositor] = set()
 
@@ -35,18 +36,24 @@ def remember_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def nothing_left_to_do(min_sleep: float = 0, max_sleep: float = 1) -> None:
-    """Stand in for Textual's `wait_for_idle`, which sleeps 20 ms at least and asks how much the processor did.
+    """Stand in for Textual's `wait_for_idle`, which sleeps 20 ms at least and asks how much the
+    processor did.
 
-    Returns once the loop has nothing to run now or soon and no thread works for it, or after `max_sleep` seconds.
+    Returns once the loop has nothing to run now or soon and no thread works for it, or after
+    `max_sleep` seconds.
     """
-    loop: Any = asyncio.get_running_loop()  # what it has to do, asyncio says in private attributes only
+    loop: Any = (
+        asyncio.get_running_loop()
+    )  # what it has to do, asyncio says in private attributes only
     ends = loop.time() + max_sleep
     while loop.time() < ends:
         await asyncio.sleep(0)
         if loop._ready:
             continue
         if working := [future for future in _in_threads if future.get_loop() is loop]:
-            await asyncio.wait(working, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                working, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
             continue
         due = [timer.when() for timer in loop._scheduled if not timer.cancelled()]
         if not due or min(due) > loop.time() + SOON:
@@ -66,7 +73,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     remember_threads(monkeypatch)
     for waits_for_the_next_key in ("pages.rewind_pages._PAUSE", "parts.composer._PAUSE"):
         monkeypatch.setattr(f"codeagent.tui.{waits_for_the_next_key}", 0)
-    # On a busy machine every drawing is a slow one, and would put off the next by up to a quarter of a second.
+    # On a busy machine every drawing is a slow one, and would put off the next by up to a quarter
+    # of a second.
     monkeypatch.setattr("codeagent.tui.transcript.sheet_view._SLOW", math.inf)
     monkeypatch.setattr("textual.pilot.wait_for_idle", nothing_left_to_do)
     monkeypatch.setattr("textual.app.wait_for_idle", nothing_left_to_do)
@@ -79,13 +87,16 @@ def every_frame() -> None:
 
 @pytest.fixture(autouse=True)
 def drawn_once_waited_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw what is there when a test has waited for everything, not each frame on the way; pictures are left alone."""
+    """Draw what is there when a test has waited for everything, not each frame on the way; pictures
+    are left alone."""
     if {"snap_compare", "every_frame"} & set(request.fixturenames):
         return
     _to_draw.clear()
     draw = Compositor.render_update
 
-    def render_update(self: Compositor, full: bool = False, *rest: Any, simplify: bool = False, **more: Any) -> Any:
+    def render_update(
+        self: Compositor, full: bool = False, *rest: Any, simplify: bool = False, **more: Any
+    ) -> Any:
         if simplify:  # somebody exports a picture
             return draw(self, full, *rest, simplify=simplify, **more)
         self._dirty_regions.clear()
@@ -98,7 +109,8 @@ def drawn_once_waited_for(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 @pytest.fixture(autouse=True, scope="session")
 def styles_parsed_once() -> Iterator[None]:
-    """What one app has parsed of its style sheets, the next one with the same variables does not parse again."""
+    """What one app has parsed of its style sheets, the next one with the same variables does not
+    parse again."""
     parse = Stylesheet._parse_rules
     parsed: LRUCache[tuple[object, ...], list[RuleSet]] = LRUCache(4_096)
 
@@ -110,7 +122,14 @@ def styles_parsed_once() -> Iterator[None]:
         tie_breaker: int = 0,
         scope: str = "",
     ) -> list[RuleSet]:
-        key = (tuple(sheet._variables.items()), css, read_from, is_default_rules, tie_breaker, scope)
+        key = (
+            tuple(sheet._variables.items()),
+            css,
+            read_from,
+            is_default_rules,
+            tie_breaker,
+            scope,
+        )
         if (rules := parsed.get(key)) is None:
             parsed[key] = rules = parse(sheet, css, read_from, is_default_rules, tie_breaker, scope)
         return rules

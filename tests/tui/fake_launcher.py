@@ -104,12 +104,17 @@ class FakeLauncher:
     book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
-        return checked(Settings, {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme})
+        return checked(
+            Settings,
+            {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme},
+        )
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return self.lacks
 
-    async def open(self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]) -> Runtime:
+    async def open(
+        self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
+    ) -> Runtime:
         tell("making the image")
         await self.ready.wait()
         if self.refuses:
@@ -132,7 +137,9 @@ class FakeLauncher:
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
-        return (SessionSummary(SESSION, 1.0, 10, str(self.workspace), "demo", "fix it", in_use=False),)
+        return (
+            SessionSummary(SESSION, 1.0, 10, str(self.workspace), "demo", "fix it", in_use=False),
+        )
 
     def find(self, session: str) -> str:
         if not SESSION.startswith(session):

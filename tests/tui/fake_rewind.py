@@ -10,7 +10,8 @@ _START = 1_790_000_000.0
 
 
 class FakeRewind:
-    """Three prompts with a batch each; `files` are path, then and now. Notes in `told` what it was asked to do."""
+    """Three prompts with a batch each; `files` are path, then and now. Notes in `told` what it was
+    asked to do."""
 
     def __init__(self, files: tuple[tuple[str, str | None, str | None], ...] = ()) -> None:
         self.told: list[Restore | RestoreFile] = []
@@ -25,7 +26,11 @@ class FakeRewind:
             )
         )
         self.files = files or (
-            ("src/dates.py", "def days(y):\n    return 365\n", "def days(y):\n    return 366 if leap(y) else 365\n"),
+            (
+                "src/dates.py",
+                "def days(y):\n    return 365\n",
+                "def days(y):\n    return 366 if leap(y) else 365\n",
+            ),
             ("tests/test_dates.py", None, "def test_leap():\n    assert days(2000) == 366\n"),
         )
         self.edited: frozenset[str] = frozenset()
@@ -52,7 +57,9 @@ class FakeRewind:
         return Changes(files, self.left_out, self.refused)
 
     async def node(self, point: str | None, path: str) -> Node | None:
-        text = next((row[2] if point is None else row[1] for row in self.files if row[0] == path), None)
+        text = next(
+            (row[2] if point is None else row[1] for row in self.files if row[0] == path), None
+        )
         return None if text is None else Node("file", text.encode())
 
     async def left_by_agent(self, path: str) -> Node | None:
@@ -69,7 +76,9 @@ class FakeRewind:
             self.restored = (await self.changes(act.point)).files if act.files else ()
             return None
         text = None if act.node is None else act.node.data.decode()
-        self.files = tuple((row[0], row[1], text) if row[0] == act.path else row for row in self.files)
+        self.files = tuple(
+            (row[0], row[1], text) if row[0] == act.path else row for row in self.files
+        )
         return None
 
     def _changed(self, path: str, then: str | None, now: str | None) -> ChangedFile:

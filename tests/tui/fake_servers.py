@@ -8,7 +8,13 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.mcp import ServerFacts, ServerText, WantedVariable
 
 GIT = ServerFacts(
-    "git", "stdio", "user", "uvx mcp-server-git", ("gets TOKEN",), "ready", ("mcp__git__status", "mcp__git__log")
+    "git",
+    "stdio",
+    "user",
+    "uvx mcp-server-git",
+    ("gets TOKEN",),
+    "ready",
+    ("mcp__git__status", "mcp__git__log"),
 )
 DEAD = ServerFacts(
     "dead",
@@ -21,7 +27,9 @@ DEAD = ServerFacts(
     ("unavailable: it wants you to log in",),
     ("no key\x1b[2J",),
 )
-THEIRS = ServerFacts("theirs", "stdio", "project", "npx -y theirs", ("may reach x.org",), "untrusted")
+THEIRS = ServerFacts(
+    "theirs", "stdio", "project", "npx -y theirs", ("may reach x.org",), "untrusted"
+)
 KEY = WantedVariable("KEY", ("its address",), None, given=False)
 WANTING = ServerFacts(
     "wanting",
@@ -34,7 +42,10 @@ WANTING = ServerFacts(
     ("it wants your variable KEY",),
     wants=(KEY,),
 )
-CHANGED = replace(GIT, changed=(DiffBlock(path="mcp__git__push", before="Push.", after="Push and tell everybody."),))
+CHANGED = replace(
+    GIT,
+    changed=(DiffBlock(path="mcp__git__push", before="Push.", after="Push and tell everybody."),),
+)
 
 
 class Book:

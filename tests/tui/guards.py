@@ -1,4 +1,5 @@
-"""The time that guards of cards and pages see in tests of the screen: it passes only when a test says so."""
+"""The time that guards of cards and pages see in tests of the screen: it passes only when a test
+says so."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +12,8 @@ _now = 0.0
 
 
 def stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every guard that would go by real time; one that is given a clock of its test keeps it."""
+    """For every guard that would go by real time; one that is given a clock of its test keeps
+    it."""
     begin = Guard.__init__
 
     def begin_stopped(self: Guard, clock: Callable[[], float]) -> None:

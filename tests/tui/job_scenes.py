@@ -29,9 +29,15 @@ def background() -> Recording:
     recording.result("c4", "bash", "job-1 started", seconds=0.1)
     recording.start("c5", "bash", "pytest -q tests").output("c5", "bash", "........F...\n")
     recording.job_output("job-1", "\n> acme@1.0.0 dev\n> vite --port 8000\n\n", after=1.0)
-    recording.job_output("job-1", "  \x1b[32m➜\x1b[0m  Local:   \x1b[36mhttp://localhost:8000/\x1b[0m\n", after=1.0)
+    recording.job_output(
+        "job-1", "  \x1b[32m➜\x1b[0m  Local:   \x1b[36mhttp://localhost:8000/\x1b[0m\n", after=1.0
+    )
     return recording.notice(
-        "job.port", "job-1 listens on port 8000, inside the sandbox", job_id="job-1", call_id="c4", port=8000
+        "job.port",
+        "job-1 listens on port 8000, inside the sandbox",
+        job_id="job-1",
+        call_id="c4",
+        port=8000,
     )
 
 
@@ -39,7 +45,9 @@ def with_a_tail() -> Recording:
     recording = background()
     for number in range(1, 900):
         status = "\x1b[31m500\x1b[0m" if number % 7 == 0 else "\x1b[32m200\x1b[0m"
-        recording.job_output("job-1", f"GET /api/dates?year={1900 + number} {status} in {number % 13} ms\n")
+        recording.job_output(
+            "job-1", f"GET /api/dates?year={1900 + number} {status} in {number % 13} ms\n"
+        )
     return recording
 
 
@@ -59,13 +67,39 @@ def every_state() -> Recording:
         recording.job(f"job-{number}", call_id, title, after=2.0, takes_input=call_id == "c10")
         recording.result(call_id, "bash", f"job-{number} started", seconds=0.1)
     recording.job_output("job-6", ">>> import dates\n>>> dates.days(1900)\n\x1b[33m366\x1b[0m\n")
-    recording.end_job("job-4", "c8", titles["c8"], "stopped", seconds=12.0, summary="stopped by the user", lines=88)
-    recording.end_job("job-2", "c6", titles["c6"], "done", seconds=31.0, summary="exit code 0", exit_code=0, lines=12)
     recording.end_job(
-        "job-3", "c7", titles["c7"], "failed", seconds=125.0, summary="exit code 1", exit_code=1, lines=1204,
+        "job-4",
+        "c8",
+        titles["c8"],
+        "stopped",
+        seconds=12.0,
+        summary="stopped by the user",
+        lines=88,
+    )
+    recording.end_job(
+        "job-2",
+        "c6",
+        titles["c6"],
+        "done",
+        seconds=31.0,
+        summary="exit code 0",
+        exit_code=0,
+        lines=12,
+    )
+    recording.end_job(
+        "job-3",
+        "c7",
+        titles["c7"],
+        "failed",
+        seconds=125.0,
+        summary="exit code 1",
+        exit_code=1,
+        lines=1204,
         tail="E   assert 366 == 365\n1 failed, 310 passed\n",
-    )  # fmt: skip
-    return recording.end_job("job-5", "c9", titles["c9"], "lost", summary="the process that ran it is gone")
+    )
+    return recording.end_job(
+        "job-5", "c9", titles["c9"], "lost", summary="the process that ran it is gone"
+    )
 
 
 def takes_long() -> Recording:
@@ -110,7 +144,12 @@ def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:
 TOOLBOX = Toolbox(
     tools=(
         _tool("read", description="Read a file, or a part of it, with line numbers."),
-        _tool("bash", permission="prompt", sandboxed=True, description="Run a command in the sandbox with bash."),
+        _tool(
+            "bash",
+            permission="prompt",
+            sandboxed=True,
+            description="Run a command in the sandbox with bash.",
+        ),
         _tool(
             "deploy",
             "python",
@@ -119,12 +158,22 @@ TOOLBOX = Toolbox(
             origin=".codeagent/tools/deploy.py:12",
             description="Deploy a branch to the staging server and wait until it answers.\nNever production.",
         ),
-        _tool("lint_all", "yaml", sandboxed=True, origin="~/.config/codeagent/tools/lint.yaml:1", description="Lint."),
+        _tool(
+            "lint_all",
+            "yaml",
+            sandboxed=True,
+            origin="~/.config/codeagent/tools/lint.yaml:1",
+            description="Lint.",
+        ),
     ),
     problems=(
         ToolProblem(".codeagent/tools/broken.py:7", "expected ':' after the function's signature"),
-        ToolProblem(".codeagent/tools/report.yaml:4: timeout", "is 'soon': write seconds, such as 30"),
-        ToolProblem(".codeagent/tools/deploy.py:12", "the parameter 'branch' has no description", "warning"),
+        ToolProblem(
+            ".codeagent/tools/report.yaml:4: timeout", "is 'soon': write seconds, such as 30"
+        ),
+        ToolProblem(
+            ".codeagent/tools/deploy.py:12", "the parameter 'branch' has no description", "warning"
+        ),
     ),
     untrusted=(".codeagent/tools/release.py", ".codeagent/tools/db.yaml"),
 )
@@ -143,7 +192,9 @@ SCENES: dict[str, JobScene] = {
     "panel-scrolled": JobScene(after="panel", keys=("home", "pagedown", "wait"), at_each_size=True),
     "panel-states": JobScene(after="states", keys=("ctrl+t", "wait", "up", "up", "up", "wait")),
     "panel-stop": JobScene(after="panel-states", keys=("escape", "ctrl+t", "wait", "s")),
-    "panel-send": JobScene(after="panel-stop", keys=("escape", "escape", "ctrl+t", "wait", "i", *"1900", "wait")),
+    "panel-send": JobScene(
+        after="panel-stop", keys=("escape", "escape", "ctrl+t", "wait", "i", *"1900", "wait")
+    ),
     "panel-question": JobScene(after="background", keys=("ctrl+t", "wait"), prepare=a_question),
     "states": JobScene(every_state),
     "tools": JobScene(keys=(*"/tools", "enter", "wait"), prepare=with_tools),

@@ -1,4 +1,5 @@
-"""Pictures of scenes at every size; scenes that go on from each other come from one start of the app."""
+"""Pictures of scenes at every size; scenes that go on from each other come from one start of the
+app."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -23,7 +24,8 @@ class Pictured(Protocol):
 
     @property
     def at_each_size(self) -> bool:
-        """What its keys do depends on the size: they are pressed again once the terminal was resized."""
+        """What its keys do depends on the size: they are pressed again once the terminal was
+        resized."""
 
 
 S = TypeVar("S", bound=Pictured)
@@ -32,7 +34,8 @@ S = TypeVar("S", bound=Pictured)
 class Album(Generic[S]):
     """Takes the pictures of `scenes` when one of them is first asked for.
 
-    `start` makes the app of a scene, with its files below the folder; `play` says how that app gets into its state.
+    `start` makes the app of a scene, with its files below the folder; `play` says how that app gets
+    into its state.
     """
 
     def __init__(
@@ -59,12 +62,15 @@ class Album(Generic[S]):
         while self._scenes[name].after:
             name = self._scenes[name].after
         story = [name]
-        while following := [other for other, scene in self._scenes.items() if scene.after == story[-1]]:
+        while following := [
+            other for other, scene in self._scenes.items() if scene.after == story[-1]
+        ]:
             story += following
         return story
 
     def _take(self, story: list[str], folder: Path) -> None:
-        """Every other scene begins at the last size, so that terminals become both larger and smaller."""
+        """Every other scene begins at the last size, so that terminals become both larger and
+        smaller."""
         app = self._start(self._scenes[story[0]], folder)
 
         async def photograph(pilot: Pilot[None]) -> None:
@@ -80,7 +86,9 @@ class Album(Generic[S]):
                     await pilot.pause()
                     await pilot.wait_for_scheduled_animations()
                     await pilot.pause()
-                    self._pictures[name, size] = app.export_screenshot(title=app.title, simplify=True)
+                    self._pictures[name, size] = app.export_screenshot(
+                        title=app.title, simplify=True
+                    )
                 order.reverse()
             app.exit()
 
@@ -88,7 +96,8 @@ class Album(Generic[S]):
 
 
 class Photographed(App[str]):
-    """An app that ran already: where `snap_compare` runs it at a size, it gives the picture that was taken at that."""
+    """An app that ran already: where `snap_compare` runs it at a size, it gives the picture that
+    was taken at that."""
 
     def __init__(self, pictures: Mapping[Size, str]) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""The real app on recorded events: what snapshot, payload and key tests open, with time that stands still."""
+"""The real app on recorded events: what snapshot, payload and key tests open, with time that stands
+still."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -26,16 +27,30 @@ from tests.tui.fake_rewind import FakeRewind
 
 ROWS = (
     SessionSummary(
-        "20261120-120000-0badcafe", 1_790_000_000.0, 0, "", "demo", "the date parser fails on leap days", in_use=False
+        "20261120-120000-0badcafe",
+        1_790_000_000.0,
+        0,
+        "",
+        "demo",
+        "the date parser fails on leap days",
+        in_use=False,
     ),
     SessionSummary(
-        "20261119-090000-deadbeef", 1_789_900_000.0, 0, "", "ollama/qwen3", "add a --json option", in_use=True
+        "20261119-090000-deadbeef",
+        1_789_900_000.0,
+        0,
+        "",
+        "ollama/qwen3",
+        "add a --json option",
+        in_use=True,
     ),
 )
 MODELS = (
     ModelRow("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY is set", ready=True),
     ModelRow("openai/gpt-5", "OPENAI_API_KEY is not set", ready=False),
-    ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),
+    ModelRow(
+        "ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"
+    ),
     ModelRow("demo", "follows a script; needs no key", ready=True),
 )
 
@@ -50,7 +65,9 @@ async def settled(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], bool], awaited: object = "what was waited for") -> None:
+async def until(
+    pilot: Pilot[None], condition: Callable[[], bool], awaited: object = "what was waited for"
+) -> None:
     """Return once the condition holds; `awaited` names it where it never does."""
     try:
         async with asyncio.timeout(30):
@@ -76,7 +93,9 @@ class ReplayClient(SessionClient):
     running = False
     reads_kept_texts = True
 
-    def __init__(self, state: UiState, events: Sequence[KnownEvent], missing: Missing | None, **status: Any) -> None:
+    def __init__(
+        self, state: UiState, events: Sequence[KnownEvent], missing: Missing | None, **status: Any
+    ) -> None:
         super().__init__(FakeLauncher(), state)
         self.told: list[Any] = []
         self.shown = False
@@ -133,7 +152,11 @@ class ReplayClient(SessionClient):
             raise CodeagentError(self.refuses)
 
     def do(self, act: Act) -> Refused | None:
-        if isinstance(act, Stop) and not self.running and not self.state.document.running_commands():
+        if (
+            isinstance(act, Stop)
+            and not self.running
+            and not self.state.document.running_commands()
+        ):
             return Refused("nothing is running")
         act = self._directed(act)
         self.told.append(act)
@@ -149,7 +172,9 @@ class ReplayClient(SessionClient):
         return Refused(self.refusal) if self.refusal else None
 
     async def finish(self, act: Act) -> Refused | None:
-        return await self.past.restore(act) if isinstance(act, Restore | RestoreFile) else self.do(act)
+        return (
+            await self.past.restore(act) if isinstance(act, Restore | RestoreFile) else self.do(act)
+        )
 
     @property
     def agent(self) -> FakeAgent:

@@ -1,4 +1,5 @@
-"""A small app on the same guard as the real one: `python sample_app.py STATE`; what is typed names what happens."""
+"""A small app on the same guard as the real one: `python sample_app.py STATE`; what is typed names
+what happens."""
 
 import asyncio
 import os
@@ -35,7 +36,9 @@ class SampleApp(GuardedApp):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self.app_resume_signal.subscribe(self, lambda _: self.query_one("#said", Static).update("resumed"))
+        self.app_resume_signal.subscribe(
+            self, lambda _: self.query_one("#said", Static).update("resumed")
+        )
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         match event.value:
@@ -67,7 +70,9 @@ class SampleApp(GuardedApp):
 
     def fail(self) -> None:
         password = "hunter2-in-a-local"
-        raise ValueError(f"the key is {os.environ['SAMPLE_API_KEY']} and not {len(password)} letters")
+        raise ValueError(
+            f"the key is {os.environ['SAMPLE_API_KEY']} and not {len(password)} letters"
+        )
 
     async def work(self) -> None:
         await asyncio.sleep(0)

@@ -6,7 +6,15 @@ from typing import Any
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.tui.launcher import Missing, ModelRow
-from tests.tui.scripts import EDIT, START, USAGE, Recording, after_failing_tests, asks_to_edit, looked_around
+from tests.tui.scripts import (
+    EDIT,
+    START,
+    USAGE,
+    Recording,
+    after_failing_tests,
+    asks_to_edit,
+    looked_around,
+)
 from tests.tui.scripts import running_tests as tests_running
 
 
@@ -24,12 +32,15 @@ class Scene:
     after: str = ""
     """The scene whose app goes on with these keys: its start, its recording and its status."""
     at_each_size: bool = False
-    """What the keys do depends on the size: they are pressed again once the terminal was resized."""
+    """What the keys do depends on the size: they are pressed again once the terminal was
+    resized."""
 
 
 def thinking() -> Recording:
     return (
-        Recording().run("the date parser fails on leap days").think("Leap years are divisible by four, but", seconds=4)
+        Recording()
+        .run("the date parser fails on leap days")
+        .think("Leap years are divisible by four, but", seconds=4)
     )
 
 
@@ -54,7 +65,9 @@ def asks_for_hosts() -> Recording:
     recording.plan(("c4", "bash", "pip install -r requirements.txt", "prompt"))
     recording.start("c4", "bash", "pip install -r requirements.txt")
     hosts = "pypi.org, files.pythonhosted.org"
-    said = "pip install -r requirements.txt\n\nwants to reach\n\n  pypi.org\n  files.pythonhosted.org"
+    said = (
+        "pip install -r requirements.txt\n\nwants to reach\n\n  pypi.org\n  files.pythonhosted.org"
+    )
     why = "it could send there what it reads; the command waits for your answer"
     rule = f"network({hosts})"
     return recording.ask("c4", "network", hosts, TextBlock(text=said), reason=why, proposal=rule)
@@ -89,23 +102,43 @@ def queued() -> Recording:
 
 def cancelled() -> Recording:
     recording = tests_running()
-    recording.result("c4", "bash", "", error=("cancelled", "2 processes stopped"), details={"killed": 2}, seconds=1.0)
+    recording.result(
+        "c4",
+        "bash",
+        "",
+        error=("cancelled", "2 processes stopped"),
+        details={"killed": 2},
+        seconds=1.0,
+    )
     recording.end_batch(executed=1)
     recording.notice(
-        "run.stopped", "stopped", stream_closed=False, killed=2, edits_kept=["src/dates.py"], not_run=1, left_running=0
+        "run.stopped",
+        "stopped",
+        stream_closed=False,
+        killed=2,
+        edits_kept=["src/dates.py"],
+        not_run=1,
+        left_running=0,
     )
     return recording.finish("interrupted")
 
 
 def failed() -> Recording:
     recording = Recording().run("fix the date parser")
-    return recording.finish("failed", error="anthropic/claude-sonnet-4-5: key refused by anthropic: invalid x-api-key")
+    return recording.finish(
+        "failed", error="anthropic/claude-sonnet-4-5: key refused by anthropic: invalid x-api-key"
+    )
 
 
 def retrying() -> Recording:
     recording = Recording().run("fix the date parser").stream("I'll")
     return recording.notice(
-        "model.retry", "overloaded; attempt 2 in 20 s", level="warning", reason="overloaded", attempt=2, delay_s=20.0
+        "model.retry",
+        "overloaded; attempt 2 in 20 s",
+        level="warning",
+        reason="overloaded",
+        attempt=2,
+        delay_s=20.0,
     )
 
 
@@ -117,22 +150,40 @@ def without_sandbox() -> Recording:
 def resumed() -> Recording:
     recording = after_failing_tests()
     recording.answer(
-        "The rule for full centuries is missing. I'll add it.", thinking="One line is enough.", usage=USAGE
+        "The rule for full centuries is missing. I'll add it.",
+        thinking="One line is enough.",
+        usage=USAGE,
     )
-    recording.plan(("c5", "bash", "rm -rf build", "prompt"), ("c6", "bash", "python3 -m unittest -v", "auto"))
+    recording.plan(
+        ("c5", "bash", "rm -rf build", "prompt"), ("c6", "bash", "python3 -m unittest -v", "auto")
+    )
     recording.ask("c5", "bash", "rm -rf build").resolve("c5", "deny", "the release is in there")
-    recording.result("c5", "bash", error=("denied", "the user said no: the release is in there"), executed=False)
-    printed = "".join(f"test_{number} ... ok\n" for number in range(9)) + "\nRan 9 tests in 0.002s\n\nOK\n"
+    recording.result(
+        "c5", "bash", error=("denied", "the user said no: the release is in there"), executed=False
+    )
+    printed = (
+        "".join(f"test_{number} ... ok\n" for number in range(9))
+        + "\nRan 9 tests in 0.002s\n\nOK\n"
+    )
     block = TerminalBlock(command="python3 -m unittest -v", output=printed, exit_code=0)
     recording.start("c6", "bash", "python3 -m unittest -v")
-    recording.result("c6", "bash", blocks=(block,), details={"exit_code": 0}, seconds=1.2).end_batch(executed=1)
+    recording.result(
+        "c6", "bash", blocks=(block,), details={"exit_code": 0}, seconds=1.2
+    ).end_batch(executed=1)
     return recording.finish("interrupted", error="the process ended before the run did")
 
 
 NO_KEY = Missing(
     "model",
     "No model configured yet",
-    servers=(ModelRow("ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"),),
+    servers=(
+        ModelRow(
+            "ollama/qwen3",
+            "answers on 127.0.0.1:11434",
+            ready=True,
+            api_base="http://127.0.0.1:11434",
+        ),
+    ),
 )
 SCENES: dict[str, Scene] = {
     "first-run": Scene(missing=NO_KEY),

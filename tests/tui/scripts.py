@@ -32,7 +32,15 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, ErrorInfo, ErrorKind, TextPart, Thinking, Usage, UserMessage
+from codeagent.core.messages import (
+    AssistantMessage,
+    ErrorInfo,
+    ErrorKind,
+    TextPart,
+    Thinking,
+    Usage,
+    UserMessage,
+)
 from codeagent.core.policy import Permission
 from codeagent.core.redact import Redactor
 from codeagent.core.todo import TodoChanged, TodoItem, TodoState
@@ -55,8 +63,17 @@ class Recording:
         head = {"seq": next(self._seq), "ts": self.now, "session": "20261120-120000-0badcafe"}
         self.events.append(kind(**{**head, **fields}))
 
-    def run(self, prompt: str, *, model: str = "anthropic/claude-sonnet-4-5", mode: str = "ask") -> "Recording":
-        self.add(RunStarted, model=model, workspace="/home/ada/acme-api", mode=mode, strategy="parallel", codeagent="1")
+    def run(
+        self, prompt: str, *, model: str = "anthropic/claude-sonnet-4-5", mode: str = "ask"
+    ) -> "Recording":
+        self.add(
+            RunStarted,
+            model=model,
+            workspace="/home/ada/acme-api",
+            mode=mode,
+            strategy="parallel",
+            codeagent="1",
+        )
         self.add(MessageAdded, message=UserMessage.from_text(prompt))
         self.add(TurnStarted, turn=1)
         return self
@@ -78,7 +95,9 @@ class Recording:
         return self
 
     def todo(self, *items: tuple[TodoState, str]) -> "Recording":
-        self.add(TodoChanged, items=tuple(TodoItem(text=text, state=state) for state, text in items))
+        self.add(
+            TodoChanged, items=tuple(TodoItem(text=text, state=state) for state, text in items)
+        )
         return self
 
     def plan(self, *calls: tuple[str, str, str, Permission]) -> "Recording":
@@ -136,11 +155,23 @@ class Recording:
         return self
 
     def end_batch(self, *, executed: int, skipped: int = 0, duration_ms: int = 400) -> "Recording":
-        self.add(BatchFinished, batch=self._batch, executed=executed, skipped=skipped, duration_ms=duration_ms)
+        self.add(
+            BatchFinished,
+            batch=self._batch,
+            executed=executed,
+            skipped=skipped,
+            duration_ms=duration_ms,
+        )
         return self
 
     def ask(
-        self, call_id: str, name: str, target: str, *blocks: DisplayBlock, reason: str = "this tool asks", **beyond: Any
+        self,
+        call_id: str,
+        name: str,
+        target: str,
+        *blocks: DisplayBlock,
+        reason: str = "this tool asks",
+        **beyond: Any,
     ) -> "Recording":
         """`beyond`: `arguments`, `proposal`, `by_hunk`."""
         self.add(
@@ -156,7 +187,9 @@ class Recording:
         )
         return self
 
-    def resolve(self, call_id: str, answer: str, reason: str = "", *, after: float = 2.0) -> "Recording":
+    def resolve(
+        self, call_id: str, answer: str, reason: str = "", *, after: float = 2.0
+    ) -> "Recording":
         self.add(
             ApprovalResolved,
             after=after,
@@ -187,7 +220,13 @@ class Recording:
         return self
 
     def checkpoint(self, checkpoint_id: str, cause: str, label: str) -> "Recording":
-        self.add(CheckpointCreated, checkpoint_id=checkpoint_id, snapshot="0" * 40, cause=cause, label=label)
+        self.add(
+            CheckpointCreated,
+            checkpoint_id=checkpoint_id,
+            snapshot="0" * 40,
+            cause=cause,
+            label=label,
+        )
         return self
 
     def restored(
@@ -204,10 +243,25 @@ class Recording:
         return self
 
     def job(
-        self, job_id: str, call_id: str, title: str, *, name: str = "bash", after: float = 0.0, **fields: Any
+        self,
+        job_id: str,
+        call_id: str,
+        title: str,
+        *,
+        name: str = "bash",
+        after: float = 0.0,
+        **fields: Any,
     ) -> "Recording":
         """`fields`: `promoted`, `takes_input`."""
-        self.add(JobStarted, after=after, job_id=job_id, call_id=call_id, name=name, title=title, **fields)
+        self.add(
+            JobStarted,
+            after=after,
+            job_id=job_id,
+            call_id=call_id,
+            name=name,
+            title=title,
+            **fields,
+        )
         return self
 
     def job_output(self, job_id: str, text: str, *, after: float = 0.0) -> "Recording":
@@ -226,7 +280,11 @@ class Recording:
         **fields: Any,
     ) -> "Recording":
         """`seconds` after it was started. `fields`: `summary`, `tail`, `exit_code`, `lines`."""
-        started = (event.ts for event in self.events if isinstance(event, JobStarted) and event.job_id == job_id)
+        started = (
+            event.ts
+            for event in self.events
+            if isinstance(event, JobStarted) and event.job_id == job_id
+        )
         self.now = max(self.now, next(started, self.now) + seconds)
         self.add(
             JobFinished,
@@ -259,8 +317,12 @@ class Recording:
 
 MOVES: tuple[Callable[[Recording], object], ...] = (
     lambda r: r.notice("compaction.begun", "compacting the conversation", cause="window"),
-    lambda r: r.notice("compaction.summary", "", summary="# Done", usage={}, asked=True, replaces=4),
-    lambda r: r.notice("compaction.failed", "not compacted: it was stopped", level="warning", cause="window"),
+    lambda r: r.notice(
+        "compaction.summary", "", summary="# Done", usage={}, asked=True, replaces=4
+    ),
+    lambda r: r.notice(
+        "compaction.failed", "not compacted: it was stopped", level="warning", cause="window"
+    ),
     lambda r: r.think("hm "),
     lambda r: r.stream("word "),
     lambda r: r.answer("All of it."),
@@ -326,7 +388,9 @@ def running_tests() -> Recording:
     recording = looked_around()
     recording.plan(("c4", "bash", "pytest -q tests/test_dates.py", "auto"))
     recording.start("c4", "bash", "pytest -q tests/test_dates.py")
-    return recording.output("c4", "bash", "....F\nFAILED tests/test_dates.py::test_leap - AssertionError\n", after=3.1)
+    return recording.output(
+        "c4", "bash", "....F\nFAILED tests/test_dates.py::test_leap - AssertionError\n", after=3.1
+    )
 
 
 def after_failing_tests() -> Recording:
@@ -337,7 +401,13 @@ def after_failing_tests() -> Recording:
         exit_code=1,
     )
     recording.result(
-        "c4", "bash", "…", error=("failed", "exit code 1"), blocks=(block,), details={"exit_code": 1}, seconds=0.2
+        "c4",
+        "bash",
+        "…",
+        error=("failed", "exit code 1"),
+        blocks=(block,),
+        details={"exit_code": 1},
+        seconds=0.2,
     )
     return recording.end_batch(executed=1, duration_ms=3300)
 

@@ -1,4 +1,5 @@
-"""Agents that calls start, on the screen: nested, folded, with their state; and their questions, named (F24)."""
+"""Agents that calls start, on the screen: nested, folded, with their state; and their questions,
+named (F24)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +27,19 @@ USED = Usage(input_tokens=18_000, output_tokens=400, cost_usd=0.06)
 
 def delegated() -> Recording:
     """Two agents were started."""
-    recording = Recording().run("review the parser, and test it").answer("I hand this to two agents.", usage=USED)
-    recording.plan(("c1", "agent", "reviewer: review src/dates.py", "auto"), ("c2", "agent", "tester: run it", "auto"))
+    recording = (
+        Recording()
+        .run("review the parser, and test it")
+        .answer("I hand this to two agents.", usage=USED)
+    )
+    recording.plan(
+        ("c1", "agent", "reviewer: review src/dates.py", "auto"),
+        ("c2", "agent", "tester: run it", "auto"),
+    )
     for number, name in enumerate(("reviewer", "tester"), start=1):
-        recording.start(f"c{number}", "agent", f"{name}: {'review src/dates.py' if number == 1 else 'run it'}")
+        recording.start(
+            f"c{number}", "agent", f"{name}: {'review src/dates.py' if number == 1 else 'run it'}"
+        )
         recording.add(
             AgentStarted,
             text="",
@@ -45,7 +55,8 @@ def child(recording: Recording, name: str, its: Recording) -> Recording:
     """The parent's recording, with these events of a child behind what it has."""
     later = recording.now - its.events[0].ts
     recording.events += [
-        replace(event, agent=name, session=f"{PARENT}.{name[-1]}", ts=event.ts + later) for event in its.events
+        replace(event, agent=name, session=f"{PARENT}.{name[-1]}", ts=event.ts + later)
+        for event in its.events
     ]
     return recording
 
@@ -53,13 +64,17 @@ def child(recording: Recording, name: str, its: Recording) -> Recording:
 def reviewing() -> Recording:
     its = Recording().run("review src/dates.py").answer("I read it first.", usage=USED)
     its.plan(("c1", "read", "src/dates.py", "auto"), ("c2", "search", "is_leap", "auto"))
-    its.start("c1", "read", "src/dates.py").result("c1", "read", "one\ntwo").start("c2", "search", "is_leap")
+    its.start("c1", "read", "src/dates.py").result("c1", "read", "one\ntwo").start(
+        "c2", "search", "is_leap"
+    )
     return its
 
 
 def reviewed() -> Recording:
     its = reviewing().result("c2", "search", details={"matches": 3, "files": 1})
-    return its.end_batch(executed=2).answer("The rule for centuries is missing.", usage=USED).finish()
+    return (
+        its.end_batch(executed=2).answer("The rule for centuries is missing.", usage=USED).finish()
+    )
 
 
 def working() -> Recording:

@@ -1,4 +1,5 @@
-"""What runs in the background shows on the state: on its card, in the list of jobs, and in the status."""
+"""What runs in the background shows on the state: on its card, in the list of jobs, and in the
+status."""
 
 from codeagent.core.events import JobFinished, MessageAdded
 from codeagent.core.messages import UserMessage
@@ -30,7 +31,9 @@ def remarks(state: UiState) -> list[str]:
     return [block.text for block in state.document.blocks if isinstance(block, Remark)]
 
 
-def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_does_not_end_it() -> None:
+def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_does_not_end_it() -> (
+    None
+):
     state = show(background())
 
     assert (card(state, "c4").state, card(state, "c4").job) == ("background", "job-1")
@@ -40,7 +43,9 @@ def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_do
 
 def test_a_placeholder_that_comes_before_its_job_is_started_leaves_nothing_behind() -> None:
     recording = looked_around().plan(("c4", "bash", "make", "auto")).start("c4", "bash", "make")
-    recording.result("c4", "bash", "job-1 started", details={"exit_code": 0}, seconds=2.0).job("job-1", "c4", "make")
+    recording.result("c4", "bash", "job-1 started", details={"exit_code": 0}, seconds=2.0).job(
+        "job-1", "c4", "make"
+    )
 
     found = card(show(recording), "c4")
     assert (found.state, found.note, found.duration_ms) == ("background", "", 0)
@@ -104,7 +109,11 @@ def test_in_a_recording_that_ended_jobs_that_ran_are_lost() -> None:
     state = show(background(), recorded=True)
 
     assert [row.status for row in state.jobs.rows] == ["lost"]
-    assert (card(state, "c4").state, state.status.now.jobs, state.status.now.waits_since) == ("lost", 0, None)
+    assert (card(state, "c4").state, state.status.now.jobs, state.status.now.waits_since) == (
+        "lost",
+        0,
+        None,
+    )
 
 
 def test_the_end_of_a_job_is_known_without_its_beginning() -> None:
@@ -147,7 +156,9 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     ended = recording.events[-1]
     assert isinstance(ended, JobFinished)
     recording.add(MessageAdded, message=job_note(ended))
-    recording.add(MessageAdded, message=UserMessage.from_text("(the user undid batch 2)", source="note"))
+    recording.add(
+        MessageAdded, message=UserMessage.from_text("(the user undid batch 2)", source="note")
+    )
 
     state = UiState()
     first = Reducer(state, live=False)
@@ -156,5 +167,9 @@ def test_what_the_model_is_told_of_an_end_is_not_shown_a_second_time() -> None:
     then = Reducer(state, live=True)  # the session goes on with another reader
     for event in recording.events[-2:]:
         then.apply(event)
-    told = [block.text for block in state.document.blocks if isinstance(block, Remark) and block.level == "told"]
+    told = [
+        block.text
+        for block in state.document.blocks
+        if isinstance(block, Remark) and block.level == "told"
+    ]
     assert told == ["the user undid batch 2"]

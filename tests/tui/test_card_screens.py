@@ -1,4 +1,5 @@
-"""The card with a rule, an edit and hunks to answer with, and what waits to be read: as pictures and key by key."""
+"""The card with a rule, an edit and hunks to answer with, and what waits to be read: as pictures
+and key by key."""
 
 import json
 import time
@@ -31,7 +32,15 @@ def asks_for_all() -> Recording:
     recording = after_failing_tests()
     recording.plan(("c5", "edit", "src/dates.py", "prompt"))
     arguments = json.dumps({"path": "src/dates.py", "old_text": "365", "new_text": "366"})
-    return recording.ask("c5", "edit", "src/dates.py", EDIT, arguments=arguments, proposal="edit(src/**)", by_hunk=True)
+    return recording.ask(
+        "c5",
+        "edit",
+        "src/dates.py",
+        EDIT,
+        arguments=arguments,
+        proposal="edit(src/**)",
+        by_hunk=True,
+    )
 
 
 def asks_to_test() -> Recording:
@@ -39,7 +48,9 @@ def asks_to_test() -> Recording:
     recording.plan(("c6", "bash", COMMAND, "prompt"))
     block = TerminalBlock(command=COMMAND)
     arguments = json.dumps({"command": COMMAND})
-    return recording.ask("c6", "bash", COMMAND, block, arguments=arguments, proposal="bash(pytest *)")
+    return recording.ask(
+        "c6", "bash", COMMAND, block, arguments=arguments, proposal="bash(pytest *)"
+    )
 
 
 def long_queue() -> Recording:
@@ -52,9 +63,15 @@ SCENES = {
     "every-answer-focused": Scene(after="every-answer", keys=("wait", "tab")),
     "rule": Scene(asks_to_test, keys=("wait", "alt+p")),
     "rule-always": Scene(after="rule", keys=("down",)),
-    "rule-too-wide": Scene(after="rule-always", keys=("escape", "wait", "alt+p", "home", *["delete"] * 14, *"bash")),
-    "rule-of-another-call": Scene(asks_to_test, keys=("wait", "alt+p", "left", "left", "left", "x")),
-    "edited-command": Scene(after="rule-of-another-call", keys=("escape", "wait", "alt+e", "space", "-", "x")),
+    "rule-too-wide": Scene(
+        after="rule-always", keys=("escape", "wait", "alt+p", "home", *["delete"] * 14, *"bash")
+    ),
+    "rule-of-another-call": Scene(
+        asks_to_test, keys=("wait", "alt+p", "left", "left", "left", "x")
+    ),
+    "edited-command": Scene(
+        after="rule-of-another-call", keys=("escape", "wait", "alt+e", "space", "-", "x")
+    ),
     "queue": Scene(after="lanes", keys=("slash", *"queue", "enter", "down")),
     "queue-edited": Scene(after="queue", keys=("up", "e", "!")),
     "lanes": Scene(long_queue),
@@ -80,7 +97,9 @@ def test_a_state_of_card_or_queue(
     assert snap_compare(album.of(name, tmp_path), terminal_size=size)
 
 
-def test_letters_of_a_rule_that_look_like_others_are_said(snap_compare: Any, tmp_path: Path) -> None:
+def test_letters_of_a_rule_that_look_like_others_are_said(
+    snap_compare: Any, tmp_path: Path
+) -> None:
     scene = Scene(asks_to_test, keys=("wait", "alt+p", "ctrl+u"))
 
     async def paste(pilot: Any) -> None:
@@ -92,7 +111,9 @@ def test_letters_of_a_rule_that_look_like_others_are_said(snap_compare: Any, tmp
     assert snap_compare(app_of(scene, tmp_path), terminal_size=(80, 24), run_before=paste)
 
 
-async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays(tmp_path: Path) -> None:
+async def test_a_rule_is_given_from_the_composer_and_what_is_written_there_stays(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, asks_to_test()) as (pilot, app):
         await write(pilot, "and then")
         long_enough()
@@ -107,7 +128,9 @@ async def test_an_edited_command_is_asked_about_again(tmp_path: Path) -> None:
     async with chat(tmp_path, asks_to_test()) as (pilot, app):
         long_enough()
         await pilot.press("alt+e", "x", "enter")
-        assert app.told == [Answer("c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))]
+        assert app.told == [
+            Answer("c6.1", Decision("edit", arguments=json.dumps({"command": f"{COMMAND}x"})))
+        ]
 
 
 async def test_hunks_are_answered_one_by_one(tmp_path: Path) -> None:
@@ -146,7 +169,9 @@ async def test_a_question_that_went_away_during_its_review_is_said(tmp_path: Pat
         assert "the question is no longer pending" in app.chat.state.status.now.notice
 
 
-async def test_typing_at_full_speed_while_a_question_with_every_answer_appears_is_all_kept(tmp_path: Path) -> None:
+async def test_typing_at_full_speed_while_a_question_with_every_answer_appears_is_all_kept(
+    tmp_path: Path,
+) -> None:
     text = "hey please apply every hunk and edit, p a y e h n r " * 4
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await write(pilot, text[:70])
@@ -178,7 +203,9 @@ async def test_an_empty_queue_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(20, 3), (20, 4), (20, 5), (30, 6), (40, 8), (40, 10), (80, 24)])
-@pytest.mark.parametrize("draft", ["", "one\ntwo\nthree"], ids=["nothing written", "three lines written"])
+@pytest.mark.parametrize(
+    "draft", ["", "one\ntwo\nthree"], ids=["nothing written", "three lines written"]
+)
 async def test_what_is_written_stays_on_the_screen_beside_a_card(
     draft: str, size: tuple[int, int], tmp_path: Path
 ) -> None:

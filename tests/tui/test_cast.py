@@ -13,7 +13,9 @@ from codeagent.tui.state import UiState
 from tests.tui.replay import ReplayClient
 
 
-async def recording(folder: Path, opened: asyncio.Event, shown: asyncio.Event, *, breaks: bool = False) -> Cast:
+async def recording(
+    folder: Path, opened: asyncio.Event, shown: asyncio.Event, *, breaks: bool = False
+) -> Cast:
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         opened.set()
         if breaks:
@@ -24,7 +26,9 @@ async def recording(folder: Path, opened: asyncio.Event, shown: asyncio.Event, *
         await shown.wait()
 
     folders = AppFolders(state=folder, config=folder, workspace=folder)
-    return await record(open_client, LaunchOptions(), folders, (80, 24), begun=lambda: False, shown=wait)
+    return await record(
+        open_client, LaunchOptions(), folders, (80, 24), begun=lambda: False, shown=wait
+    )
 
 
 async def test_a_recording_ends_when_everything_was_shown(tmp_path: Path) -> None:
@@ -34,7 +38,9 @@ async def test_a_recording_ends_when_everything_was_shown(tmp_path: Path) -> Non
     shown.set()
     cast = await task
     assert cast.size == (80, 24) and cast.last.startswith("<svg")
-    assert {at for at, _ in cast.written} == {0.0}, "time passes only from the beginning of what is shown"
+    assert {at for at, _ in cast.written} == {0.0}, (
+        "time passes only from the beginning of what is shown"
+    )
 
 
 async def test_a_recording_that_is_interrupted_is_cancelled(tmp_path: Path) -> None:
@@ -46,7 +52,9 @@ async def test_a_recording_that_is_interrupted_is_cancelled(tmp_path: Path) -> N
         await task
 
 
-async def test_a_screen_that_ends_before_is_no_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_screen_that_ends_before_is_no_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("codeagent.tui.app.CodeagentApp.survives", lambda self, error: False)
     with pytest.raises(CodeagentError, match=r"could not be recorded \(SystemError\)"):
         await recording(tmp_path, asyncio.Event(), asyncio.Event(), breaks=True)

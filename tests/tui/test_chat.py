@@ -1,4 +1,5 @@
-"""What the user does on the chat screen becomes a call on the conversation, and nothing typed is lost."""
+"""What the user does on the chat screen becomes a call on the conversation, and nothing typed is
+lost."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +46,9 @@ from tests.tui.replay import ROWS, ReplayApp, enter, settled, until
 from tests.tui.scripts import Recording, asks_to_edit, running_tests
 
 _KEYS = {" ": "space", "!": "exclamation_mark", "/": "slash", "-": "minus"}
-QUESTION = replace(asking("bash", "c9.1", "rm -rf build", TerminalBlock(command="rm -rf build"), reason=""), ts=0.0)
+QUESTION = replace(
+    asking("bash", "c9.1", "rm -rf build", TerminalBlock(command="rm -rf build"), reason=""), ts=0.0
+)
 
 
 @asynccontextmanager
@@ -95,7 +98,9 @@ async def test_while_it_works_enter_steers_and_alt_enter_waits(tmp_path: Path) -
         assert app.told == [Steer("also 1900"), FollowUp("then commit"), FollowUp("and push")]
 
 
-async def test_a_line_for_the_shell_is_shared_with_one_mark_and_not_with_two(tmp_path: Path) -> None:
+async def test_a_line_for_the_shell_is_shared_with_one_mark_and_not_with_two(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "!ls")
         await enter(pilot, "!!env")
@@ -110,8 +115,12 @@ async def test_esc_pauses_and_esc_again_stops(tmp_path: Path) -> None:
         assert app.told == [Pause(), Stop()]
 
 
-async def test_esc_for_a_command_of_the_users_own_leaves_the_run_and_its_card_alone(tmp_path: Path) -> None:
-    recording = asks_to_edit().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
+async def test_esc_for_a_command_of_the_users_own_leaves_the_run_and_its_card_alone(
+    tmp_path: Path,
+) -> None:
+    recording = asks_to_edit().start(
+        "shell-1", "shell", "sleep 600", command="sleep 600", shared=True
+    )
     async with chat(tmp_path, recording) as (pilot, app):
         app.clients[0].running = True
         app.chat.composer.focus()
@@ -157,7 +166,9 @@ async def test_enter_alone_runs_the_batch_that_a_pause_is_before(tmp_path: Path)
         assert app.told == [Resume()]
 
 
-async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_end_it(tmp_path: Path) -> None:
+async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_end_it(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, paused_before_a_batch()) as (pilot, app):
         await enter(pilot, "also 1900")
         await pilot.press("enter")
@@ -167,7 +178,9 @@ async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_en
 
 def paused_before_a_batch() -> Recording:
     recording = running_tests().plan(("c7", "bash", "make lint", "prompt"))
-    return recording.notice("run.paused", "paused before batch 3", why="step", batch=3, calls=["c7"])
+    return recording.notice(
+        "run.paused", "paused before batch 3", why="step", batch=3, calls=["c7"]
+    )
 
 
 async def test_ctrl_c_stops_what_runs_else_clears_and_twice_quits(tmp_path: Path) -> None:
@@ -216,7 +229,9 @@ async def test_ctrl_o_goes_round_the_details(tmp_path: Path) -> None:
         assert seen == ["full", "quiet", "normal"]
 
 
-async def test_typing_at_full_speed_while_a_question_appears_approves_nothing_and_loses_nothing(tmp_path: Path) -> None:
+async def test_typing_at_full_speed_while_a_question_appears_approves_nothing_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
     text = "yes and yanay any nay " * 9 + "y!"
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await write(pilot, text[:20])
@@ -244,7 +259,9 @@ async def test_alt_y_answers_from_the_composer_and_what_is_written_stays(tmp_pat
         assert app.chat.composer.text == "and then"
 
 
-async def test_alt_y_counts_right_after_a_message_was_queued_for_a_question_that_was_read(tmp_path: Path) -> None:
+async def test_alt_y_counts_right_after_a_message_was_queued_for_a_question_that_was_read(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         long_enough()
         await write(pilot, "also the docs", "enter", "alt+y")
@@ -261,7 +278,9 @@ async def test_text_that_comes_back_does_not_restart_the_wait(tmp_path: Path) ->
         assert app.told == [Answer("c5.1", Decision("once"))]
 
 
-async def test_a_message_sent_as_the_question_appears_does_not_answer_it_early(tmp_path: Path) -> None:
+async def test_a_message_sent_as_the_question_appears_does_not_answer_it_early(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, asks_to_edit()) as (pilot, app):
         await write(pilot, "also the docs", "enter", "alt+y")
         assert app.told == [Steer("also the docs")]
@@ -325,14 +344,18 @@ async def test_no_command_that_was_refused_is_joined_by_the_next_text(tmp_path: 
         for line in ("/undo", "/redo", "/unod", "/cost me", "/new"):
             await write(pilot, line)
             await pilot.press("enter")
-            await until(pilot, lambda line=line: line.split()[0] in app.chat.state.status.now.notice, line)
+            await until(
+                pilot, lambda line=line: line.split()[0] in app.chat.state.status.now.notice, line
+            )
             assert (app.told, app.chat.composer.text) == ([], ""), line
         await write(pilot, "go on")
         await pilot.press("enter")
         assert app.told == [Steer("go on")]
 
 
-async def test_a_command_that_is_refused_while_the_agent_works_is_one_key_away(tmp_path: Path) -> None:
+async def test_a_command_that_is_refused_while_the_agent_works_is_one_key_away(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await enter(pilot, "/new")
         await pilot.pause()
@@ -403,7 +426,9 @@ async def test_a_theme_by_name_is_in_force_at_once(tmp_path: Path) -> None:
         await until(pilot, lambda: ("keep", {"theme": "paper"}) in app.told)
 
 
-async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(tmp_path: Path) -> None:
+async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line_goes_before_it(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         app.chat.state.prefer("paper", False)
         await pilot.pause()
@@ -454,7 +479,9 @@ async def test_a_page_says_the_keys_in_force(tmp_path: Path) -> None:
 
 async def test_a_keys_file_that_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
     async with chat(tmp_path, keys_file="chat.detial: alt+e\n") as (_, app):
-        remarks = [block.text for block in app.chat.state.document.blocks if isinstance(block, Remark)]
+        remarks = [
+            block.text for block in app.chat.state.document.blocks if isinstance(block, Remark)
+        ]
         assert len(remarks) == 1 and "keys.yaml:1" in remarks[0]
 
 

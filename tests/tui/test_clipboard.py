@@ -65,5 +65,8 @@ def test_a_terminal_that_takes_nothing_gets_a_file(
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     said = copy(app, "text", tmp_path)
-    assert said == f"written to {only_file(tmp_path)}: 4 characters, this terminal does not accept copies"
+    assert (
+        said
+        == f"written to {only_file(tmp_path)}: 4 characters, this terminal does not accept copies"
+    )
     assert app.copied is None

@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.tui.commands import ACTIONS, COMMANDS, help_markdown, mistyped, wrong_argument
-from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, UnknownInput, parse_input
+from codeagent.tui.parts.typed_input import (
+    CommandInput,
+    PromptInput,
+    ShellInput,
+    UnknownInput,
+    parse_input,
+)
 from tests.table import for_each
 
 
@@ -17,7 +23,11 @@ def called(text: str) -> tuple[str, str]:
 def refused(text: str) -> str:
     said = parse_input(text, COMMANDS)
     assert isinstance(said, UnknownInput | CommandInput)
-    return mistyped(said.text) if isinstance(said, UnknownInput) else wrong_argument(said.row, said.arguments)
+    return (
+        mistyped(said.text)
+        if isinstance(said, UnknownInput)
+        else wrong_argument(said.row, said.arguments)
+    )
 
 
 @for_each(

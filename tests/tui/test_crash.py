@@ -26,7 +26,9 @@ def reports(state: Path) -> list[Path]:
 
 @pytest.mark.parametrize("where", ["raise", "worker", "thread"])
 def test_an_exception_nobody_caught_is_one_line_on_the_terminal(tmp_path: Path, where: str) -> None:
-    with PtyScreen([*SAMPLE, str(tmp_path)], env={"SAMPLE_API_KEY": SECRET}, size=(600, 24)) as screen:
+    with PtyScreen(
+        [*SAMPLE, str(tmp_path)], env={"SAMPLE_API_KEY": SECRET}, size=(600, 24)
+    ) as screen:
         screen.wait_for("ready")
         screen.send(where, "enter")
         assert screen.exit_code() == 1
@@ -52,14 +54,24 @@ def test_the_report_is_for_its_owner_only_and_says_what_is_needed_to_find_the_bu
     assert report.stat().st_mode & 0o777 == 0o600
     assert report.parent.stat().st_mode & 0o777 == 0o700
     text = report.read_text()
-    for needed in ("codeagent: ", "textual: 8", "python: 3", "TERM: xterm-kitty", "size: ", "session: s1", "it broke"):
+    for needed in (
+        "codeagent: ",
+        "textual: 8",
+        "python: 3",
+        "TERM: xterm-kitty",
+        "size: ",
+        "session: s1",
+        "it broke",
+    ):
         assert needed in text
     assert "not for a report" not in text
     assert "a value nobody is shown" not in text
 
 
 def test_a_message_cannot_act_on_the_terminal_or_fill_it(tmp_path: Path) -> None:
-    line = record_crash(failed("\x1b]52;c;x\x07\n" + "long " * 500), tmp_path, session="", redact=str)
+    line = record_crash(
+        failed("\x1b]52;c;x\x07\n" + "long " * 500), tmp_path, session="", redact=str
+    )
     assert line.isprintable()
     assert len(line) < 500
     assert "no session had begun" in line

@@ -48,7 +48,9 @@ async def test_text_comes_back_exactly(tmp_path: Path) -> None:
     assert Draft(path).load() == text
 
 
-async def test_nothing_is_left_after_it_was_sent_even_while_a_save_is_under_way(tmp_path: Path) -> None:
+async def test_nothing_is_left_after_it_was_sent_even_while_a_save_is_under_way(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "draft"
     draft = Draft(path)
     draft.keep("one")
@@ -104,7 +106,9 @@ async def test_a_draft_that_was_left_behind_goes_before_an_empty_one(tmp_path: P
     third.release()
 
 
-async def test_what_was_sent_and_not_done_is_on_disk_at_once_in_front_of_what_is_typed(tmp_path: Path) -> None:
+async def test_what_was_sent_and_not_done_is_on_disk_at_once_in_front_of_what_is_typed(
+    tmp_path: Path,
+) -> None:
     draft = Draft(tmp_path / "draft")
     draft.hold(["first", "second"])
     assert Draft(tmp_path / "draft").load() == "first\nsecond"

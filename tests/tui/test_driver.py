@@ -115,10 +115,11 @@ def test_esc_esc_is_the_key_esc_twice() -> None:
 
 
 def test_a_key_with_alt_types_no_character_of_its_own() -> None:
-    assert [message.character for message in KeyReader().feed("\x1by\x1b.") if isinstance(message, events.Key)] == [
-        None,
-        None,
-    ]
+    assert [
+        message.character
+        for message in KeyReader().feed("\x1by\x1b.")
+        if isinstance(message, events.Key)
+    ] == [None, None]
 
 
 @for_each("sent", ["\x1b[99;1;1;1;1z", "\x1b[121:89;4u", "\x1b[99999999999u", "\x1b[1;2\r"])
@@ -135,27 +136,46 @@ def test_every_sequence_textual_knows_is_told_as_textual_alone_tells_it() -> Non
 
 
 @settings(max_examples=times(150))
-@given(st.lists(st.sampled_from([*KEYS, *(f"{sent}\x1b[A" for sent in ALONE)]), max_size=12), st.data())
-def test_any_keys_cut_into_reads_anywhere_are_the_same_keys(keys: list[str], data: st.DataObject) -> None:
+@given(
+    st.lists(st.sampled_from([*KEYS, *(f"{sent}\x1b[A" for sent in ALONE)]), max_size=12), st.data()
+)
+def test_any_keys_cut_into_reads_anywhere_are_the_same_keys(
+    keys: list[str], data: st.DataObject
+) -> None:
     whole = "".join(keys)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=10)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    names = [[KEYS[key]] if key in KEYS else [ALONE[key.removesuffix("\x1b[A")], "up"] for key in keys]
+    names = [
+        [KEYS[key]] if key in KEYS else [ALONE[key.removesuffix("\x1b[A")], "up"] for key in keys
+    ]
     assert read(pieces) == [name for each in names for name in each if name]
 
 
 @settings(max_examples=times(150))
 @given(st.lists(st.text(st.sampled_from("\x1b[O<M?~$;:1279ayu \r\x7fé")), max_size=6))
-def test_whatever_comes_the_reader_reads_on_and_how_it_is_cut_never_matters(pieces: list[str]) -> None:
+def test_whatever_comes_the_reader_reads_on_and_how_it_is_cut_never_matters(
+    pieces: list[str],
+) -> None:
     assert read(pieces) == read(["".join(pieces)])
     assert read([*pieces, "\x1b\x1b\x1b", "\x1bz"])[-1] == "alt+z"
 
 
 @for_each(
     "emoji",
-    ["👨\u200d👩\u200d👧\u200d👦", "👩🏽\u200d💻", "🏳\ufe0f\u200d🌈", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "🎉", "🫨"],
+    [
+        "👨\u200d👩\u200d👧\u200d👦",
+        "👩🏽\u200d💻",
+        "🏳\ufe0f\u200d🌈",
+        "❤\ufe0f",
+        "1\ufe0f\u20e3",
+        "🇩🇪",
+        "🎉",
+        "🫨",
+    ],
 )
-def test_what_follows_an_emoji_is_where_it_was_measured_whatever_the_terminal_thinks_of_it(emoji: str) -> None:
+def test_what_follows_an_emoji_is_where_it_was_measured_whatever_the_terminal_thinks_of_it(
+    emoji: str,
+) -> None:
     screen = pyte.Screen(20, 2)
     pyte.Stream(screen).feed("xxxxxxxx\r" + with_emoji_in_two_cells(f"a{emoji}│b"))
     row = screen.display[0]

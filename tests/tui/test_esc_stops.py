@@ -21,8 +21,33 @@ from tests.tui.scripts import MOVES, Recording
 Step = str | Callable[[Recording], object]
 
 KEYS = (
-    *("a", "y", "n", "slash", "at", "exclamation_mark", "question_mark", "1", "enter", "alt+enter", "tab", "shift+tab"),
-    *("up", "down", "pageup", "pagedown", "ctrl+end", "escape", "ctrl+o", "ctrl+f", "ctrl+t", "ctrl+b", "ctrl+r"),
+    *(
+        "a",
+        "y",
+        "n",
+        "slash",
+        "at",
+        "exclamation_mark",
+        "question_mark",
+        "1",
+        "enter",
+        "alt+enter",
+        "tab",
+        "shift+tab",
+    ),
+    *(
+        "up",
+        "down",
+        "pageup",
+        "pagedown",
+        "ctrl+end",
+        "escape",
+        "ctrl+o",
+        "ctrl+f",
+        "ctrl+t",
+        "ctrl+b",
+        "ctrl+r",
+    ),
     *("ctrl+p", "f1", "alt+y", "alt+r", "alt+e", "alt+c", "ctrl+u", "ctrl+c"),
 )
 _MOST_LAYERS = 6
@@ -37,7 +62,8 @@ class StayingApp(ReplayApp):
 
 
 class OneScreen:
-    """One app for all examples, each with a conversation of its own; on an event loop of its own."""
+    """One app for all examples, each with a conversation of its own; on an event loop of its
+    own."""
 
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
@@ -110,5 +136,7 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneScreen]:
 
 @settings(max_examples=times(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.one_of(st.sampled_from(KEYS), st.sampled_from(MOVES)), max_size=8))
-def test_once_nothing_is_open_esc_esc_always_ends_the_run(screen: OneScreen, steps: list[Step]) -> None:
+def test_once_nothing_is_open_esc_esc_always_ends_the_run(
+    screen: OneScreen, steps: list[Step]
+) -> None:
     assert screen.presses_until_stopped(steps) <= 2

@@ -1,4 +1,5 @@
-"""Every key of the key sheet does something on the screen it belongs to: each is pressed, and an effect is seen."""
+"""Every key of the key sheet does something on the screen it belongs to: each is pressed, and an
+effect is seen."""
 
 import asyncio
 import importlib
@@ -53,7 +54,8 @@ TEXT = "one two\nthree four"
 
 Step = str | Callable[["Walker"], Any]
 Walk = tuple[Callable[[], Recording], Sequence[Step]]
-"""What is on screen, and what is pressed there: `~key` and `'text` only prepare, `a>b` are keys that go together."""
+"""What is on screen, and what is pressed there: `~key` and `'text` only prepare, `a>b` are keys
+that go together."""
 
 
 class Walker:
@@ -132,7 +134,11 @@ def every_node() -> list[type[DOMNode]]:
     while rest:
         below = rest.pop().__subclasses__()
         rest += below
-        found += [kind for kind in below if kind.__module__.startswith("codeagent.tui.") and not kind.__subclasses__()]
+        found += [
+            kind
+            for kind in below
+            if kind.__module__.startswith("codeagent.tui.") and not kind.__subclasses__()
+        ]
     return found
 
 
@@ -176,7 +182,9 @@ def at_boundary(what: AtBoundary) -> Step:
 def asks_about_much() -> Recording:
     before, after = ("\n".join(f"{word} {n}" for n in range(60)) for word in ("old", "new"))
     recording = running_tests().plan(("c5", "edit", "a.py", "prompt"))
-    return recording.ask("c5", "edit", "a.py", DiffBlock(path="a.py", before=before, after=after), by_hunk=True)
+    return recording.ask(
+        "c5", "edit", "a.py", DiffBlock(path="a.py", before=before, after=after), by_hunk=True
+    )
 
 
 def every_job() -> Recording:
@@ -198,7 +206,9 @@ def conversation() -> Recording:
     for number in range(3):
         recording.run(f"prompt {number}")
         recording.plan((f"c{number}", "bash", "make", "auto")).start(f"c{number}", "bash", "make")
-        recording.result(f"c{number}", "bash", "ok").end_batch(executed=1).answer(f"find me {number}").finish()
+        recording.result(f"c{number}", "bash", "ok").end_batch(executed=1).answer(
+            f"find me {number}"
+        ).finish()
     return recording
 
 
@@ -243,13 +253,25 @@ WALKS: dict[str, Walk] = {
         Recording,
         [
             write(TEXT),
-            *words("left right ctrl+left ctrl+right alt+left alt+right alt+b alt+f home end ctrl+a ctrl+e"),
-            *words("shift+left shift+right shift+up shift+down shift+home ~end ~home shift+end ~end"),
-            *words("ctrl+shift+left ctrl+shift+right f7 ctrl+c super+c super+x ctrl+v backspace ctrl+h"),
-            *words("ctrl+underscore ctrl+shift+z ctrl+shift+minus shift+super+z ctrl+slash ~ctrl+shift+z super+z"),
+            *words(
+                "left right ctrl+left ctrl+right alt+left alt+right alt+b alt+f home end ctrl+a ctrl+e"
+            ),
+            *words(
+                "shift+left shift+right shift+up shift+down shift+home ~end ~home shift+end ~end"
+            ),
+            *words(
+                "ctrl+shift+left ctrl+shift+right f7 ctrl+c super+c super+x ctrl+v backspace ctrl+h"
+            ),
+            *words(
+                "ctrl+underscore ctrl+shift+z ctrl+shift+minus shift+super+z ctrl+slash ~ctrl+shift+z super+z"
+            ),
             write(TEXT),
-            *words("~home delete ctrl+d ~end ctrl+w ctrl+y ctrl+backspace ~ctrl+y alt+backspace ~ctrl+y"),
-            *words("~home alt+d ~ctrl+y ~home alt+delete ~ctrl+y ctrl+u ~ctrl+y super+backspace ~ctrl+y ~home ctrl+k"),
+            *words(
+                "~home delete ctrl+d ~end ctrl+w ctrl+y ctrl+backspace ~ctrl+y alt+backspace ~ctrl+y"
+            ),
+            *words(
+                "~home alt+d ~ctrl+y ~home alt+delete ~ctrl+y ctrl+u ~ctrl+y super+backspace ~ctrl+y ~home ctrl+k"
+            ),
             write(TEXT),
             *words("shift+enter ctrl+j up down ctrl+x>ctrl+e ctrl+g ctrl+r ~escape ~ctrl+u"),
             write(""),
@@ -265,7 +287,9 @@ WALKS: dict[str, Walk] = {
         Recording,
         [
             *words("'ab enter 'abc enter 'abd enter"),
-            *words("~ctrl+r up ctrl+r down ctrl+s 'ab backspace ctrl+h 'a ctrl+u 'a ctrl+w enter ~ctrl+u"),
+            *words(
+                "~ctrl+r up ctrl+r down ctrl+s 'ab backspace ctrl+h 'a ctrl+u 'a ctrl+w enter ~ctrl+u"
+            ),
             *words("~ctrl+r tab ~ctrl+u ~ctrl+r escape ~ctrl+r ctrl+c ~ctrl+r ctrl+g"),
         ],
     ),
@@ -283,26 +307,42 @@ WALKS: dict[str, Walk] = {
             *(
                 step
                 for key in ("s", "S", "c", "enter", "plus")
-                for step in (at_boundary(None), at_boundary(Paused("budget", "used up", 0)), "~tab", key)
+                for step in (
+                    at_boundary(None),
+                    at_boundary(Paused("budget", "used up", 0)),
+                    "~tab",
+                    key,
+                )
             ),
         ],
     ),
     "plan": (
         plan,
-        [step for key in "epPak" for step in (at_boundary(None), at_boundary(PlanReady(PLAN)), "~tab", key)],
+        [
+            step
+            for key in "epPak"
+            for step in (at_boundary(None), at_boundary(PlanReady(PLAN)), "~tab", key)
+        ],
     ),
     "summary": (
         summarized,
         [
             step
             for key in ("e", "k", "c", "enter")
-            for step in (at_boundary(None), at_boundary(SummaryReady("# Done\n- all", 4)), "~tab", key)
+            for step in (
+                at_boundary(None),
+                at_boundary(SummaryReady("# Done\n- all", 4)),
+                "~tab",
+                key,
+            )
         ],
     ),
     "find": (conversation, words("~ctrl+f 'find up down enter shift+enter escape")),
     "transcript": (
         conversation,
-        words("~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c escape"),
+        words(
+            "~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c escape"
+        ),
     ),
     "picker": (
         Recording,
@@ -321,7 +361,11 @@ WALKS: dict[str, Walk] = {
     "page": (
         Recording,
         [
-            show(lambda: OutputScreen("Whole output", "\n".join(f"line {n} " * 40 for n in range(300)))),
+            show(
+                lambda: OutputScreen(
+                    "Whole output", "\n".join(f"line {n} " * 40 for n in range(300))
+                )
+            ),
             *words(
                 "down up j k pagedown pageup space b end home G g right left slash 'line ~enter n N ~escape c ctrl+c q"
             ),
@@ -364,15 +408,23 @@ WALKS: dict[str, Walk] = {
     ),
     "lines": (
         Recording,
-        [step for key in ("ctrl+s", "ctrl+g", "escape") for step in (show(lambda: HunkReview(DIFF)), "~e", "'x", key)],
+        [
+            step
+            for key in ("ctrl+s", "ctrl+g", "escape")
+            for step in (show(lambda: HunkReview(DIFF)), "~e", "'x", key)
+        ],
     ),
     "jobs": (
         every_job,
         [
             "~ctrl+t",
             until_page,
-            *words("~up ~up ~up ~up ~up ~up down up j k home end pageup pagedown b space g G right left"),
-            *words("enter ~escape o ~escape s y ~down ~down ~down ~down ~down ~down i ~escape escape"),
+            *words(
+                "~up ~up ~up ~up ~up ~up down up j k home end pageup pagedown b space g G right left"
+            ),
+            *words(
+                "enter ~escape o ~escape s y ~down ~down ~down ~down ~down ~down i ~escape escape"
+            ),
             "~ctrl+t",
             until_page,
             "q",
@@ -407,7 +459,9 @@ WALKS: dict[str, Walk] = {
             with_rules,
             command("permissions"),
             until_page,
-            *words("down up j k pagedown pageup space b enter ~escape x n ~escape tab p ~escape escape"),
+            *words(
+                "down up j k pagedown pageup space b enter ~escape x n ~escape tab p ~escape escape"
+            ),
             command("permissions"),
             until_page,
             "q",
@@ -415,7 +469,12 @@ WALKS: dict[str, Walk] = {
     ),
     "rule": (
         decided,
-        [with_rules, command("permissions"), until_page, *words("~n 'bash(x) tab enter ~escape ~n escape ~n ctrl+c")],
+        [
+            with_rules,
+            command("permissions"),
+            until_page,
+            *words("~n 'bash(x) tab enter ~escape ~n escape ~n ctrl+c"),
+        ],
     ),
     "question": (
         Recording,
@@ -424,7 +483,14 @@ WALKS: dict[str, Walk] = {
             for key in words("y n enter escape ctrl+c")
             for step in (show(lambda: FolderQuestion("this is your home")), key)
         ]
-        + [show(lambda: FirstRun(Missing("model", "no model is chosen"), no_key, options=LaunchOptions())), "d"],
+        + [
+            show(
+                lambda: FirstRun(
+                    Missing("model", "no model is chosen"), no_key, options=LaunchOptions()
+                )
+            ),
+            "d",
+        ],
     ),
 }
 
@@ -461,7 +527,9 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield done
 
 
-@pytest.mark.parametrize("make", dict.fromkeys(make for make, _ in WALKS.values()), ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", dict.fromkeys(make for make, _ in WALKS.values()), ids=lambda make: make.__name__
+)
 async def test_every_key_has_an_effect_where_it_belongs(
     make: Callable[[], Recording], tmp_path: Path, outside: list[str]
 ) -> None:
@@ -502,7 +570,9 @@ def test_every_action_of_a_binding_exists() -> None:
     """A name that is none of Textual's or ours does nothing, and says nothing."""
     missing = []
     for kind in every_node():
-        for binding in (bound for each in kind.__mro__ for bound in each.__dict__.get("BINDINGS", ())):
+        for binding in (
+            bound for each in kind.__mro__ for bound in each.__dict__.get("BINDINGS", ())
+        ):
             action = binding.action if isinstance(binding, Binding) else binding[1]
             where, name, _ = parse(action)
             owner = {"app": CodeagentApp, "screen": ChatScreen}.get(where, kind)

@@ -1,4 +1,5 @@
-"""The first frame is header, composer and status line; the rest of the screen comes after it, and moves nothing."""
+"""The first frame is header, composer and status line; the rest of the screen comes after it, and
+moves nothing."""
 
 import asyncio
 import subprocess
@@ -128,7 +129,9 @@ async def test_keys_on_both_sides_of_the_first_frame_arrive_in_order(
         assert app.chat.composer.text == "abcdefghi"
 
 
-@pytest.mark.parametrize("key", ["pageup", "ctrl+o", "escape", "alt+y", "tab", "ctrl+p", "f1", "shift+tab", "ctrl+end"])
+@pytest.mark.parametrize(
+    "key", ["pageup", "ctrl+o", "escape", "alt+y", "tab", "ctrl+p", "f1", "shift+tab", "ctrl+end"]
+)
 async def test_a_key_for_what_is_not_there_yet_brings_it(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +161,12 @@ async def test_what_is_typed_right_after_the_key_of_the_search_is_searched_for(
             await follow(pilot, app)
         for key in ("ctrl+f", *"abc"):
             app.post_message(Key(key, key if len(key) == 1 else None))
-        await until(pilot, lambda: [box.value for box in app.chat.query("FindBar LineInput").results(Input)] == ["abc"])
+        await until(
+            pilot,
+            lambda: (
+                [box.value for box in app.chat.query("FindBar LineInput").results(Input)] == ["abc"]
+            ),
+        )
         assert app.chat.composer.text == ""
 
 
@@ -169,7 +177,9 @@ async def test_a_screen_that_cannot_load_the_rest_ends_with_the_error(
         raise AssertionError("it comes after the import")
 
     monkeypatch.setitem(sys.modules, "codeagent.tui.pages.conversation", None)
-    app = CodeagentApp(open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path))
+    app = CodeagentApp(
+        open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path)
+    )
     with pytest.raises(WorkerFailed, match="conversation"):
         async with app.run_test() as pilot:
             await until(pilot, lambda: not app.is_running)
@@ -189,7 +199,9 @@ async def test_a_conversation_left_while_it_is_opened_is_never_begun(tmp_path: P
         return clients[-1]
 
     clients: list[SessionClient] = []
-    app = CodeagentApp(open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path))
+    app = CodeagentApp(
+        open_client, LaunchOptions(), AppFolders(tmp_path / "s", tmp_path / "c", tmp_path)
+    )
     async with app.run_test() as pilot:
         first = app.chat
         await until(pilot, lambda: bool(begun))
@@ -231,7 +243,9 @@ async def test_what_is_sent_from_the_first_frame_is_sent_once_there_is_a_convers
         assert [str(act) for act in app.told] == ["Prompt(text='go')"]
 
 
-async def test_the_screen_can_be_left_from_its_first_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_screen_can_be_left_from_its_first_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with first_frame(tmp_path, monkeypatch) as (pilot, app):
         await pilot.press("ctrl+c", "ctrl+c")
         await until(pilot, lambda: not app.is_running)

@@ -18,7 +18,12 @@ PATHS = (
 
 def test_a_name_that_begins_so_comes_first_and_a_shorter_path_before_a_longer_one() -> None:
     found = PathIndex(PATHS).search("stage")
-    assert found == ("codeagent/tui/stage.py", "docs/stage-and-screen.md", "tests/tui/test_stage.py", "stage/notes.txt")
+    assert found == (
+        "codeagent/tui/stage.py",
+        "docs/stage-and-screen.md",
+        "tests/tui/test_stage.py",
+        "stage/notes.txt",
+    )
 
 
 def test_a_directory_is_found_by_its_name() -> None:
@@ -52,7 +57,9 @@ letters = st.text(st.sampled_from("abcAB/._-\n(é"), max_size=8)
 
 
 @given(paths=st.lists(letters.filter(bool), unique=True, max_size=30), query=letters.filter(bool))
-def test_it_always_finds_exactly_the_paths_that_have_the_letters_in_order(paths: list[str], query: str) -> None:
+def test_it_always_finds_exactly_the_paths_that_have_the_letters_in_order(
+    paths: list[str], query: str
+) -> None:
     found = PathIndex(paths).search(query)
     assert sorted(found) == sorted(path for path in paths if _in_order(query, path))
     assert len(found) == len(set(found))
@@ -66,7 +73,9 @@ def _in_order(query: str, path: str) -> bool:
 
 
 @given(texts=st.lists(letters, max_size=20), query=letters.filter(bool), limit=st.integers(1, 5))
-def test_ranking_puts_whole_matches_first_and_keeps_to_the_limit(texts: list[str], query: str, limit: int) -> None:
+def test_ranking_puts_whole_matches_first_and_keeps_to_the_limit(
+    texts: list[str], query: str, limit: int
+) -> None:
     found = rank(query, texts, limit)
     whole = [query.lower() in text.lower() for text in found]
     assert whole == sorted(whole, reverse=True)

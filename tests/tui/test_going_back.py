@@ -1,4 +1,5 @@
-"""Going back asks where something of the user's own would be lost, and says in one line what it did."""
+"""Going back asks where something of the user's own would be lost, and says in one line what it
+did."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -44,7 +45,9 @@ def notice(app: ReplayApp) -> str:
     return app.chat.state.status.now.notice
 
 
-async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_users_is_in_it(tmp_path: Path) -> None:
+async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_users_is_in_it(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         await enter(pilot, "/undo")
         await until(pilot, lambda: bool(past.told))
@@ -60,12 +63,17 @@ async def test_what_cannot_be_seen_is_said_with_what_was_taken_back(tmp_path: Pa
         assert notice(app).endswith("; not seen: data.bin: larger than 20 MiB")
 
 
-async def test_what_another_codeagent_changed_too_is_said_where_nothing_else_could_go_back(tmp_path: Path) -> None:
+async def test_what_another_codeagent_changed_too_is_said_where_nothing_else_could_go_back(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.files, past.refused = (("a.py", "1", "1"),), ("a.py: both changed the same lines",)
         await enter(pilot, "/undo")
         await until(pilot, lambda: bool(notice(app)))
-        assert (past.told, notice(app)) == ([], "nothing was restored: a.py: both changed the same lines")
+        assert (past.told, notice(app)) == (
+            [],
+            "nothing was restored: a.py: both changed the same lines",
+        )
 
 
 async def test_the_list_of_moments_shows_what_another_codeagent_changed_too(tmp_path: Path) -> None:
@@ -99,7 +107,9 @@ async def test_where_the_user_edited_a_file_they_are_asked(tmp_path: Path) -> No
             assert told or notice(app) == "nothing was changed", key
 
 
-async def test_nothing_is_left_to_take_back_where_the_user_edited_every_file(tmp_path: Path) -> None:
+async def test_nothing_is_left_to_take_back_where_the_user_edited_every_file(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app, past):
         past.edited = frozenset({"src/dates.py", "tests/test_dates.py"})
         await enter(pilot, "/undo")
@@ -176,7 +186,9 @@ async def test_files_conversation_or_both_go_back_to_a_prompt(tmp_path: Path) ->
     async with chat(tmp_path, recording) as (pilot, app, past):
         label = " ".join(LONG.split())
         past.moments = tuple(
-            type(point)(point.id, point.cause, point.at, label, point.batch) if point.id == "p2" else point
+            type(point)(point.id, point.cause, point.at, label, point.batch)
+            if point.id == "p2"
+            else point
             for point in past.moments
         )
         for down, told, written in (
@@ -203,7 +215,10 @@ async def test_the_conversation_does_not_go_back_to_a_batch(tmp_path: Path) -> N
         await seen(pilot, RewindPicker)
         await pilot.press("up", "enter")
         await until(pilot, lambda: type(app.screen) is Picker)
-        assert "files only" in shown(app) and "conversation" not in shown(app).split("Back to before")[1]
+        assert (
+            "files only" in shown(app)
+            and "conversation" not in shown(app).split("Back to before")[1]
+        )
         await pilot.press("enter")
         await until(pilot, lambda: bool(past.told))
         assert past.told == [Restore("b3", "rewind", True, False, None)]
@@ -276,7 +291,8 @@ async def test_paths_and_labels_of_anybody_are_text(tmp_path: Path) -> None:
         past.edited = frozenset({hostile})
         past.left_out = (hostile,)
         past.moments = tuple(
-            type(point)(point.id, point.cause, point.at, hostile, point.batch) for point in past.moments
+            type(point)(point.id, point.cause, point.at, hostile, point.batch)
+            for point in past.moments
         )
         await enter(pilot, "/rewind")
         await seen(pilot, RewindPicker)

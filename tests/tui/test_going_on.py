@@ -1,4 +1,5 @@
-"""No exception of a command, a worker, a handler or a page ends the app: it is a line, and everything goes on."""
+"""No exception of a command, a worker, a handler or a page ends the app: it is a line, and
+everything goes on."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +37,9 @@ async def chat(folder: Path) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
 
 def errors(app: ReplayApp) -> list[str]:
     return [
-        block.text for block in app.chat.state.document.blocks if isinstance(block, Remark) and block.level == "error"
+        block.text
+        for block in app.chat.state.document.blocks
+        if isinstance(block, Remark) and block.level == "error"
     ]
 
 
@@ -79,7 +82,9 @@ class WithUndrawn(TextScreen):
 
 async def test_a_command_without_a_handler_is_a_line(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        slash.run(app.chat, Action("command.nothing", "does nothing", does="slash:nothing", group="about"))
+        slash.run(
+            app.chat, Action("command.nothing", "does nothing", does="slash:nothing", group="about")
+        )
         await still_works(pilot, app, "AttributeError")
 
 
@@ -98,14 +103,18 @@ async def test_a_thread_that_fails_is_a_line(tmp_path: Path) -> None:
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 
-async def test_a_handler_of_the_screen_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_of_the_screen_that_fails_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         monkeypatch.setattr(app.chat.outbox, "shell", fail)
         await pilot.press("exclamation_mark", "l", "s", "enter")
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 
-async def test_a_key_of_the_composer_that_fails_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_of_the_composer_that_fails_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Composer, "action_search_history", fail)
     async with chat(tmp_path) as (pilot, app):
         await pilot.press("ctrl+r")
@@ -113,10 +122,14 @@ async def test_a_key_of_the_composer_that_fails_is_a_line(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("page", "keys"), [(Broken, ("x",)), (Uncomposed, ()), (WithUndrawn, ())], ids=["key", "compose", "drawing"]
+    ("page", "keys"),
+    [(Broken, ("x",)), (Uncomposed, ()), (WithUndrawn, ())],
+    ids=["key", "compose", "drawing"],
 )
 @pytest.mark.usefixtures("every_frame")
-async def test_a_page_that_fails_closes_and_is_a_line(tmp_path: Path, page: type[TextScreen], keys: list[str]) -> None:
+async def test_a_page_that_fails_closes_and_is_a_line(
+    tmp_path: Path, page: type[TextScreen], keys: list[str]
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         app.push_screen(page("Page", "text"))
         await pilot.pause()
@@ -124,7 +137,9 @@ async def test_a_page_that_fails_closes_and_is_a_line(tmp_path: Path, page: type
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 
-async def test_a_page_that_a_command_waits_for_fails_and_the_next_command_works(tmp_path: Path) -> None:
+async def test_a_page_that_a_command_waits_for_fails_and_the_next_command_works(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app):
 
         async def command() -> None:
@@ -138,7 +153,9 @@ async def test_a_page_that_a_command_waits_for_fails_and_the_next_command_works(
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 
-async def test_the_report_is_written_and_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_report_is_written_and_no_secret_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-a-secret-of-some-length")
 
     async def work() -> None:
@@ -166,7 +183,9 @@ async def test_errors_without_end_end_the_app(tmp_path: Path) -> None:
     assert ("close",) in app.told
 
 
-async def test_an_end_while_one_conversation_takes_the_place_of_another_ends_both(tmp_path: Path) -> None:
+async def test_an_end_while_one_conversation_takes_the_place_of_another_ends_both(
+    tmp_path: Path,
+) -> None:
     ended: list[int] = []
     async with chat(tmp_path) as (pilot, app):
         first, may_end = app.clients[0], asyncio.Event()

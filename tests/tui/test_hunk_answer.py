@@ -30,14 +30,25 @@ async def test_the_hunks_that_were_taken_are_the_answer(tmp_path: Path) -> None:
         assert answers == [Answer("c1.1", Decision("once", hunks=(True, False)))]
 
 
-async def test_the_hunks_of_several_files_are_chosen_file_by_file_and_answered_together(tmp_path: Path) -> None:
+async def test_the_hunks_of_several_files_are_chosen_file_by_file_and_answered_together(
+    tmp_path: Path,
+) -> None:
     recording = Recording().run("count")
     recording.plan(("c1", "multi_edit", "a.txt, b.txt", "prompt"))
     recording.ask("c1", "multi_edit", "a.txt, b.txt", BLOCK, OTHER, by_hunk=True)
     app = ReplayApp(recording.events, tmp_path, now=recording.now)
     async with app.run_test(size=(80, 30)) as pilot:
         await settled(pilot)
-        for keys in (["tab"], ["h"], ["enter"], ["escape"], ["h"], ["j", "space"], ["enter"], ["enter"]):
+        for keys in (
+            ["tab"],
+            ["h"],
+            ["enter"],
+            ["escape"],
+            ["h"],
+            ["j", "space"],
+            ["enter"],
+            ["enter"],
+        ):
             long_enough()
             await pilot.press(*keys)
             await pilot.pause()

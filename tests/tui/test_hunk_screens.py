@@ -65,7 +65,11 @@ class Changed:
 FILES = (
     ("src/dates.py", BEFORE, AFTER),
     ("src/old_dates.py", "def leap(y):\n    return y % 4 == 0\n", None),
-    ("tests/test_dates.py", None, "from src.dates import days\n\n\ndef test_leap():\n    assert days(2000) == 366\n"),
+    (
+        "tests/test_dates.py",
+        None,
+        "from src.dates import days\n\n\ndef test_leap():\n    assert days(2000) == 366\n",
+    ),
 )
 CHANGES = {
     "diff": Changed(FILES, ("j",), ("data.bin: larger than 20 MiB",)),
@@ -74,20 +78,28 @@ CHANGES = {
     "diff-deleted": Changed(FILES, ("right_square_bracket",)),
     "diff-empty": Changed((("src/dates.py", BEFORE, BEFORE),)),
     "diff-left-out": Changed(
-        FILES, ("left_square_bracket", *["right_square_bracket"] * 3), ("data.bin: larger than 20 MiB",)
+        FILES,
+        ("left_square_bracket", *["right_square_bracket"] * 3),
+        ("data.bin: larger than 20 MiB",),
     ),
 }
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", REVIEWS)
-def test_a_change_under_review(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
+def test_a_change_under_review(
+    name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path
+) -> None:
     recording = Recording()
     app = ReplayApp(recording.events, tmp_path, now=recording.now)
 
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        app.push_screen(HunkReview(DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER), clock=count().__next__))
+        app.push_screen(
+            HunkReview(
+                DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER), clock=count().__next__
+            )
+        )
         await pilot.pause()
         for key in REVIEWS[name]:
             await pilot.pause()
@@ -100,7 +112,9 @@ def test_a_change_under_review(name: str, size: tuple[int, int], snap_compare: A
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_changed_in_the_session(name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path) -> None:
+def test_what_changed_in_the_session(
+    name: str, size: tuple[int, int], snap_compare: Any, tmp_path: Path
+) -> None:
     changed = CHANGES[name]
     recording = Recording()
     app = ReplayApp(recording.events, tmp_path, now=recording.now)

@@ -23,7 +23,9 @@ def ended(state: JobStatus, exit_code: int | None = None, lines: int = 0) -> Job
     return Job("job-1", "c-job-1", "bash", "make", state, 0.0, 9.0, lines, exit_code)
 
 
-def test_of_a_hundred_thousand_lines_the_beginning_and_the_end_are_kept_and_all_are_counted() -> None:
+def test_of_a_hundred_thousand_lines_the_beginning_and_the_end_are_kept_and_all_are_counted() -> (
+    None
+):
     board = board_of("job-1")
     for start in range(0, 100_000, 1_000):
         board.feed("job-1", "".join(f"line {number}\n" for number in range(start, start + 1_000)))
@@ -88,7 +90,9 @@ def test_jobs_that_ran_are_lost_with_their_process_and_others_stay_as_they_ended
     assert board.running == 0
 
 
-@pytest.mark.parametrize("act", [lambda board: board.feed("job-9", "x"), lambda board: board.listens("job-9", 80)])
+@pytest.mark.parametrize(
+    "act", [lambda board: board.feed("job-9", "x"), lambda board: board.listens("job-9", 80)]
+)
 def test_a_job_nobody_started_is_left_alone(act: object) -> None:
     board = board_of("job-1")
     assert callable(act)

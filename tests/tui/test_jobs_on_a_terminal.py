@@ -1,4 +1,5 @@
-"""Jobs on a real terminal with the real agent: moved to the background, read, stopped, and lost with their process."""
+"""Jobs on a real terminal with the real agent: moved to the background, read, stopped, and lost
+with their process."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,11 @@ def product(tmp_path: Path) -> Product:
 
 def begun(product: Product, **arguments: Any) -> PtyScreen:
     """A screen on which the agent's command was allowed."""
-    turns = ({"calls": [["bash", {"command": COUNTS, **arguments}]]}, {"text": "I go on."}, {"text": "It ended."})
+    turns = (
+        {"calls": [["bash", {"command": COUNTS, **arguments}]]},
+        {"text": "I go on."},
+        {"text": "It ended."},
+    )
     screen = open_screen(product, "--model", product.script(*turns), sandbox="off", size=SIZE)
     screen.send("go", "enter")
     screen.wait_for("Run this command?")
@@ -51,13 +56,17 @@ def test_a_call_goes_to_the_background_is_read_there_and_stopped(product: Produc
         assert screen.exit_code() == 0
 
 
-def test_a_job_of_a_process_that_was_killed_is_lost_in_the_session_that_goes_on(product: Product) -> None:
+def test_a_job_of_a_process_that_was_killed_is_lost_in_the_session_that_goes_on(
+    product: Product,
+) -> None:
     with begun(product, run_in_background=True) as screen:
         screen.wait_for("in the background as job-1")
         screen.wait_for("I go on.")
         screen.signal(9)
         screen.exit_code()
-    with open_screen(product, "--model", "demo", "--resume", "last", sandbox="off", size=SIZE) as screen:
+    with open_screen(
+        product, "--model", "demo", "--resume", "last", sandbox="off", size=SIZE
+    ) as screen:
         screen.wait_for("job-1 lost")
         screen.send("ctrl+t")
         screen.wait_for("0 running · 1 in all")

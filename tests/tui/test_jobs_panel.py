@@ -1,4 +1,5 @@
-"""/jobs, Ctrl+T and Ctrl+B: reading along, stopping, sending text, and moving a call to the background."""
+"""/jobs, Ctrl+T and Ctrl+B: reading along, stopping, sending text, and moving a call to the
+background."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +37,9 @@ async def chat(
 
 
 @asynccontextmanager
-async def panel(folder: Path, recording: Recording | None = None) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+async def panel(
+    folder: Path, recording: Recording | None = None
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
     async with chat(folder, recording or every_state()) as (pilot, app):
         await pilot.press("ctrl+t")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
@@ -65,9 +68,15 @@ def goes_on(app: ReplayApp, recording: Recording, since: int) -> None:
         reducer.apply(event)
 
 
-async def test_the_panel_names_every_state_and_begins_at_the_newest_job_that_runs(tmp_path: Path) -> None:
+async def test_the_panel_names_every_state_and_begins_at_the_newest_job_that_runs(
+    tmp_path: Path,
+) -> None:
     async with panel(tmp_path) as (pilot, app):
-        assert [word for word in ("running", "done", "failed", "stopped", "lost") if word not in shown(app)] == []
+        assert [
+            word
+            for word in ("running", "done", "failed", "stopped", "lost")
+            if word not in shown(app)
+        ] == []
         assert marked(app) == "job-6"
         await pilot.press("down", "k", "k", "k")
         assert marked(app) == "job-3"
@@ -95,7 +104,9 @@ async def test_what_is_printed_meanwhile_shows_as_it_comes(tmp_path: Path) -> No
 
 
 async def test_who_scrolled_away_from_the_end_stays_on_the_lines_they_read(tmp_path: Path) -> None:
-    recording = background().job_output("job-1", "".join(f"line {number}\n" for number in range(2_000)))
+    recording = background().job_output(
+        "job-1", "".join(f"line {number}\n" for number in range(2_000))
+    )
     count = len(recording.events)
     async with panel(tmp_path, recording) as (pilot, app):
         tail = app.screen.query_one(JobTail)
@@ -124,8 +135,18 @@ async def test_s_asks_once_and_s_or_y_stops_the_job(tmp_path: Path) -> None:
             assert app.told == [StopJob("job-6")], key
 
 
-async def test_a_trigger_is_listed_among_the_jobs_and_stopped_there_or_by_a_command(tmp_path: Path) -> None:
-    trigger = Trigger(id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=9, every=60.0, due=2e9)
+async def test_a_trigger_is_listed_among_the_jobs_and_stopped_there_or_by_a_command(
+    tmp_path: Path,
+) -> None:
+    trigger = Trigger(
+        id="trigger-1",
+        kind="timer",
+        when="every 60 s",
+        prompt="look",
+        at_most=9,
+        every=60.0,
+        due=2e9,
+    )
     recording = Recording()
     recording.add(TriggerAdded, trigger=trigger)
     async with panel(tmp_path, recording) as (pilot, app):
@@ -145,7 +166,9 @@ async def test_y_answers_the_question_and_nothing_else(tmp_path: Path) -> None:
         assert app.told == []
 
 
-async def test_the_second_s_counts_only_for_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_second_s_counts_only_for_two_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with panel(tmp_path) as (pilot, app):
         await pilot.press("s")
         monkeypatch.setattr("codeagent.tui.pages.jobs.AGAIN", 0.0)
@@ -220,10 +243,14 @@ async def test_no_timer_runs_once_no_job_does(tmp_path: Path) -> None:
 async def test_with_no_job_the_line_says_what_would_make_one(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.notice)
+        await until(
+            pilot, lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.notice
+        )
 
 
-async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_is_written(tmp_path: Path) -> None:
+async def test_ctrl_b_moves_the_one_call_that_is_waited_for_although_something_is_written(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
         app.chat.composer.set_text("half a thought")
         await pilot.press("ctrl+b")
@@ -246,12 +273,16 @@ async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -
         await enter(pilot, "/background 2")
         await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
-        await until(pilot, lambda: "there is no call '7': 2 running" in app.chat.state.status.now.notice)
+        await until(
+            pilot, lambda: "there is no call '7': 2 running" in app.chat.state.status.now.notice
+        )
 
 
 async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path, takes_long()) as (pilot, app):
-        app.clients[-1].refusal = "it cannot be moved, or has just ended: nothing was moved to the background"
+        app.clients[
+            -1
+        ].refusal = "it cannot be moved, or has just ended: nothing was moved to the background"
         await pilot.press("ctrl+b")
         await until(pilot, lambda: "nothing was moved" in app.chat.state.status.now.notice)
     (tmp_path / "second").mkdir()
@@ -308,22 +339,35 @@ async def test_keys_are_taken_while_a_job_prints_a_hundred_thousand_lines(tmp_pa
     recording = background()
     count = len(recording.events)
     for start in range(0, 100_000, 500):
-        recording.job_output("job-1", "".join(f"line {number}\n" for number in range(start, start + 500)))
+        recording.job_output(
+            "job-1", "".join(f"line {number}\n" for number in range(start, start + 500))
+        )
     async with chat(tmp_path, recording=Recording()) as (pilot, app):
         reducer = Reducer(app.chat.state, live=True)
         for number, event in enumerate(recording.events):
             reducer.apply(event)
             if number >= count and number % 20 == 0:
                 await pilot.press("x")
-        assert app.chat.composer.text == "x" * sum(n % 20 == 0 for n in range(count, len(recording.events)))
+        assert app.chat.composer.text == "x" * sum(
+            n % 20 == 0 for n in range(count, len(recording.events))
+        )
         assert len(app.chat.state.jobs.output("job-1")) <= 601
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "line 99999" in shown(app))
+        await until(
+            pilot, lambda: isinstance(app.screen, JobsScreen) and "line 99999" in shown(app)
+        )
 
 
 async def test_text_of_a_job_is_drawn_and_never_obeyed(tmp_path: Path) -> None:
-    recording = Recording().run("x").plan(("c1", "bash", "[b]\x1b[2J", "auto")).start("c1", "bash", "[b]\x1b[2J")
-    recording.job("job-1", "c1", "[b]\x1b[2J").job_output("job-1", "[red]\x1b]52;c;AAAA\x07\x1b[2Jprinted\n")
+    recording = (
+        Recording()
+        .run("x")
+        .plan(("c1", "bash", "[b]\x1b[2J", "auto"))
+        .start("c1", "bash", "[b]\x1b[2J")
+    )
+    recording.job("job-1", "c1", "[b]\x1b[2J").job_output(
+        "job-1", "[red]\x1b]52;c;AAAA\x07\x1b[2Jprinted\n"
+    )
     async with panel(tmp_path, recording) as (pilot, app):
         await until(pilot, lambda: "[red]printed" in shown(app))
         assert "\x1b" not in shown(app) and "[b]" in shown(app)

@@ -1,4 +1,5 @@
-"""The user's keys are checked completely before any is changed, and a refusal names file, line, actions and key."""
+"""The user's keys are checked completely before any is changed, and a refusal names file, line,
+actions and key."""
 
 import importlib
 import inspect
@@ -17,7 +18,16 @@ import codeagent.tui
 from codeagent.tui.actions import KEYS, Action, letters
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import ACTIONS, COMMANDS
-from codeagent.tui.keymap import SCOPES, TYPED, BadKey, Keymap, KeymapError, load_keymap, shown, spelled
+from codeagent.tui.keymap import (
+    SCOPES,
+    TYPED,
+    BadKey,
+    Keymap,
+    KeymapError,
+    load_keymap,
+    shown,
+    spelled,
+)
 from codeagent.tui.pages.slash import handler
 from codeagent.tui.parts.card_keys import keeps, letters_of
 from tests.table import for_each
@@ -58,12 +68,24 @@ def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("chat.detial: ctrl+e", "keys.yaml:1: chat.detial: no such action (did you mean 'chat.detail'?)"),
+        (
+            "chat.detial: ctrl+e",
+            "keys.yaml:1: chat.detial: no such action (did you mean 'chat.detail'?)",
+        ),
         ("chat.detail: ctrl+foo", "keys.yaml:1: chat.detail: no such key 'foo'"),
-        ("chat.detail: cmd+e", "keys.yaml:1: chat.detail: 'cmd' is not a modifier: use ctrl, alt, shift or super"),
-        ("chat.detail: shift+e", "keys.yaml:1: chat.detail: Shift makes another character: write that one"),
+        (
+            "chat.detail: cmd+e",
+            "keys.yaml:1: chat.detail: 'cmd' is not a modifier: use ctrl, alt, shift or super",
+        ),
+        (
+            "chat.detail: shift+e",
+            "keys.yaml:1: chat.detail: Shift makes another character: write that one",
+        ),
         ("chat.detail: []", "keys.yaml:1: chat.detail: has no key"),
-        ("chat.detail: e", "keys.yaml:1: chat.detail: 'e' types text there; take one with Ctrl or Alt, or F1 to F24"),
+        (
+            "chat.detail: e",
+            "keys.yaml:1: chat.detail: 'e' types text there; take one with Ctrl or Alt, or F1 to F24",
+        ),
         (
             "\nchat.detail: ctrl+p",
             "keys.yaml:2: chat.detail: Ctrl+P is taken by chat.palette (command palette): change that too",
@@ -83,13 +105,28 @@ def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
             "keys.yaml:1: composer.editor: Enter is taken by composer.send (send; while the agent works: steer it): "
             "change that too",
         ),
-        ("card.once: enter", "keys.yaml:1: card.once: Enter never approves, because it is pressed without reading"),
-        ("card.rule: enter", "keys.yaml:1: card.rule: Enter never approves, because it is pressed without reading"),
-        ("card.keep: k", "keys.yaml:1: card.keep: 'k' types text there; take one with Ctrl or Alt, or F1 to F24"),
-        ("card.all: space", "keys.yaml:1: card.all: Space never approves, because it is pressed without reading"),
-        ("chat.detail: ctrl+e\nchat.detail: f5", "keys.yaml:2: chat.detail: is set twice, first on line 1"),
+        (
+            "card.once: enter",
+            "keys.yaml:1: card.once: Enter never approves, because it is pressed without reading",
+        ),
+        (
+            "card.rule: enter",
+            "keys.yaml:1: card.rule: Enter never approves, because it is pressed without reading",
+        ),
+        (
+            "card.keep: k",
+            "keys.yaml:1: card.keep: 'k' types text there; take one with Ctrl or Alt, or F1 to F24",
+        ),
+        (
+            "card.all: space",
+            "keys.yaml:1: card.all: Space never approves, because it is pressed without reading",
+        ),
+        (
+            "chat.detail: ctrl+e\nchat.detail: f5",
+            "keys.yaml:2: chat.detail: is set twice, first on line 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_named_and_nothing_is_changed(tmp_path: Path, text: str, said: str) -> None:
     assert refusal(tmp_path, text + "\n") == f"{said}; no key was changed"
 
@@ -116,7 +153,9 @@ def test_any_text_is_a_key_in_one_spelling_or_refused(text: str) -> None:
         ("ctrl+[", "escape", "Esc"),
     ],
 )
-def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(written: str, key: str, seen: str) -> None:
+def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(
+    written: str, key: str, seen: str
+) -> None:
     assert (spelled(written), shown(spelled(written))) == (key, seen)
 
 
@@ -124,11 +163,15 @@ def test_the_sheet_has_every_action_and_says_which_keys_are_the_users_own(tmp_pa
     rows = read(tmp_path, "chat.detail: f5\n").rows()
     assert len(rows) == len(KEYS) + len(TYPED)
     assert [(row.id, row.keys) for row in rows if row.own] == [("chat.detail", "F5")]
-    assert list(dict.fromkeys(row.scope for row in rows)) == [scope for scope in SCOPES if scope_of(scope)]
+    assert list(dict.fromkeys(row.scope for row in rows)) == [
+        scope for scope in SCOPES if scope_of(scope)
+    ]
 
 
 def scope_of(scope: str) -> bool:
-    return any(action.scope == scope for action in KEYS) or any(typed.scope == scope for typed in TYPED)
+    return any(action.scope == scope for action in KEYS) or any(
+        typed.scope == scope for typed in TYPED
+    )
 
 
 def test_the_default_keys_are_spelled_as_textual_does() -> None:
@@ -143,7 +186,8 @@ def test_every_binding_with_an_id_is_of_the_table() -> None:
 
 @for_each("row", ACTIONS)
 def test_every_row_has_what_it_does(row: Action) -> None:
-    """A function of the pages, an action of each class that binds it, or a letter that is a card's alone.
+    """A function of the pages, an action of each class that binds it, or a letter that is a card's
+    alone.
 
     That a card does something at each of its letters is seen where every key is pressed.
     """
@@ -159,14 +203,20 @@ def test_every_row_has_what_it_does(row: Action) -> None:
         assert owners, "no class binds it"
         where, name, _ = parse_action(does)
         kinds = [CodeagentApp] if where == "app" else owners
-        assert [kind for kind in kinds if not {f"action_{name}", f"_action_{name}"} & set(dir(kind))] == []
+        assert [
+            kind for kind in kinds if not {f"action_{name}", f"_action_{name}"} & set(dir(kind))
+        ] == []
 
 
 def test_everything_a_key_does_anywhere_has_a_command() -> None:
     """But for what only moves the view, and the list of all commands itself."""
     moves = {"chat.page_up", "chat.page_down", "chat.to_start", "chat.to_end", "chat.palette"}
     names = {row.name for row in COMMANDS}
-    without = [row.id for row in KEYS if row.scope == "chat" and row not in COMMANDS and row.same_as not in names]
+    without = [
+        row.id
+        for row in KEYS
+        if row.scope == "chat" and row not in COMMANDS and row.same_as not in names
+    ]
     assert set(without) == moves
     assert [row.id for row in KEYS if row.same_as and row.same_as not in names] == []
 
@@ -174,7 +224,9 @@ def test_everything_a_key_does_anywhere_has_a_command() -> None:
 def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
     """It takes no focus, so that keys reach it without Bindings."""
     actions = [action for action in KEYS if action.scope == "card" and action.id != "card.keep"]
-    assert [letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys] == list("yapehinrvA")
+    assert [
+        letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys
+    ] == list("yapehinrvA")
     assert keeps("down", Keymap()) and not keeps("down", Keymap({"card.keep": ("ctrl+t",)}))
     assert letters_of("card", Keymap({"card.once": ("x",)}), ())["x"] == "y"
 
@@ -186,7 +238,11 @@ def bindings() -> Iterator[tuple[type[DOMNode], Binding]]:
     for node in subclasses(DOMNode):
         if node.__module__.startswith("codeagent.tui"):
             declared = node.__dict__.get("BINDINGS", ())
-            yield from ((node, binding) for binding in Binding.make_bindings(declared) if binding.id is not None)
+            yield from (
+                (node, binding)
+                for binding in Binding.make_bindings(declared)
+                if binding.id is not None
+            )
 
 
 def subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:

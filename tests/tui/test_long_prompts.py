@@ -1,4 +1,5 @@
-"""Text that would not fit into the model's window is stopped before it is sent, and the user decides about it."""
+"""Text that would not fit into the model's window is stopped before it is sent, and the user
+decides about it."""
 
 from pathlib import Path
 
@@ -32,13 +33,22 @@ async def choose(pilot: Pilot[None], app: ReplayApp, way: str) -> None:
 
 @for_each(
     ("window", "fits", "too_long"),
-    [(200_000, 590_000, 610_000), (32_768, 97_000, 99_000), (8_192, 18_000, 19_000), (2_048, 4_000, 5_000)],
+    [
+        (200_000, 590_000, 610_000),
+        (32_768, 97_000, 99_000),
+        (8_192, 18_000, 19_000),
+        (2_048, 4_000, 5_000),
+    ],
 )
-def test_a_prompt_leaves_room_in_the_window_for_what_is_sent_with_it(window: int, fits: int, too_long: int) -> None:
+def test_a_prompt_leaves_room_in_the_window_for_what_is_sent_with_it(
+    window: int, fits: int, too_long: int
+) -> None:
     assert fits < longest_prompt(window) < too_long
 
 
-async def test_a_paste_that_does_not_fit_is_not_sent_and_its_size_and_the_ways_on_are_said(tmp_path: Path) -> None:
+async def test_a_paste_that_does_not_fit_is_not_sent_and_its_size_and_the_ways_on_are_said(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "why: ")
         await paste(pilot, LONG, "enter")
@@ -114,7 +124,9 @@ async def test_a_command_of_the_users_own_is_never_cut(tmp_path: Path) -> None:
         assert [type(act) for act in app.told] == [RunShell]
 
 
-async def test_a_paste_sent_before_the_window_is_known_comes_back_and_is_not_sent(tmp_path: Path) -> None:
+async def test_a_paste_sent_before_the_window_is_known_comes_back_and_is_not_sent(
+    tmp_path: Path,
+) -> None:
     async with starting(tmp_path, context_window=None) as (pilot, app, starts):
         await paste(pilot, LONG, "enter")
         assert app.chat.composer.is_blank

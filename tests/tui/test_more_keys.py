@@ -21,7 +21,15 @@ async def test_a_card_says_where_the_keys_are_that_it_has_no_room_for(
     folder.mkdir()
     change = DiffBlock(path="a.py", before="one\n", after="two\n")
     recording = running_tests().plan(("c5", "edit", "a.py", "prompt"))
-    recording.ask("c5", "edit", "a.py", change, by_hunk=True, arguments={"path": "a.py"}, proposal="edit(a.py)")
+    recording.ask(
+        "c5",
+        "edit",
+        "a.py",
+        change,
+        by_hunk=True,
+        arguments={"path": "a.py"},
+        proposal="edit(a.py)",
+    )
     async with chat(folder, recording, size=size) as (pilot, app):
         assert (" F1  more" in shown(app)) is says, shown(app)
         await pilot.press("f1")
@@ -32,7 +40,9 @@ async def test_a_card_says_where_the_keys_are_that_it_has_no_room_for(
 
 
 @for_each(("width", "says"), [(60, False), (40, True)])
-async def test_a_list_says_where_the_keys_are_that_it_has_no_room_for(tmp_path: Path, width: int, says: bool) -> None:
+async def test_a_list_says_where_the_keys_are_that_it_has_no_room_for(
+    tmp_path: Path, width: int, says: bool
+) -> None:
     folder = tmp_path / f"{width}"
     folder.mkdir()
     async with chat(folder, size=(width, 20)) as (pilot, app):
@@ -42,7 +52,9 @@ async def test_a_list_says_where_the_keys_are_that_it_has_no_room_for(tmp_path: 
         assert (MORE in shown(app)) is says, shown(app)
 
 
-async def test_the_sheet_of_keys_opens_once_above_a_page_and_esc_goes_back_to_it(tmp_path: Path) -> None:
+async def test_the_sheet_of_keys_opens_once_above_a_page_and_esc_goes_back_to_it(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "/theme", "enter")
         await until(pilot, lambda: isinstance(app.screen, Picker))

@@ -52,9 +52,13 @@ def test_within_a_paste_nothing_is_released_to_the_keys() -> None:
 
 
 @given(st.lists(st.tuples(KEYS, PASTES), max_size=4), st.data())
-def test_how_the_input_is_cut_never_matters(parts: list[tuple[str, str]], data: st.DataObject) -> None:
+def test_how_the_input_is_cut_never_matters(
+    parts: list[tuple[str, str]], data: st.DataObject
+) -> None:
     whole = "".join(f"{keys}{START}{paste}{END}" for keys, paste in parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     assert read(pieces) == read([whole])
-    assert [part.text for part in read(pieces) if isinstance(part, Pasted)] == [paste for _, paste in parts]
+    assert [part.text for part in read(pieces) if isinstance(part, Pasted)] == [
+        paste for _, paste in parts
+    ]

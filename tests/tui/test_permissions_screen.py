@@ -1,4 +1,5 @@
-"""/permissions: rules in force and where they come from, what was decided, and rules made and revoked there."""
+"""/permissions: rules in force and where they come from, what was decided, and rules made and
+revoked there."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -39,9 +40,25 @@ def decided() -> Recording:
     add = recording.add
     ask = {"name": "bash", "blocks": (), "binding": "0", "reason": "this tool asks"}
     recording.plan(("c1", "read", "src/dates.py", "auto"))
-    add(ToolResultAdded, call_id="c1", name="read", content=(), is_error=False, executed=True, approval="auto")
+    add(
+        ToolResultAdded,
+        call_id="c1",
+        name="read",
+        content=(),
+        is_error=False,
+        executed=True,
+        approval="auto",
+    )
     head = {"call_id": "c2", "approval_id": "c2.1"}
-    add(ApprovalRequested, after=1, **head, **ask, target="git diff …", arguments=COMMAND, proposal="bash(git diff *)")
+    add(
+        ApprovalRequested,
+        after=1,
+        **head,
+        **ask,
+        target="git diff …",
+        arguments=COMMAND,
+        proposal="bash(git diff *)",
+    )
     add(ApprovalResolved, after=5, **head, answer="once", source="user")
     head = {"call_id": "c3", "approval_id": "c3.1"}
     rule = "bash(pytest -q *)"
@@ -62,9 +79,17 @@ def decided() -> Recording:
         recording.plan((call_id, "bash", target, "prompt"))
         error = ErrorInfo(kind=kind, message=message)
         add(
-            ToolResultAdded, after=2, call_id=call_id, name="bash", content=(), is_error=True, executed=False,
-            error=error, approval=approval, rule=by,
-        )  # fmt: skip
+            ToolResultAdded,
+            after=2,
+            call_id=call_id,
+            name="bash",
+            content=(),
+            is_error=True,
+            executed=False,
+            error=error,
+            approval=approval,
+            rule=by,
+        )
     return recording
 
 
@@ -146,7 +171,9 @@ def test_a_state_of_the_page(
     assert snap_compare(app_of(tmp_path), terminal_size=size, run_before=then(*keys))
 
 
-async def test_the_page_shows_where_rules_come_from_and_who_decided_what_the_newest_first(tmp_path: Path) -> None:
+async def test_the_page_shows_where_rules_come_from_and_who_decided_what_the_newest_first(
+    tmp_path: Path,
+) -> None:
     async with permissions(tmp_path) as (_, app):
         lines = shown(app).splitlines()
         for word, rule, origin in (
@@ -170,7 +197,9 @@ async def test_the_page_shows_where_rules_come_from_and_who_decided_what_the_new
         assert any("no releases on" in line for line in lines)
 
 
-async def test_without_rules_and_decisions_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_rules_and_decisions_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with permissions(tmp_path, Recording(), ()) as (pilot, app):
         assert "No rules in force; n writes one" in shown(app)
         assert "No decisions so far" in shown(app)
@@ -196,7 +225,11 @@ async def test_x_revokes_a_rule_of_this_session_or_one_that_was_kept_and_says_wh
     tmp_path: Path,
 ) -> None:
     async with permissions(tmp_path) as (pilot, app):
-        for words in ("ends with this process", "config.toml: remove it there", ".codeagent/config.toml: remove it"):
+        for words in (
+            "ends with this process",
+            "config.toml: remove it there",
+            ".codeagent/config.toml: remove it",
+        ):
             await pilot.press("x")
             assert words in shown(app)
             await pilot.press("down")
@@ -212,7 +245,9 @@ async def test_x_revokes_a_rule_of_this_session_or_one_that_was_kept_and_says_wh
 
 
 @pytest.mark.usefixtures("read_at_once")
-async def test_a_new_rule_is_checked_while_it_is_typed_and_holds_for_the_session(tmp_path: Path) -> None:
+async def test_a_new_rule_is_checked_while_it_is_typed_and_holds_for_the_session(
+    tmp_path: Path,
+) -> None:
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("n", *"bash")
         assert "every call of bash" in shown(app)
@@ -264,7 +299,12 @@ async def test_enter_shows_all_of_a_decision_and_esc_comes_back(tmp_path: Path) 
     async with permissions(tmp_path) as (pilot, app):
         await pilot.press("tab", "down", "down", "down", "down", "enter")
         page = shown(app)
-        for text in ("you, once", "git diff --stat &&", "rm -rf build/ && pytest -q tests", "bash(git diff *)"):
+        for text in (
+            "you, once",
+            "git diff --stat &&",
+            "rm -rf build/ && pytest -q tests",
+            "bash(git diff *)",
+        ):
             assert text in page
         await pilot.press("escape")
         assert isinstance(app.screen, PermissionsScreen)
@@ -275,9 +315,17 @@ async def test_what_is_decided_meanwhile_shows_and_the_mark_stays(tmp_path: Path
     recording = decided()
     async with permissions(tmp_path, recording, phase="working") as (pilot, app):
         await pilot.press("tab", "down")
-        recording.add(ToolCallAdded, call_id="c7", name="bash", arguments='{"command": "make later"}')
         recording.add(
-            ToolResultAdded, call_id="c7", name="bash", content=(), is_error=False, executed=True, approval="auto"
+            ToolCallAdded, call_id="c7", name="bash", arguments='{"command": "make later"}'
+        )
+        recording.add(
+            ToolResultAdded,
+            call_id="c7",
+            name="bash",
+            content=(),
+            is_error=False,
+            executed=True,
+            approval="auto",
         )
         app.chat.state.status.set(batch=9)
         await until(pilot, lambda: "make later" in shown(app))
@@ -285,7 +333,9 @@ async def test_what_is_decided_meanwhile_shows_and_the_mark_stays(tmp_path: Path
         assert "7 decisions" in shown(app)
 
 
-async def test_while_codeagent_starts_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_codeagent_starts_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def starting(client: ReplayClient) -> NoReturn:
         raise CodeagentError("codeagent is still starting; nothing was changed")
 
@@ -302,10 +352,20 @@ async def test_text_of_others_is_shown_never_obeyed_in_any_size(tmp_path: Path) 
     recording.add(ToolCallAdded, call_id="c1", name="bash", arguments=MANNERS)
     error = ErrorInfo(kind="denied", message=MANNERS)
     recording.add(
-        ToolResultAdded, call_id="c1", name="bash", content=(), is_error=True, executed=False, error=error,
-        approval="hook", rule=MANNERS,
-    )  # fmt: skip
-    async with permissions(tmp_path, recording, (Rule("auto", "bash", MANNERS, "session"),)) as (pilot, app):
+        ToolResultAdded,
+        call_id="c1",
+        name="bash",
+        content=(),
+        is_error=True,
+        executed=False,
+        error=error,
+        approval="hook",
+        rule=MANNERS,
+    )
+    async with permissions(tmp_path, recording, (Rule("auto", "bash", MANNERS, "session"),)) as (
+        pilot,
+        app,
+    ):
         for size in ((20, 6), (40, 10), (200, 50)):
             await pilot.resize_terminal(*size)
             await pilot.pause()

@@ -70,7 +70,9 @@ def test_programs_that_write_at_the_same_time_lose_nothing(tmp_path: Path) -> No
         assert own == [str(number) for number in range(200)]
 
 
-def test_a_file_that_grew_too_large_keeps_its_newer_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grew_too_large_keeps_its_newer_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_history, "_LARGEST", 2_000)
     path = tmp_path / "history.jsonl"
     history = PromptHistory(path)
@@ -83,7 +85,9 @@ def test_a_file_that_grew_too_large_keeps_its_newer_half(tmp_path: Path, monkeyp
     assert len(history.entries) == 400
 
 
-def test_two_writers_survive_the_file_being_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_writers_survive_the_file_being_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prompt_history, "_LARGEST", 500)
     path = tmp_path / "history.jsonl"
     one, two = PromptHistory(path), PromptHistory(path)
@@ -110,7 +114,9 @@ def test_where_it_cannot_be_written_the_user_is_told_and_it_lasts_for_now(tmp_pa
     assert history.trouble.startswith("The prompt history is kept only until you leave")
 
 
-def test_search_gives_the_newest_first_each_once_and_whole_matches_before_scattered_ones(tmp_path: Path) -> None:
+def test_search_gives_the_newest_first_each_once_and_whole_matches_before_scattered_ones(
+    tmp_path: Path,
+) -> None:
     history = PromptHistory(tmp_path / "history.jsonl")
     for text in ("fix the tests", "t e s t apart", "run the tests", "other", "fix the tests"):
         history.add(text)

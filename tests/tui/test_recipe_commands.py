@@ -1,4 +1,5 @@
-"""A recipe on the screen: completed like a command, trusted by a question, asked for what is missing, and run."""
+"""A recipe on the screen: completed like a command, trusted by a question, asked for what is
+missing, and run."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,13 +27,27 @@ INPUTS = (
     RecipeInput("tone", "choice", choices=("kind", "harsh")),
 )
 REVIEW = Recipe(
-    "review", "Review one folder.", (RecipeStep("1", "Review it."),), "review.md", "project", INPUTS, trusted=True
+    "review",
+    "Review one folder.",
+    (RecipeStep("1", "Review it."),),
+    "review.md",
+    "project",
+    INPUTS,
+    trusted=True,
 )
-NOTES = Recipe("notes", "Write notes.", (RecipeStep("1", "Do ``` it."),), ".codeagent/commands/notes.md", "project")
+NOTES = Recipe(
+    "notes",
+    "Write notes.",
+    (RecipeStep("1", "Do ``` it."),),
+    ".codeagent/commands/notes.md",
+    "project",
+)
 
 
 @asynccontextmanager
-async def chat(folder: Path, *listed: Recipe, **options: Any) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
+async def chat(
+    folder: Path, *listed: Recipe, **options: Any
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
     app = ReplayApp([], folder, now=0.0, options=LaunchOptions(**options))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.settled)
@@ -63,7 +78,9 @@ async def test_a_recipe_is_completed_with_its_inputs_and_what_it_is_for(tmp_path
         assert app.chat.composer.text == "/review "
 
 
-async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(tmp_path: Path) -> None:
+async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         composer = app.chat.composer
         await app.chat.conversation.offer_recipes(composer)
@@ -99,16 +116,24 @@ async def test_what_is_missing_is_asked_for_one_after_the_other(tmp_path: Path) 
         await until(pilot, lambda: any("/review · tone" in line for line in shown(app)))
         await pilot.press("down", "enter")
         await until(pilot, lambda: bool(app.told))
-        assert app.told == [RunRecipe(REVIEW, {"project": "src/dates.py", "depth": 2, "tone": "harsh"})]
+        assert app.told == [
+            RunRecipe(REVIEW, {"project": "src/dates.py", "depth": 2, "tone": "harsh"})
+        ]
 
 
-async def test_a_typed_value_that_does_not_fit_is_said_and_the_question_stays(tmp_path: Path) -> None:
-    count = Recipe("count", "", REVIEW.steps, "c.md", "user", (RecipeInput("n", "integer"),), trusted=True)
+async def test_a_typed_value_that_does_not_fit_is_said_and_the_question_stays(
+    tmp_path: Path,
+) -> None:
+    count = Recipe(
+        "count", "", REVIEW.steps, "c.md", "user", (RecipeInput("n", "integer"),), trusted=True
+    )
     async with chat(tmp_path, count) as (pilot, app):
         await enter(pilot, "/count")
         await until(pilot, lambda: isinstance(app.screen, ValuePicker))
         await pilot.press("x", "enter")
-        await until(pilot, lambda: any("n must be a whole number, not 'x'" in line for line in shown(app)))
+        await until(
+            pilot, lambda: any("n must be a whole number, not 'x'" in line for line in shown(app))
+        )
         await pilot.press("backspace", "7", "enter")
         await until(pilot, lambda: bool(app.told))
         assert app.told == [RunRecipe(count, {"n": 7})]
@@ -119,7 +144,10 @@ async def test_esc_in_the_question_runs_nothing_and_up_brings_the_line_back(tmp_
         await enter(pilot, "/review tone=kind")
         await until(pilot, lambda: isinstance(app.screen, ValuePicker))
         await pilot.press("escape")
-        await until(pilot, lambda: notice(app) == "/review was not run: project is missing · Up brings it back")
+        await until(
+            pilot,
+            lambda: notice(app) == "/review was not run: project is missing · Up brings it back",
+        )
         await pilot.press("up")
         assert app.told == [] and app.chat.composer.text == "/review tone=kind"
 
@@ -127,12 +155,17 @@ async def test_esc_in_the_question_runs_nothing_and_up_brings_the_line_back(tmp_
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/review src depth=x tone=no", "the recipe review was not run: depth must be a whole number, not 'x'; tone"),
+        (
+            "/review src depth=x tone=no",
+            "the recipe review was not run: depth must be a whole number, not 'x'; tone",
+        ),
         ("/review a 1 kind b", "/review takes <project> [depth] <tone>, not also 'b'"),
         ("/reviw src", "there is no /reviw; did you mean /review?"),
     ],
 )
-async def test_what_is_wrong_is_said_and_up_brings_the_line_back(tmp_path: Path, line: str, said: str) -> None:
+async def test_what_is_wrong_is_said_and_up_brings_the_line_back(
+    tmp_path: Path, line: str, said: str
+) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         await enter(pilot, line)
         await until(pilot, lambda: notice(app).startswith(said))
@@ -148,7 +181,12 @@ async def test_a_projects_recipe_runs_only_once_it_is_trusted(tmp_path: Path) ->
         await until(pilot, lambda: isinstance(app.screen, FolderQuestion))
         assert any(".codeagent/commands/notes.md" in line for line in shown(app))
         await pilot.press("n")
-        await until(pilot, lambda: notice(app).startswith("/notes was not run: /recipes shows the recipes of this"))
+        await until(
+            pilot,
+            lambda: notice(app).startswith(
+                "/notes was not run: /recipes shows the recipes of this"
+            ),
+        )
         assert app.told == []
         await pilot.press("up")
         assert app.chat.composer.text == "/notes"
@@ -172,6 +210,12 @@ async def test_the_page_shows_every_recipe_in_full(tmp_path: Path) -> None:
         await enter(pilot, "/recipes")
         await until(pilot, lambda: isinstance(app.screen, TextScreen))
         text = recipes_markdown(FakeRecipes(REVIEW, NOTES))
-    assert "## /review <project> [depth] <tone>" in text and "- `project`: a path in the workspace. the folder" in text
-    assert "These are not trusted yet; `/recipes trust` asks about them: .codeagent/commands/notes.md" in text
+    assert (
+        "## /review <project> [depth] <tone>" in text
+        and "- `project`: a path in the workspace. the folder" in text
+    )
+    assert (
+        "These are not trusted yet; `/recipes trust` asks about them: .codeagent/commands/notes.md"
+        in text
+    )
     assert "````text\nDo ``` it.\n````" in text

@@ -14,7 +14,15 @@ from codeagent.core.events import MessageAdded, ProviderToolUsed, ToolCallDelta,
 from codeagent.core.messages import AssistantMessage, UserMessage, WebSource
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
-from codeagent.tui.transcript.blocks import AnswerBlock, Batch, CommandBlock, Ending, PromptBlock, Remark, Thoughts
+from codeagent.tui.transcript.blocks import (
+    AnswerBlock,
+    Batch,
+    CommandBlock,
+    Ending,
+    PromptBlock,
+    Remark,
+    Thoughts,
+)
 from tests.table import for_each
 from tests.tui.scripts import (
     EDIT,
@@ -49,9 +57,14 @@ def test_a_run_begins_with_what_the_user_said() -> None:
 
 
 def test_a_job_that_asks_for_a_host_still_waits_for_the_user_once_the_run_is_over() -> None:
-    recording = running_tests().job("j1", "c4", "pytest -q").ask("c4", "network", "pypi.org").finish("done")
+    recording = (
+        running_tests().job("j1", "c4", "pytest -q").ask("c4", "network", "pypi.org").finish("done")
+    )
     state = show(recording)
-    assert ([asked.target for asked in state.approvals.waiting], state.status.now.phase) == (["pypi.org"], "waiting")
+    assert ([asked.target for asked in state.approvals.waiting], state.status.now.phase) == (
+        ["pypi.org"],
+        "waiting",
+    )
     state = show(recording.resolve("c4", "once"))
     assert (state.approvals.waiting, state.status.now.phase) == ((), "idle")
 
@@ -59,7 +72,10 @@ def test_a_job_that_asks_for_a_host_still_waits_for_the_user_once_the_run_is_ove
 def test_the_level_of_the_network_shows_in_the_status() -> None:
     level = "open"
     state = show(Recording().notice("network.changed", "network open from now on", network=level))
-    assert (state.status.now.network, state.status.now.notice) == (level, "network open from now on")
+    assert (state.status.now.network, state.status.now.notice) == (
+        level,
+        "network open from now on",
+    )
 
 
 def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
@@ -77,15 +93,32 @@ def batches(state: UiState) -> list[tuple[int, list[tuple[str, str]]]]:
     return [(batch.number, [(card.call_id, card.state) for card in batch.cards]) for batch in found]
 
 
-def test_calls_that_began_before_their_batch_was_planned_are_its_first_ones_below_the_answer() -> None:
-    recording = Recording().run("hi").answer("Look.").plan(("c1", "read", "a.py", "auto")).start("c1", "read", "a.py")
+def test_calls_that_began_before_their_batch_was_planned_are_its_first_ones_below_the_answer() -> (
+    None
+):
+    recording = (
+        Recording()
+        .run("hi")
+        .answer("Look.")
+        .plan(("c1", "read", "a.py", "auto"))
+        .start("c1", "read", "a.py")
+    )
     recording.result("c1", "read").end_batch(executed=1)
-    recording.stream("I look ").start("c2", "read", "b.py").result("c2", "read").start("c3", "read", "c.py")
+    recording.stream("I look ").start("c2", "read", "b.py").result("c2", "read").start(
+        "c3", "read", "c.py"
+    )
     recording.stream("again.")
-    assert batches(show(recording)) == [(1, [("c1", "done")]), (0, [("c2", "done"), ("c3", "running")])]
+    assert batches(show(recording)) == [
+        (1, [("c1", "done")]),
+        (0, [("c2", "done"), ("c3", "running")]),
+    ]
 
     recording.answer("I look again.")
-    recording.plan(("c2", "read", "b.py", "auto"), ("c3", "read", "c.py", "auto"), ("c4", "write", "d.py", "prompt"))
+    recording.plan(
+        ("c2", "read", "b.py", "auto"),
+        ("c3", "read", "c.py", "auto"),
+        ("c4", "write", "d.py", "prompt"),
+    )
     state = show(recording)
     assert batches(state)[1] == (2, [("c2", "done"), ("c3", "running"), ("c4", "planned")])
     assert [type(block) for block in state.document.blocks[3:]] == [AnswerBlock, Batch]
@@ -112,7 +145,9 @@ def test_a_run_waits_for_its_model_until_the_first_piece_came_and_says_what_come
 
 
 def test_the_time_of_a_run_does_not_count_on_while_a_card_waits() -> None:
-    recording = Recording().run("hi").plan(("c1", "bash", "make", "prompt")).ask("c1", "bash", "make")
+    recording = (
+        Recording().run("hi").plan(("c1", "bash", "make", "prompt")).ask("c1", "bash", "make")
+    )
     recording.now += 100
     assert show(recording.resolve("c1", "once")).status.now.since == START + 102
 
@@ -131,7 +166,9 @@ def test_a_recorded_answer_brings_its_thoughts_which_no_delta_showed() -> None:
 
 
 def test_streamed_thoughts_are_not_shown_twice() -> None:
-    state = show(Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting."))
+    state = show(
+        Recording().run("hi").think("A greeting.").answer("Hello.", thinking="A greeting.")
+    )
 
     assert sum(isinstance(block, Thoughts) for block in state.document.blocks) == 1
 
@@ -150,7 +187,10 @@ def test_what_the_provider_did_is_shown_above_the_answer_it_did_it_for(streamed:
     blocks = [block for block in state.document.blocks if not isinstance(block, Thoughts)]
     assert [type(block) for block in blocks] == [PromptBlock, Remark, AnswerBlock]
     assert [block.key for block in state.document.blocks] == list(range(len(state.document.blocks)))
-    assert blocks[1].text.splitlines() == ["web_search: how large", "  https://example.org/size  Size\x1b[2J"]
+    assert blocks[1].text.splitlines() == [
+        "web_search: how large",
+        "  https://example.org/size  Size\x1b[2J",
+    ]
     assert (blocks[1].level, blocks[2].text) == ("provider", "I look. Large.")
 
 
@@ -168,9 +208,19 @@ def test_a_batch_is_shown_as_planned_and_its_cards_say_how_they_ended() -> None:
 
 
 def test_a_read_of_a_file_that_the_model_still_has_is_shown_as_unchanged() -> None:
-    recording = Recording().run("hi").answer("Look.").plan(("c1", "read", "a.py", "auto")).start("c1", "read", "a.py")
-    text = "[a.py is unchanged since line 1 of your last read, which is still above. Lines 1-9 of 9.]"
-    batch = show(recording.result("c1", "read", text, details={"unchanged": "c0"})).document.blocks[-1]
+    recording = (
+        Recording()
+        .run("hi")
+        .answer("Look.")
+        .plan(("c1", "read", "a.py", "auto"))
+        .start("c1", "read", "a.py")
+    )
+    text = (
+        "[a.py is unchanged since line 1 of your last read, which is still above. Lines 1-9 of 9.]"
+    )
+    batch = show(recording.result("c1", "read", text, details={"unchanged": "c0"})).document.blocks[
+        -1
+    ]
     assert isinstance(batch, Batch)
     assert batch.cards[0].note == "unchanged"
 
@@ -182,7 +232,10 @@ def test_a_running_command_shows_its_output_as_it_comes() -> None:
     assert isinstance(batch, Batch)
     card = batch.cards[0]
     assert card.state == "running" and card.output is not None
-    assert card.output.last(2) == ["....F", "FAILED tests/test_dates.py::test_leap - AssertionError"]
+    assert card.output.last(2) == [
+        "....F",
+        "FAILED tests/test_dates.py::test_leap - AssertionError",
+    ]
 
 
 def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
@@ -198,7 +251,9 @@ def test_a_failed_command_says_its_exit_code_and_keeps_its_output() -> None:
 def test_lines_that_a_result_leaves_out_are_counted_as_printed() -> None:
     shown = "first\n" + "[… about 9 of 99 characters left out …]\n" + "last\n"
     block = TerminalBlock(command="seq 1000", output=shown, exit_code=0)
-    recording = running_tests().result("c4", "bash", shown, blocks=(block,), details={"lines_left_out": 998})
+    recording = running_tests().result(
+        "c4", "bash", shown, blocks=(block,), details={"lines_left_out": 998}
+    )
     batch = show(recording).document.blocks[-1]
     assert isinstance(batch, Batch)
     output = batch.cards[0].output
@@ -207,7 +262,9 @@ def test_lines_that_a_result_leaves_out_are_counted_as_printed() -> None:
 
 def test_a_job_that_has_ended_says_how_many_lines_came_before_those_of_its_end() -> None:
     recording = (
-        running_tests().job("j1", "c4", "seq 5000").end_job("j1", "c4", "seq 5000", "done", tail="last\n", lines=5_000)
+        running_tests()
+        .job("j1", "c4", "seq 5000")
+        .end_job("j1", "c4", "seq 5000", "done", tail="last\n", lines=5_000)
     )
     batch = show(recording).document.blocks[-2]
     assert isinstance(batch, Batch)
@@ -221,7 +278,9 @@ def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
 
     (waiting,) = state.approvals.waiting
     assert (waiting.name, waiting.target, waiting.ts) == ("edit", "src/dates.py", recording.now)
-    assert waiting.blocks == (DiffBlock(path="src/dates.py", before=EDIT.before, after=EDIT.after, start_line=41),)
+    assert waiting.blocks == (
+        DiffBlock(path="src/dates.py", before=EDIT.before, after=EDIT.after, start_line=41),
+    )
     assert state.status.now.phase == "waiting"
 
     state = show(recording.resolve("c5", "once"))
@@ -230,7 +289,9 @@ def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
 
 
 def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> None:
-    recording = Recording().run("x").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
+    recording = (
+        Recording().run("x").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
+    )
     recording.result("c1", "bash").ask("c1", "write", ".envrc")
 
     state = show(recording.resolve("c1", "deny"))
@@ -261,7 +322,12 @@ def test_each_kind_of_error_has_its_state(kind: str, becomes: str) -> None:
 
 
 def test_queued_text_stands_in_its_lane_until_it_is_delivered() -> None:
-    recording = Recording().run("x").queue("q1", "steer", "also cover 1900").queue("q2", "follow_up", "then commit")
+    recording = (
+        Recording()
+        .run("x")
+        .queue("q1", "steer", "also cover 1900")
+        .queue("q2", "follow_up", "then commit")
+    )
     state = show(recording)
     assert [(item.kind, item.text) for item in state.queue.items] == [
         ("steer", "also cover 1900"),
@@ -278,7 +344,12 @@ def test_what_is_taken_back_returns_to_the_composer_only_live(live: bool, given:
     returned: list[str] = []
     state.give_back = returned.append
     reducer = Reducer(state, live=live)
-    recording = Recording().run("x").queue("q1", "steer", "also 1900").deliver("q1", "steer", taken_back=True)
+    recording = (
+        Recording()
+        .run("x")
+        .queue("q1", "steer", "also 1900")
+        .deliver("q1", "steer", taken_back=True)
+    )
     for event in recording.events:
         reducer.apply(event)
 
@@ -296,12 +367,17 @@ def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
 
 def broken_off() -> Recording:
     recording = Recording().run("x").stream("half an ans")
-    return recording.notice("model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0)
+    return recording.notice(
+        "model.retry", "overloaded; attempt 2 in 4 s", reason="overloaded", attempt=2, delay_s=4.0
+    )
 
 
 def answers(state: UiState) -> list[tuple[str, bool, bool]]:
-    """Of each answer that shows anything: its text, whether it is cut, and whether the next attempt replaces it."""
-    found = (block for block in state.document.blocks if isinstance(block, AnswerBlock) and block.text)
+    """Of each answer that shows anything: its text, whether it is cut, and whether the next attempt
+    replaces it."""
+    found = (
+        block for block in state.document.blocks if isinstance(block, AnswerBlock) and block.text
+    )
     return [(block.text, block.cut, block.stale) for block in found]
 
 
@@ -310,7 +386,11 @@ def test_a_retry_marks_what_was_shown_of_the_answer_and_counts_down() -> None:
 
     assert answers(state) == [("half an ans", False, True)]
     now = state.status.now
-    assert (now.phase, state.pulse.retry_at, now.retry_reason) == ("retrying", START + 4.0, "overloaded")
+    assert (now.phase, state.pulse.retry_at, now.retry_reason) == (
+        "retrying",
+        START + 4.0,
+        "overloaded",
+    )
 
 
 def test_the_next_attempt_replaces_what_was_shown_whatever_it_brings() -> None:
@@ -332,7 +412,9 @@ def test_what_is_kept_of_an_answer_that_never_came_is_shown_as_interrupted() -> 
 def test_another_model_that_takes_over_is_named_and_begins_the_answer_again() -> None:
     fallback = {"reason": "overloaded", "model": "openai/other"}
     recording = Recording().run("x").stream("half an ans")
-    recording.notice("model.fallback", "overloaded; continuing with openai/other", level="warning", **fallback)
+    recording.notice(
+        "model.fallback", "overloaded; continuing with openai/other", level="warning", **fallback
+    )
     state = show(recording.stream("whole"))
 
     assert answers(state) == [("whole", False, False)]
@@ -344,13 +426,24 @@ def test_another_model_that_takes_over_is_named_and_begins_the_answer_again() ->
 def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
     recording = running_tests()
     recording.notice(
-        "run.stopped", "stopped", stream_closed=False, killed=2, edits_kept=["a.py"], not_run=1, left_running=0
+        "run.stopped",
+        "stopped",
+        stream_closed=False,
+        killed=2,
+        edits_kept=["a.py"],
+        not_run=1,
+        left_running=0,
     )
     state = show(recording.finish("interrupted"))
 
     ending = state.document.blocks[-1]
     assert isinstance(ending, Ending) and ending.reason == "interrupted"
-    assert ending.lines == ("2 processes killed", "1 changed file kept: a.py", "1 call not run", UNDO_HINT)
+    assert ending.lines == (
+        "2 processes killed",
+        "1 changed file kept: a.py",
+        "1 call not run",
+        UNDO_HINT,
+    )
     assert state.status.now.phase == "idle"
 
 
@@ -372,12 +465,18 @@ def test_a_failed_run_says_why() -> None:
 @pytest.mark.parametrize(
     ("error", "next_step"),
     [
-        ("anthropic/x: key refused by anthropic: no", "/model to change it · Up brings your prompt back"),
+        (
+            "anthropic/x: key refused by anthropic: no",
+            "/model to change it · Up brings your prompt back",
+        ),
         (
             "x: the conversation is too long for the model: 9 tokens > 8",
             "/rewind to before what is too long, or /new · Up brings your prompt back",
         ),
-        ("anthropic/x: cannot reach api.anthropic.com: are you offline?", "Up brings your prompt back"),
+        (
+            "anthropic/x: cannot reach api.anthropic.com: are you offline?",
+            "Up brings your prompt back",
+        ),
     ],
 )
 def test_a_failed_run_says_the_next_step(error: str, next_step: str) -> None:
@@ -398,7 +497,10 @@ def test_queued_text_that_was_rewritten_stays_in_its_place() -> None:
     recording = Recording().run("x").queue("q1", "steer", "one").queue("q2", "steer", "two")
     state = show(recording.queue("q1", "steer", "one and a half"))
 
-    assert state.queue.items == (Queued("q1", "steer", "one and a half"), Queued("q2", "steer", "two"))
+    assert state.queue.items == (
+        Queued("q1", "steer", "one and a half"),
+        Queued("q2", "steer", "two"),
+    )
 
 
 @given(st.lists(st.sampled_from(["q1", "q2", "q3", "q9"])))
@@ -415,7 +517,9 @@ def test_any_order_of_the_queue_keeps_all_that_waits(ids: list[str]) -> None:
 
 
 def test_a_new_order_of_the_queue_is_no_remark() -> None:
-    state = show(Recording().run("x").notice("queue.ordered", "the queue has another order", ids=["q1"]))
+    state = show(
+        Recording().run("x").notice("queue.ordered", "the queue has another order", ids=["q1"])
+    )
 
     assert not any(isinstance(block, Remark) for block in state.document.blocks)
 
@@ -436,7 +540,10 @@ def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> N
     asked = Recording().run("x").notice("run.pausing", "pausing at the next boundary")
     assert show(asked).status.now.halt == "pausing"
     assert show(asked.notice("run.resumed", "the run continues")).status.now.halt == ""
-    assert show(asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])).status.now.halt == "paused"
+    assert (
+        show(asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])).status.now.halt
+        == "paused"
+    )
     assert show(asked.finish()).status.now.halt == ""
 
 
@@ -472,7 +579,12 @@ def test_nothing_that_happens_in_a_run_makes_esc_forget_that_it_was_pressed(
 
 
 def test_other_notices_and_limits_are_remarks() -> None:
-    recording = Recording().run("x").notice("sandbox.unavailable", "no sandbox", level="warning").limit("turns", 5)
+    recording = (
+        Recording()
+        .run("x")
+        .notice("sandbox.unavailable", "no sandbox", level="warning")
+        .limit("turns", 5)
+    )
     remarks = [block for block in show(recording).document.blocks if isinstance(block, Remark)]
 
     assert [(remark.level, remark.text) for remark in remarks] == [
@@ -484,7 +596,9 @@ def test_other_notices_and_limits_are_remarks() -> None:
 def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
     assert "Esc stops it" in show(recording).status.now.notice
-    state = show(recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit"))
+    state = show(
+        recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit")
+    )
 
     (block,) = state.document.blocks
     assert isinstance(block, CommandBlock)
@@ -512,12 +626,21 @@ def test_events_of_another_agent_do_not_mix_with_the_main_one() -> None:
 
 
 def test_a_block_the_screen_does_not_know_is_shown_by_its_type() -> None:
-    recording = Recording().run("x").plan(("c1", "write", "a", "prompt")).ask("c1", "write", "a", TextBlock(text="new"))
+    recording = (
+        Recording()
+        .run("x")
+        .plan(("c1", "write", "a", "prompt"))
+        .ask("c1", "write", "a", TextBlock(text="new"))
+    )
     assert show(recording).approvals.waiting[0].blocks[0].text == "new"  # type: ignore[union-attr]  # it is a TextBlock
 
 
 def test_what_the_user_answered_in_words_stays_with_the_call() -> None:
-    recording = Recording().run("go").plan(("c1", "ask_user", "Which?", "auto"), ("c2", "bash", "rm x", "prompt"))
+    recording = (
+        Recording()
+        .run("go")
+        .plan(("c1", "ask_user", "Which?", "auto"), ("c2", "bash", "rm x", "prompt"))
+    )
     recording.ask("c1", "ask_user", "Which?").resolve("c1", "once", "blue")
     recording.ask("c2", "bash", "rm x").resolve("c2", "deny", "it is still needed")
     state = show(recording)
@@ -530,15 +653,26 @@ def test_what_only_the_model_is_told_shows_as_one_short_line() -> None:
     for text in (PLAN, NO_PLAN):
         recording.add(MessageAdded, message=UserMessage.from_text(text, source="note"))
     state = show(recording)
-    told = [block.text for block in state.document.blocks if isinstance(block, Remark) and block.level == "told"]
+    told = [
+        block.text
+        for block in state.document.blocks
+        if isinstance(block, Remark) and block.level == "told"
+    ]
     assert told == ["plan mode is on: nothing may be changed", "plan mode is over"]
-    assert [block.text for block in state.document.blocks if isinstance(block, PromptBlock)] == ["go"]
+    assert [block.text for block in state.document.blocks if isinstance(block, PromptBlock)] == [
+        "go"
+    ]
 
 
 def test_an_act_that_failed_after_it_was_begun_is_a_line_of_the_conversation() -> None:
-    recording = Recording().notice("act.failed", "rules cannot be saved here", level="error", act="AllowRule")
+    recording = Recording().notice(
+        "act.failed", "rules cannot be saved here", level="error", act="AllowRule"
+    )
     [line] = show(recording).document.blocks
-    assert isinstance(line, Remark) and (line.text, line.level) == ("rules cannot be saved here", "error")
+    assert isinstance(line, Remark) and (line.text, line.level) == (
+        "rules cannot be saved here",
+        "error",
+    )
 
 
 def test_a_run_that_did_not_plan_ends_without_a_plan_though_plan_mode_was_just_chosen() -> None:

@@ -1,4 +1,5 @@
-"""A resumed session looks as it did when it was lived through, however much of its log was shown first."""
+"""A resumed session looks as it did when it was lived through, however much of its log was shown
+first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,8 +17,12 @@ from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.render import printed
 from tests.tui.scripts import MOVES, START, Recording
 
-PROMPT: Callable[[Recording], object] = lambda recording: recording.finish().run("go on", mode="plan")  # noqa: E731  # one of the moves
-EVENTS = st.lists(st.sampled_from((*MOVES, PROMPT)), max_size=40)
+
+def prompt_in_plan_mode(recording: Recording) -> object:
+    return recording.finish().run("go on", mode="plan")
+
+
+EVENTS = st.lists(st.sampled_from((*MOVES, prompt_in_plan_mode)), max_size=40)
 
 
 def session(moves: Sequence[Callable[[Recording], object]]) -> list[KnownEvent]:
@@ -67,9 +72,13 @@ def test_a_replay_shows_what_was_lived_through_whatever_was_shown_of_its_end_bef
 
 
 def test_of_the_end_of_a_log_only_whole_turns_are_shown() -> None:
-    recording = Recording().run("first").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
+    recording = (
+        Recording().run("first").plan(("c1", "bash", "make", "auto")).start("c1", "bash", "make")
+    )
     cut = len(recording.events)
-    recording.result("c1", "bash").end_batch(executed=1).answer("done").finish().run("second").answer("also done")
+    recording.result("c1", "bash").end_batch(executed=1).answer("done").finish().run(
+        "second"
+    ).answer("also done")
 
     end = replayed_end(recording.events[cut:])
 
@@ -77,7 +86,9 @@ def test_of_the_end_of_a_log_only_whole_turns_are_shown() -> None:
 
 
 def test_what_became_of_calls_that_began_before_the_end_is_left_out_of_it() -> None:
-    recording = Recording().run("first").start("s1", "shell", "make", shared=True).finish().run("second")
+    recording = (
+        Recording().run("first").start("s1", "shell", "make", shared=True).finish().run("second")
+    )
     recording.result("s1", "shell").answer("done")
     begun = next(at for at, event in enumerate(recording.events) if event.type == "run.finished")
 
@@ -91,7 +102,9 @@ def test_an_end_without_a_turn_shows_nothing() -> None:
 
 
 def test_what_continues_after_a_replay_belongs_to_what_was_recorded() -> None:
-    recording = Recording().run("fix the parser").checkpoint("k1", "prompt", "fix the parser").finish()
+    recording = (
+        Recording().run("fix the parser").checkpoint("k1", "prompt", "fix the parser").finish()
+    )
     state = UiState()
     recorded, reducer = replayed(recording.events)
     for _ in state.replay(recorded):

@@ -1,4 +1,5 @@
-"""Every state of the chat screen as a picture, at two sizes, from recorded events with frozen time."""
+"""Every state of the chat screen as a picture, at two sizes, from recorded events with frozen
+time."""
 
 import time
 from dataclasses import replace
@@ -24,7 +25,13 @@ def in_one_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def app_of(scene: Scene, folder: Path) -> ReplayApp:
     recording = scene.record()
-    return ReplayApp(recording.events, folder, now=recording.now + scene.later, missing=scene.missing, **scene.status)
+    return ReplayApp(
+        recording.events,
+        folder,
+        now=recording.now + scene.later,
+        missing=scene.missing,
+        **scene.status,
+    )
 
 
 def play(scene: Scene) -> Play:
@@ -55,7 +62,8 @@ def test_a_state_of_the_screen(
 
 THEMES = Themes().names()
 IN_THEMES = {
-    theme: replace(SCENES["diff-approval"], theme=theme, after=before) for before, theme in pairwise(("", *THEMES))
+    theme: replace(SCENES["diff-approval"], theme=theme, after=before)
+    for before, theme in pairwise(("", *THEMES))
 }
 
 
@@ -75,5 +83,7 @@ def use_theme(scene: Scene) -> Play:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_theme(theme: str, album_of_themes: Album[Scene], snap_compare: Any, tmp_path: Path) -> None:
+def test_a_theme(
+    theme: str, album_of_themes: Album[Scene], snap_compare: Any, tmp_path: Path
+) -> None:
     assert snap_compare(album_of_themes.of(theme, tmp_path), terminal_size=SIZES[0])

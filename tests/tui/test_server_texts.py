@@ -17,7 +17,9 @@ def offered(*servers: ServerText) -> Book:
     return book
 
 
-async def test_a_resource_is_completed_behind_the_at_sign_and_a_prompt_with_its_arguments(tmp_path: Path) -> None:
+async def test_a_resource_is_completed_behind_the_at_sign_and_a_prompt_with_its_arguments(
+    tmp_path: Path,
+) -> None:
     app = ReplayApp([], tmp_path, now=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.settled)

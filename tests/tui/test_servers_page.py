@@ -1,4 +1,5 @@
-"""/mcp: what every server is, what is wrong and the next step; trust and changed tools wait for a y."""
+"""/mcp: what every server is, what is wrong and the next step; trust and changed tools wait for a
+y."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,8 +46,16 @@ def shown(app: ReplayApp) -> str:
 async def test_every_server_shows_its_state_what_it_runs_and_the_next_step(tmp_path: Path) -> None:
     async with page(tmp_path, Book(GIT, DEAD, THEIRS)) as (_, app):
         text = shown(app)
-    assert "git · ready · 2 tools · stdio · yours" in text and "uvx mcp-server-git" in text and "status, log" in text
-    assert "dead · failed · http · yours" in text and "wants you to log in" in text and "r starts it again" in text
+    assert (
+        "git · ready · 2 tools · stdio · yours" in text
+        and "uvx mcp-server-git" in text
+        and "status, log" in text
+    )
+    assert (
+        "dead · failed · http · yours" in text
+        and "wants you to log in" in text
+        and "r starts it again" in text
+    )
     assert "theirs · untrusted · stdio · from the project" in text and "npx -y theirs" in text
     assert "t trusts the project's servers" in text and "may reach x.org" in text
     assert "1 of 3 ready · 1 not trusted" in text
@@ -73,7 +82,9 @@ async def test_trust_is_given_by_y_once_the_question_could_be_read(tmp_path: Pat
         await until(pilot, lambda: app.told == [TrustServers(True)])
 
 
-async def test_trust_shows_the_programs_of_the_project_and_is_given_to_them_as_they_were_seen(tmp_path: Path) -> None:
+async def test_trust_shows_the_programs_of_the_project_and_is_given_to_them_as_they_were_seen(
+    tmp_path: Path,
+) -> None:
     program = DiffBlock(path="tools/srv.py", before="", after="import os\n")
     book = Book(replace(THEIRS, changed=(program,)))
     async with page(tmp_path, book) as (pilot, app):
@@ -86,12 +97,18 @@ async def test_trust_shows_the_programs_of_the_project_and_is_given_to_them_as_t
         await until(pilot, lambda: app.told == [TrustServers(True, ("import os\n",))])
 
 
-async def test_a_program_that_changes_after_the_question_is_not_what_a_y_starts(tmp_path: Path) -> None:
-    book = Book(replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="import os\n"),)))
+async def test_a_program_that_changes_after_the_question_is_not_what_a_y_starts(
+    tmp_path: Path,
+) -> None:
+    book = Book(
+        replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="import os\n"),))
+    )
     async with page(tmp_path, book) as (pilot, app):
         await pilot.press("t")
         long_enough()
-        book.servers = (replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="evil\n"),)),)
+        book.servers = (
+            replace(THEIRS, changed=(DiffBlock(path="srv.py", before="", after="evil\n"),)),
+        )
         await pilot.press("y")
         await until(pilot, lambda: "+evil" in shown(app))
         assert app.told == []
@@ -119,14 +136,18 @@ async def test_what_changes_after_the_question_is_not_what_a_y_starts(tmp_path: 
         assert app.told == []
 
 
-async def test_tools_that_changed_are_shown_as_a_difference_and_agreed_to_by_y(tmp_path: Path) -> None:
+async def test_tools_that_changed_are_shown_as_a_difference_and_agreed_to_by_y(
+    tmp_path: Path,
+) -> None:
     async with page(tmp_path, Book(CHANGED)) as (pilot, app):
         assert "-Push." in shown(app) and "+Push and tell everybody." in shown(app)
         await pilot.press("a")
         assert "agree to 1 change of git? y does it" in shown(app)
         long_enough()
         await pilot.press("y")
-        await until(pilot, lambda: app.told == [AgreeToServer("git", ("Push and tell everybody.",))])
+        await until(
+            pilot, lambda: app.told == [AgreeToServer("git", ("Push and tell everybody.",))]
+        )
 
 
 async def test_a_server_that_changes_its_state_is_shown_as_it_is_now(tmp_path: Path) -> None:
@@ -158,12 +179,16 @@ async def test_a_server_that_has_what_it_needs_is_shown_as_failed(tmp_path: Path
 
 
 def test_what_is_copied_is_all_of_it() -> None:
-    assert "uvx mcp-server-git" in servers_plain((GIT, DEAD)) and "wants you to log in" in servers_plain((GIT, DEAD))
+    assert "uvx mcp-server-git" in servers_plain(
+        (GIT, DEAD)
+    ) and "wants you to log in" in servers_plain((GIT, DEAD))
 
 
 async def test_of_a_projects_server_everything_is_shown_and_nothing_is_cut(tmp_path: Path) -> None:
     shown_whole = f"https://x/mcp?v=${{KEY}}&pad={'a' * 300}END"
-    book = Book(replace(WANTING, shown=shown_whole, details=("sends A: Bearer ${KEY}", *WANTING.details)))
+    book = Book(
+        replace(WANTING, shown=shown_whole, details=("sends A: Bearer ${KEY}", *WANTING.details))
+    )
     async with page(tmp_path, book) as (_, app):
         text = shown(app)
         drawn = "".join(row.strip().removesuffix("↩") for row in text.splitlines())
@@ -175,24 +200,35 @@ async def test_of_a_projects_server_everything_is_shown_and_nothing_is_cut(tmp_p
 def styles_of(app: ReplayApp, text: str) -> list[object]:
     """The colours of what is drawn as exactly this text."""
     strips = app.screen._compositor.render_strips()
-    found = [part.style.color for strip in strips for part in strip if part.text == text and part.style]
+    found = [
+        part.style.color for strip in strips for part in strip if part.text == text and part.style
+    ]
     assert found
     return found
 
 
-async def test_a_variable_is_given_by_y_and_the_question_names_it_and_where_it_goes(tmp_path: Path) -> None:
+async def test_a_variable_is_given_by_y_and_the_question_names_it_and_where_it_goes(
+    tmp_path: Path,
+) -> None:
     async with page(tmp_path, Book(GIT, WANTING)) as (pilot, app):
         await pilot.press("tab", "v")
         text = shown(app)
-        assert "wanting would get your KEY: its value goes wherever the name is marked below." in text
-        assert "https://x/mcp?v=${KEY}" in text and "give wanting 1 variable of yours? y does it" in text
+        assert (
+            "wanting would get your KEY: its value goes wherever the name is marked below." in text
+        )
+        assert (
+            "https://x/mcp?v=${KEY}" in text
+            and "give wanting 1 variable of yours? y does it" in text
+        )
         assert "uvx mcp-server-git" not in text
         long_enough()
         await pilot.press("y")
         await until(pilot, lambda: app.told == [GiveVariables("wanting", ("KEY",), WANTING.said)])
 
 
-async def test_a_server_that_wants_nothing_or_is_not_trusted_is_given_nothing(tmp_path: Path) -> None:
+async def test_a_server_that_wants_nothing_or_is_not_trusted_is_given_nothing(
+    tmp_path: Path,
+) -> None:
     async with page(tmp_path, Book(GIT, replace(WANTING, state="untrusted"))) as (pilot, app):
         await pilot.press("v")
         await until(pilot, lambda: "git wants no variable that it does not have" in shown(app))
@@ -203,7 +239,9 @@ async def test_a_server_that_wants_nothing_or_is_not_trusted_is_given_nothing(tm
         assert app.told == []
 
 
-async def test_an_address_that_changes_while_the_question_waits_is_given_no_variable(tmp_path: Path) -> None:
+async def test_an_address_that_changes_while_the_question_waits_is_given_no_variable(
+    tmp_path: Path,
+) -> None:
     book = Book(WANTING)
     async with page(tmp_path, book) as (pilot, app):
         await pilot.press("v")

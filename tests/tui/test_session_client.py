@@ -1,4 +1,5 @@
-"""What the user does reaches the agent, from the first moment on; what happens reaches the state."""
+"""What the user does reaches the agent, from the first moment on; what happens reaches the
+state."""
 
 import asyncio
 from collections.abc import Callable
@@ -86,7 +87,10 @@ async def test_a_prompt_is_carried_out_while_the_sandbox_starts() -> None:
 
     assert client.do(Prompt("go")) is None
     assert launcher.agent.told == [Prompt("go")]
-    assert (state.status.now.sandbox, "starting" in client.info_page("status")) == ("starting", True)
+    assert (state.status.now.sandbox, "starting" in client.info_page("status")) == (
+        "starting",
+        True,
+    )
     launcher.starting.set_result(INFO)
     await until(lambda: state.status.now.sandbox == "docker")
     assert INFO.image in client.info_page("status")
@@ -101,8 +105,12 @@ async def test_the_status_page_says_which_way_the_model_s_requests_take() -> Non
     await client.close()
 
 
-@pytest.mark.parametrize(("notice", "left"), [("making the image", ""), ("mode: plan", "mode: plan")])
-async def test_only_what_the_start_of_the_sandbox_told_goes_once_it_is_there(notice: str, left: str) -> None:
+@pytest.mark.parametrize(
+    ("notice", "left"), [("making the image", ""), ("mode: plan", "mode: plan")]
+)
+async def test_only_what_the_start_of_the_sandbox_told_goes_once_it_is_there(
+    notice: str, left: str
+) -> None:
     launcher = FakeLauncher(starting=asyncio.Future())
     client, state, _ = await ready(launcher)
     state.status.set(notice=notice)
@@ -149,7 +157,9 @@ async def test_where_nothing_can_be_started_the_reason_is_said_and_what_is_sent_
     launcher.ready.set()
     with pytest.raises(CodeagentError, match="/new starts a new session"):
         await client.start_up()
-    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == ["no model is set"]
+    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [
+        "no model is set"
+    ]
     client.do(Prompt("again"))
     assert (given_back, state.queue.items) == (["again"], ())
     await client.close()
@@ -173,7 +183,9 @@ async def test_a_session_of_another_folder_is_continued_there_and_that_is_said()
     await client.close()
 
 
-@pytest.mark.parametrize(("launcher", "wanted"), [(FakeLauncher(held=4242), "2026"), (FakeLauncher(), "1999")])
+@pytest.mark.parametrize(
+    ("launcher", "wanted"), [(FakeLauncher(held=4242), "2026"), (FakeLauncher(), "1999")]
+)
 async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_said(
     launcher: FakeLauncher, wanted: str
 ) -> None:
@@ -181,13 +193,21 @@ async def test_a_session_that_cannot_be_continued_is_missing_and_the_reason_is_s
     client = SessionClient(launcher, state)
     missing = await client.open(LaunchOptions(resume=wanted))
     assert missing is not None and missing.kind == "session"
-    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [missing.text]
+    assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [
+        missing.text
+    ]
     await client.close()
 
 
 async def test_a_pause_that_a_crash_ended_is_no_longer_offered() -> None:
-    recording = Recording().run("go").notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
-    client, state, _ = await opened(FakeLauncher(log=recording.events), LaunchOptions(resume="2026"))
+    recording = (
+        Recording()
+        .run("go")
+        .notice("run.paused", "paused before batch 1", batch=1, why="asked", calls=[])
+    )
+    client, state, _ = await opened(
+        FakeLauncher(log=recording.events), LaunchOptions(resume="2026")
+    )
     assert state.boundary.now is None
     await client.close()
 
@@ -225,7 +245,9 @@ async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
     client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
     before = len(state.document.blocks)
 
-    launcher.log = tuple(recording.finish("interrupted", error="the process ended before the run did").events)
+    launcher.log = tuple(
+        recording.finish("interrupted", error="the process ended before the run did").events
+    )
     launcher.ready.set()
     await until(lambda: state.status.now.phase == "idle" and state.status.now.sandbox != "starting")
 
@@ -244,7 +266,9 @@ async def test_events_are_drawn_as_they_come() -> None:
     await client.close()
 
 
-async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     launcher = FakeLauncher()
     client, state, _ = await ready(launcher)
     failed: list[BaseException] = []
@@ -372,7 +396,9 @@ async def test_another_model_takes_over_and_its_window_is_shown() -> None:
     assert await client.finish(SetModel(other.name)) is None
     launcher.agent.model = ModelInUse(other.name, context_window=1000)
     launcher.agent.emit(
-        *Recording().notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None).events
+        *Recording()
+        .notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None)
+        .events
     )
     await until(lambda: state.status.now.context_window == 1000)
     assert state.status.now.model == client.agent.model.name == "ollama/qwen3"
@@ -390,7 +416,11 @@ async def test_what_is_not_text_is_refused_while_it_starts_and_changes_nothing()
     launcher = FakeLauncher()
     client, _, given_back = await opened(launcher)
     for act in (Resume(), SetMode("plan"), TakeBack("q1"), SetModel("demo")):
-        assert client.do(act) == await client.finish(act) == Refused("codeagent is still starting; nothing was changed")
+        assert (
+            client.do(act)
+            == await client.finish(act)
+            == Refused("codeagent is still starting; nothing was changed")
+        )
     assert (launcher.agent.told, given_back) == ([], [])
     await client.close()
 
@@ -412,7 +442,10 @@ async def test_the_page_about_the_context_shows_what_the_next_request_begins_wit
     assert "| its tools | 0, about 0 |" in client.info_page("context")
     launcher.coming = ModelRequest("x" * 400, (), (ToolDefinition("read", "y" * 32, {}),))
     page = client.info_page("context")
-    assert "| system prompt of the next request | about 100 |" in page and "| its tools | 1, about 9 |" in page
+    assert (
+        "| system prompt of the next request | about 100 |" in page
+        and "| its tools | 1, about 9 |" in page
+    )
     await client.close()
 
 
@@ -427,7 +460,9 @@ async def test_closing_twice_closes_once_and_ends_what_was_starting() -> None:
     await early.close()
 
 
-async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_screen_is_idle_again() -> None:
+async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_screen_is_idle_again() -> (
+    None
+):
     launcher = FakeLauncher()
     client, state, given_back = await ready(launcher)
     client.do(Prompt("fix it"))
@@ -483,7 +518,9 @@ async def test_what_a_live_job_prints_reaches_its_place() -> None:
     await client.close()
 
 
-async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_gives_up_waiting_for_the_end_does_not_stop_it_half_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     launcher = FakeLauncher()
     client, _, _ = await ready(launcher)
     may_end, ended = asyncio.Event(), asyncio.Event()

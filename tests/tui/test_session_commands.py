@@ -29,7 +29,9 @@ def kept(app: ReplayApp) -> list[tuple[str, str]]:
         ("/export", ("export", "codeagent-"), ".md"),
     ],
 )
-async def test_it_is_done_to_this_session_and_told(app: ReplayApp, line: str, done: tuple[str, str], said: str) -> None:
+async def test_it_is_done_to_this_session_and_told(
+    app: ReplayApp, line: str, done: tuple[str, str], said: str
+) -> None:
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.settled)
         app.chat.composer.set_text(line)
@@ -52,7 +54,9 @@ async def test_a_fork_is_continued_on_the_screen(app: ReplayApp, line: str, befo
 
 
 @pytest.mark.parametrize("argument", ["0", "x", "-1", "1.5"])
-async def test_a_fork_takes_nothing_but_the_number_of_a_prompt(app: ReplayApp, argument: str) -> None:
+async def test_a_fork_takes_nothing_but_the_number_of_a_prompt(
+    app: ReplayApp, argument: str
+) -> None:
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.settled)
         app.chat.composer.set_text(f"/fork {argument}")

@@ -51,7 +51,9 @@ def test_a_file_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
         read_entries(tmp_path / "none.yaml")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the file is written again each time
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # the file is written again each time
 @given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#%@`, \n\t\x00\u2028é"), max_size=40))
 def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
     try:

@@ -1,4 +1,5 @@
-"""What is typed and pressed while codeagent starts is kept, in order and on disk, and done once it has started."""
+"""What is typed and pressed while codeagent starts is kept, in order and on disk, and done once it
+has started."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ _KEYS = {" ": "space", "/": "slash", "!": "exclamation_mark", "$": "dollar_sign"
 
 
 @asynccontextmanager
-async def starting(folder: Path, **options: Any) -> AsyncIterator[tuple[Pilot[None], ReplayApp, asyncio.Event]]:
+async def starting(
+    folder: Path, **options: Any
+) -> AsyncIterator[tuple[Pilot[None], ReplayApp, asyncio.Event]]:
     starts = asyncio.Event()
     app = ReplayApp([], folder, now=0.0, starts=starts, **options)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -41,7 +44,9 @@ def lane(app: ReplayApp) -> list[str]:
 
 
 def shown(app: ReplayApp) -> str:
-    return "\n".join("".join(part.text for part in row) for row in app.screen._compositor.render_strips())
+    return "\n".join(
+        "".join(part.text for part in row) for row in app.screen._compositor.render_strips()
+    )
 
 
 def notice(app: ReplayApp) -> str:
@@ -50,11 +55,15 @@ def notice(app: ReplayApp) -> str:
 
 def on_disk(folder: Path) -> str:
     """Every draft there is."""
-    drafts = (path for path in sorted((folder / "state/drafts").iterdir()) if path.suffix != ".lock")
+    drafts = (
+        path for path in sorted((folder / "state/drafts").iterdir()) if path.suffix != ".lock"
+    )
     return "\n".join(path.read_text() for path in drafts)
 
 
-async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(tmp_path: Path) -> None:
+async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(
+    tmp_path: Path,
+) -> None:
     async with starting(tmp_path) as (pilot, app, starts):
         await enter(pilot, "/budget $2")
         await pilot.press("shift+tab")
@@ -108,7 +117,9 @@ async def test_what_was_never_done_is_one_key_away_at_the_next_start(tmp_path: P
         assert (app.chat.composer.text, app.chat.state.queue.earlier) == ("one\ntwo", "")
 
 
-async def test_a_draft_is_neither_joined_nor_sent_by_what_is_typed_during_the_start(tmp_path: Path) -> None:
+async def test_a_draft_is_neither_joined_nor_sent_by_what_is_typed_during_the_start(
+    tmp_path: Path,
+) -> None:
     async with starting(tmp_path) as (pilot, app, _):
         await pilot.press(*"stale")
     async with starting(tmp_path) as (pilot, app, starts):
@@ -142,7 +153,9 @@ async def test_a_draft_taken_back_stays_on_disk_until_it_is_sent(tmp_path: Path)
 
 
 @pytest.mark.parametrize("line", ["/mcp", "/tools", "/permissions", "/nosuch"])
-async def test_a_command_typed_before_the_session_is_open_is_done_once_it_is(tmp_path: Path, line: str) -> None:
+async def test_a_command_typed_before_the_session_is_open_is_done_once_it_is(
+    tmp_path: Path, line: str
+) -> None:
     async with starting(tmp_path) as (pilot, app, starts):
         await enter(pilot, line)
         assert lane(app) == [line]

@@ -1,4 +1,5 @@
-"""At a boundary every key does what the card says, none counts before it could be read, and nothing written is lost."""
+"""At a boundary every key does what the card says, none counts before it could be read, and nothing
+written is lost."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -75,7 +76,9 @@ async def write(pilot: Pilot[None], text: str, *keys: str) -> None:
     await pilot.pause()
 
 
-async def show(pilot: Pilot[None], app: ReplayApp, recording: Recording, *, seen: bool = True) -> None:
+async def show(
+    pilot: Pilot[None], app: ReplayApp, recording: Recording, *, seen: bool = True
+) -> None:
     """The boundary of another recording as one that was just reached, with nothing told so far."""
     app.forget()
     for what in (None, stage_of(recording)):
@@ -139,7 +142,9 @@ async def test_the_marked_call_is_skipped_and_digits_and_arrows_mark(tmp_path: P
         assert app.focused is app.chat.card
 
 
-async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(tmp_path: Path) -> None:
+async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("alt+X")
         await write(pilot, "because", "escape")
@@ -149,7 +154,9 @@ async def test_a_reason_that_was_begun_is_left_with_esc_and_nothing_is_skipped(t
         assert app.focused is app.chat.composer
 
 
-async def test_what_was_begun_at_a_pause_is_there_again_and_goes_with_the_pause(tmp_path: Path) -> None:
+async def test_what_was_begun_at_a_pause_is_there_again_and_goes_with_the_pause(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("alt+X")
         await write(pilot, "not yet", "escape")
@@ -192,7 +199,9 @@ async def test_other_arguments_are_edited_as_json_in_the_users_editor(
         assert app.told == [EditCall("c5", '{"path": "a.py"}')]
 
 
-async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_try(tmp_path: Path) -> None:
+async def test_what_does_not_fit_is_said_in_the_card_and_is_there_for_the_next_try(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         app.clients[0].refusal = "command: no such option"
         await pilot.press("alt+2", "alt+e")
@@ -241,7 +250,9 @@ async def test_a_budget_that_is_used_up_is_said_and_plus_goes_on(tmp_path: Path)
         assert app.told == [Resume()]
 
 
-async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first(tmp_path: Path) -> None:
+async def test_esc_at_a_pause_stops_and_from_the_card_goes_back_to_writing_first(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, paused()) as (pilot, app):
         await pilot.press("tab", "escape")
         await pilot.pause()
@@ -327,7 +338,9 @@ async def test_a_plan_is_put_away_and_tab_brings_it_again(tmp_path: Path) -> Non
             assert app.told == [Prompt("also 1900")], keys
 
 
-async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(tmp_path: Path) -> None:
+async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(
+    tmp_path: Path,
+) -> None:
     async with chat(tmp_path, summary_ready()) as (pilot, app):
         for key, summary in (("c", SUMMARY), ("enter", SUMMARY), ("k", None)):
             await show(pilot, app, summary_ready())
@@ -350,7 +363,11 @@ async def test_a_summary_is_used_or_the_conversation_kept_by_key_and_by_command(
     ids=["plan", "summary"],
 )
 async def test_an_edited_text_is_what_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: Callable[[], Recording], key: str, told: list[Act]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ready: Callable[[], Recording],
+    key: str,
+    told: list[Act],
 ) -> None:
     editor(tmp_path, monkeypatch, "only this")
     async with chat(tmp_path, ready()) as (pilot, app):
@@ -420,7 +437,9 @@ async def test_a_command_that_finds_nothing_to_do_says_so(tmp_path: Path) -> Non
     async with chat(tmp_path, Recording(), seen=False) as (pilot, app):
         await refuses(pilot, app, "/step go", "nothing is paused")
         await refuses(pilot, app, "/step skip 2", "nothing is paused")
-        await refuses(pilot, app, "/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'")
+        await refuses(
+            pilot, app, "/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'"
+        )
         await refuses(pilot, app, "/plan start", "no plan is ready")
         await refuses(pilot, app, "/stop", "nothing is running")
 
@@ -435,10 +454,16 @@ async def refuses(pilot: Pilot[None], app: ReplayApp, line: str, said: str) -> N
 
 async def test_markup_and_control_characters_of_a_batch_are_text(tmp_path: Path) -> None:
     hostile = "[@click=app.quit]x[/] \x1b[2J \u202egnp.exe"
-    calls = [PlannedCall(call_id="h1", name="bash", target=hostile, permission="deny", reason=hostile)]
+    calls = [
+        PlannedCall(call_id="h1", name="bash", target=hostile, permission="deny", reason=hostile)
+    ]
     async with chat(tmp_path, paused("limit", calls)) as (pilot, app):
         await pilot.pause()
-        assert "[@click=app.quit]x[/]" in shown(app) and "\x1b" not in shown(app) and "\u202e" not in shown(app)
+        assert (
+            "[@click=app.quit]x[/]" in shown(app)
+            and "\x1b" not in shown(app)
+            and "\u202e" not in shown(app)
+        )
 
 
 def stage_of(recording: Recording) -> Any:

@@ -52,7 +52,9 @@ def test_a_signal_in_the_middle_of_a_stream_restores_the_terminal_and_ends_with_
     assert markers(state) == []
 
 
-@pytest.mark.parametrize(("typed", "code"), [("code", 5), ("exit", 7), ("raise", 1), ("worker", 1), ("thread", 1)])
+@pytest.mark.parametrize(
+    ("typed", "code"), [("code", 5), ("exit", 7), ("raise", 1), ("worker", 1), ("thread", 1)]
+)
 def test_every_other_end_restores_the_terminal_and_has_its_own_exit_code(
     screen: PtyScreen, typed: str, code: int
 ) -> None:
@@ -97,7 +99,9 @@ def test_a_hangup_that_was_ignored_before_stays_ignored(state: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["ctrl+z", "kill -TSTP"])
-def test_stopping_restores_the_terminal_and_going_on_draws_everything_again(screen: PtyScreen, how: str) -> None:
+def test_stopping_restores_the_terminal_and_going_on_draws_everything_again(
+    screen: PtyScreen, how: str
+) -> None:
     for _ in range(2):
         if how == "ctrl+z":
             screen.send("ctrl+z")
@@ -125,7 +129,9 @@ def test_going_on_after_a_stop_nobody_can_catch_takes_the_terminal_once(screen: 
     assert screen.modes_left_on() == []
 
 
-def test_ctrl_c_in_a_program_that_borrowed_the_terminal_does_not_end_the_app(screen: PtyScreen) -> None:
+def test_ctrl_c_in_a_program_that_borrowed_the_terminal_does_not_end_the_app(
+    screen: PtyScreen,
+) -> None:
     screen.send("lend", "enter")
     screen.wait_for("lent to a shell")
     screen.signal(signal.SIGINT)
@@ -184,9 +190,12 @@ def test_a_marker_names_the_process_not_only_its_number(screen: PtyScreen, state
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"), [({"TERM": "dumb"}, "TERM=dumb"), ({}, "TERM is not set"), ({"TERM": "xterm"}, None)]
+    ("environ", "said"),
+    [({"TERM": "dumb"}, "TERM=dumb"), ({}, "TERM is not set"), ({"TERM": "xterm"}, None)],
 )
-def test_a_terminal_that_cannot_move_its_cursor_has_no_screen(environ: dict[str, str], said: str | None) -> None:
+def test_a_terminal_that_cannot_move_its_cursor_has_no_screen(
+    environ: dict[str, str], said: str | None
+) -> None:
     first, second = os.openpty()
     with os.fdopen(second, "w") as terminal:
         problem = usable(terminal, terminal, environ)
@@ -195,7 +204,9 @@ def test_a_terminal_that_cannot_move_its_cursor_has_no_screen(environ: dict[str,
 
 
 @pytest.mark.parametrize("stream", [None, StringIO()])
-def test_without_a_terminal_there_is_no_screen_and_the_other_way_is_named(stream: StringIO | None) -> None:
+def test_without_a_terminal_there_is_no_screen_and_the_other_way_is_named(
+    stream: StringIO | None,
+) -> None:
     problem = usable(stream, stream, {"TERM": "xterm"})
     assert problem is not None
     assert "codeagent run" in problem

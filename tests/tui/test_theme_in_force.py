@@ -12,7 +12,9 @@ from tests.tui.pages.stand_in import StandIn
 
 def own_theme(folder: Path) -> Path:
     path = folder / "mine.yaml"
-    path.write_text((bundled_folder() / "paper.yaml").read_text().replace("name: paper", "name: mine"))
+    path.write_text(
+        (bundled_folder() / "paper.yaml").read_text().replace("name: paper", "name: mine")
+    )
     return path
 
 
@@ -72,7 +74,9 @@ async def test_a_name_that_is_not_there_changes_nothing() -> None:
         assert app.look.name == "ink"
 
 
-async def test_where_even_the_default_is_broken_the_built_in_one_is_in_force(tmp_path: Path) -> None:
+async def test_where_even_the_default_is_broken_the_built_in_one_is_in_force(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "ink.yaml").write_text("name: ink\n")
     app = StandIn("paper", (tmp_path,))
     switch = ThemeSwitch(app, app.themes, paint=app.paint, tell=app.said.append)

@@ -48,7 +48,9 @@ def refusal(folder: Path, text: str) -> str:
 
 
 def test_a_theme_gives_textual_colours_and_a_palette(tmp_path: Path) -> None:
-    text = SMALL + 'variables:\n  border: "$accent 40%"\npalette:\n  added: bold $success on $panel\n'
+    text = (
+        SMALL + 'variables:\n  border: "$accent 40%"\npalette:\n  added: bold $success on $panel\n'
+    )
     theme = load_theme(write(tmp_path, text))
     assert (theme.name, theme.dark, theme.textual.primary) == ("mine", True, "#88aaff")
     assert theme.textual.variables == {"border": "#ffcc88 40%"}
@@ -65,9 +67,15 @@ def test_a_style_that_is_left_out_is_made_from_the_base_colours(tmp_path: Path) 
     ("extra", "said"),
     [
         ("palette:\n  added: gren", "15: palette.added: no such colour 'gren'"),
-        ("palette:\n  adedd: bold", "15: palette.adedd: no such key (did you mean 'palette.added'?)"),
+        (
+            "palette:\n  adedd: bold",
+            "15: palette.adedd: no such key (did you mean 'palette.added'?)",
+        ),
         ("colour: bold", "14: colour: no such key"),
-        ("palette:\n  added: $acent", "15: palette.added: no such base colour '$acent' (did you mean 'accent'?)"),
+        (
+            "palette:\n  added: $acent",
+            "15: palette.added: no such base colour '$acent' (did you mean 'accent'?)",
+        ),
         (
             "palette:\n  added: bold #aabbcc",
             "15: palette.added: put quotes around the value: without them '#' begins a comment",
@@ -77,14 +85,20 @@ def test_a_style_that_is_left_out_is_made_from_the_base_colours(tmp_path: Path) 
             "15: palette.added: put quotes around the value: without them '#' begins a comment",
         ),
         ("palette:\n  added:", "15: palette.added: has no value"),
-        ("palette:\n  added: red", "15: palette.added: 'red' belongs to themes with `ansi: true`; write '#rrggbb'"),
+        (
+            "palette:\n  added: red",
+            "15: palette.added: 'red' belongs to themes with `ansi: true`; write '#rrggbb'",
+        ),
         ("palette:\n  added: $accent on", "15: palette.added: no colour after 'on'"),
         (
             "palette:\n  added: $accent $error",
             "15: palette.added: two colours in '$accent $error'; write 'colour on background'",
         ),
         ("palette:\n  added: [a]", "15: palette.added: expected text, not a list"),
-        ("variables:\n  bordr: $accent", "15: variables.bordr: no such variable (did you mean 'border'?)"),
+        (
+            "variables:\n  bordr: $accent",
+            "15: variables.bordr: no such variable (did you mean 'border'?)",
+        ),
         ("variables:\n  border: heavy", "15: variables.border: no such colour 'heavy'"),
         (
             "variables:\n  border: $accent 300%",
@@ -115,7 +129,10 @@ def test_a_file_that_is_no_theme_at_all_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path, "- a\n- b\n") == (
         "mine.yaml:1: expected lines of the form 'key: value'; the theme was not changed"
     )
-    assert refusal(tmp_path, "# " + "x" * 70_000) == "mine.yaml: is longer than 65,536 bytes; the theme was not changed"
+    assert (
+        refusal(tmp_path, "# " + "x" * 70_000)
+        == "mine.yaml: is longer than 65,536 bytes; the theme was not changed"
+    )
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(ThemeError, match=r"^mine.yaml: is not UTF-8; the theme was not changed$"):
         load_theme(tmp_path / "mine.yaml")
@@ -160,7 +177,9 @@ def test_the_default_theme_is_had_without_reading_a_file() -> None:
     assert {"yaml", "pydantic"}.isdisjoint(done.stdout.split())
 
 
-def test_an_own_theme_goes_before_a_bundled_one_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
+def test_an_own_theme_goes_before_a_bundled_one_and_is_read_again_when_it_changes(
+    tmp_path: Path,
+) -> None:
     path = write(tmp_path, SMALL.replace("name: mine", "name: ink"), "ink")
     themes = Themes([tmp_path])
     assert themes.get("ink").textual.primary == "#88aaff"
@@ -186,9 +205,15 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
 
 
 def styles_of(palette: Palette) -> Mapping[str, Style]:
-    plain = {field.name: getattr(palette, field.name) for field in fields(palette) if field.name != "syntax"}
+    plain = {
+        field.name: getattr(palette, field.name)
+        for field in fields(palette)
+        if field.name != "syntax"
+    }
     return plain | {f"syntax.{token}": style for token, style in palette.syntax.items()}
 
 
 def test_reading_needs_every_style_to_be_known() -> None:
-    assert set(styles_of(theme_from(INK).palette)) == {key.removeprefix("palette.") for key in INK if "palette." in key}
+    assert set(styles_of(theme_from(INK).palette)) == {
+        key.removeprefix("palette.") for key in INK if "palette." in key
+    }

@@ -1,4 +1,5 @@
-"""/tools: where every tool comes from, what is wrong with which file, and which files wait for trust."""
+"""/tools: where every tool comes from, what is wrong with which file, and which files wait for
+trust."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,20 +49,29 @@ def shown(app: ReplayApp) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
-async def test_tools_stand_below_where_they_come_from_with_what_holds_for_them(tmp_path: Path) -> None:
+async def test_tools_stand_below_where_they_come_from_with_what_holds_for_them(
+    tmp_path: Path,
+) -> None:
     async with page(tmp_path) as (_, app):
         text = shown(app)
-        places = [text.index(heading) for heading in ("Built in", "From Python files", "From YAML files")]
+        places = [
+            text.index(heading) for heading in ("Built in", "From Python files", "From YAML files")
+        ]
         assert places == sorted(places)
         assert "background · on your machine · .codeagent/tools/deploy.py:12" in text
         assert "in the sandbox · ~/.config/codeagent/tools/lint.yaml:1" in text
 
 
 async def test_problems_name_file_line_and_key_in_full(tmp_path: Path) -> None:
-    long = replace(TOOLBOX.problems[1], where=".codeagent/tools/" + "deep/" * 30 + "report.yaml:4: timeout")
+    long = replace(
+        TOOLBOX.problems[1], where=".codeagent/tools/" + "deep/" * 30 + "report.yaml:4: timeout"
+    )
     async with page(tmp_path, replace(TOOLBOX, problems=(*TOOLBOX.problems, long))) as (_, app):
         text = shown(app)
-        assert ".codeagent/tools/broken.py:7" in text and "expected ':' after the function's signature" in text
+        assert (
+            ".codeagent/tools/broken.py:7" in text
+            and "expected ':' after the function's signature" in text
+        )
         assert "error" in text and "warning" in text
         assert "".join(text.split()).count("report.yaml:4:timeout") == 2
 
@@ -84,7 +94,9 @@ async def test_t_asks_and_y_loads_what_waits(tmp_path: Path) -> None:
         await until(pilot, lambda: "loaded" in shown(app).splitlines()[-1])
 
 
-async def test_a_y_that_was_typed_before_the_question_could_be_read_loads_nothing(tmp_path: Path) -> None:
+async def test_a_y_that_was_typed_before_the_question_could_be_read_loads_nothing(
+    tmp_path: Path,
+) -> None:
     async with page(tmp_path, line="/tools trust") as (pilot, app):
         await until(pilot, lambda: "trust 2 files? y loads them" in shown(app))
         await pilot.press("y")
@@ -109,7 +121,9 @@ async def test_a_file_that_changes_after_the_question_is_asked_about_again(tmp_p
     async with page(tmp_path) as (pilot, app):
         await pilot.press("t")
         long_enough()
-        app.clients[-1].tools_in_use = replace(TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py"))
+        app.clients[-1].tools_in_use = replace(
+            TOOLBOX, untrusted=(*TOOLBOX.untrusted, ".codeagent/tools/new.py")
+        )
         await pilot.press("y")
         await until(pilot, lambda: "new.py" in shown(app))
         assert app.told == []
@@ -184,11 +198,16 @@ async def test_where_tools_cannot_change_they_are_a_page_to_read(tmp_path: Path)
 async def test_what_a_file_says_of_itself_is_drawn_and_never_obeyed(tmp_path: Path) -> None:
     tool = replace(TOOLBOX.tools[2], description="[b]\x1b[2Jdeploy", origin="a\x1b]0;x\x07.py:1")
     problem = replace(TOOLBOX.problems[0], where="b\x1b[2J.py:1", text="[red]\x1b[31mwrong")
-    async with page(tmp_path, Toolbox((TOOLBOX.tools[0], tool), (problem,), ("c\x1b[2J.py",))) as (_, app):
+    async with page(tmp_path, Toolbox((TOOLBOX.tools[0], tool), (problem,), ("c\x1b[2J.py",))) as (
+        _,
+        app,
+    ):
         assert "\x1b" not in shown(app) and "[red]" in shown(app)
 
 
-async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_name_theirs(tmp_path: Path) -> None:
+async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_name_theirs(
+    tmp_path: Path,
+) -> None:
     tool = replace(TOOLBOX.tools[0], name="search_issues", source="mcp", toolset="github")
     sets = (
         ToolsetFacts("github", "ready", "issues and pull requests", 40, 1),
@@ -201,7 +220,11 @@ async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_na
         await until(pilot, lambda: "linear" in shown(app))
         text = shown(app)
     assert "toolset github" in text and "on · 1 of 40 tools" in text and "off · 1 tool" in text
-    assert "failed, will be tried again · 0 tools" in text and "connection refused" in text and "tickets" not in text
+    assert (
+        "failed, will be tried again · 0 tools" in text
+        and "connection refused" in text
+        and "tickets" not in text
+    )
 
 
 async def test_files_that_are_rewritten_under_their_names_while_the_question_waits_are_not_loaded(

@@ -1,4 +1,5 @@
-"""A toolset that the user turns off on a real terminal stays off in the session that is continued."""
+"""A toolset that the user turns off on a real terminal stays off in the session that is
+continued."""
 
 from pathlib import Path
 
@@ -28,11 +29,15 @@ def answers(product: Product, *more: str) -> str:
 
 def test_a_set_that_was_turned_off_stays_off_in_the_continued_session(product: Product) -> None:
     assert "Tool not in use" not in answers(product), "the allow test: the settings turn it on"
-    with open_screen(product, "--model", product.script(say("hello")), sandbox="off", size=(90, 26)) as screen:
+    with open_screen(
+        product, "--model", product.script(say("hello")), sandbox="off", size=(90, 26)
+    ) as screen:
         screen.send("go", "enter")
         screen.wait_for("hello")
         screen.send("/tools off files", "enter")
         screen.wait_for("turned off from the next request on: files")
         screen.send("ctrl+d")
         assert screen.exit_code() == 0
-    assert "Tool not in use: tree is in the toolset files" in answers(product, "--resume", product.sessions[-1].name)
+    assert "Tool not in use: tree is in the toolset files" in answers(
+        product, "--resume", product.sessions[-1].name
+    )

@@ -1,12 +1,22 @@
-"""Triggers on the screen: listed among the jobs, told of when they fire, and kept after a resume."""
+"""Triggers on the screen: listed among the jobs, told of when they fire, and kept after a
+resume."""
 
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 
-TRIGGER = Trigger(id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=2, every=60.0, due=60.0)
+TRIGGER = Trigger(
+    id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=2, every=60.0, due=60.0
+)
 FIRED = Trigger(
-    id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=2, every=60.0, due=120.0, fired=1
+    id="trigger-1",
+    kind="timer",
+    when="every 60 s",
+    prompt="look",
+    at_most=2,
+    every=60.0,
+    due=120.0,
+    fired=1,
 )
 
 
@@ -31,12 +41,19 @@ def test_a_trigger_waits_among_the_jobs_and_counts_as_none_that_runs() -> None:
 
 
 def test_it_is_told_when_it_fires_and_listed_as_over_after_the_last_time() -> None:
-    state = reduced(TriggerAdded(trigger=TRIGGER), TriggerFired(trigger=FIRED, what="it was due at noon"))
+    state = reduced(
+        TriggerAdded(trigger=TRIGGER), TriggerFired(trigger=FIRED, what="it was due at noon")
+    )
     assert row(state)[0] == "waiting"
     line = "trigger-1 fired: timer every 60 s: look · it was due at noon"
     assert list(state.jobs.output("trigger-1").last(5)) == ["look", line]
-    last = Trigger(id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=2, fired=2)
-    assert row(reduced(TriggerAdded(trigger=TRIGGER), TriggerFired(trigger=last, what="")))[0] == "done"
+    last = Trigger(
+        id="trigger-1", kind="timer", when="every 60 s", prompt="look", at_most=2, fired=2
+    )
+    assert (
+        row(reduced(TriggerAdded(trigger=TRIGGER), TriggerFired(trigger=last, what="")))[0]
+        == "done"
+    )
 
 
 def test_one_that_was_stopped_says_by_whom() -> None:

@@ -1,4 +1,5 @@
-"""A snapshot of many files is one pack that git itself finds sound, and a crash leaves nothing of it behind."""
+"""A snapshot of many files is one pack that git itself finds sound, and a crash leaves nothing of
+it behind."""
 
 import os
 import subprocess
@@ -40,7 +41,11 @@ def git(store: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("large", [1 << 31, 500])
 async def test_git_finds_the_pack_sound_and_every_file_comes_back(
-    checkpoints: GitCheckpoints, many: Path, state: Path, monkeypatch: pytest.MonkeyPatch, large: int
+    checkpoints: GitCheckpoints,
+    many: Path,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    large: int,
 ) -> None:
     monkeypatch.setattr(objects, "_LARGE", large)
     before, snapshot = look(many), await checkpoints.take()
@@ -54,7 +59,9 @@ async def test_git_finds_the_pack_sound_and_every_file_comes_back(
     assert look(many) == before
 
 
-async def test_a_few_files_make_no_pack(checkpoints: GitCheckpoints, root: Path, state: Path) -> None:
+async def test_a_few_files_make_no_pack(
+    checkpoints: GitCheckpoints, root: Path, state: Path
+) -> None:
     (root / "a").write_text("one")
     await checkpoints.take()
     assert not list(store_of(state).glob("objects/pack/*"))
@@ -84,7 +91,9 @@ async def test_a_pack_that_cannot_be_written_is_given_up(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(objects.BlobPack, "add", full)
-    with pytest.raises(CheckpointError, match="No space left on device; nothing was changed: make room"):
+    with pytest.raises(
+        CheckpointError, match="No space left on device; nothing was changed: make room"
+    ):
         await checkpoints.take()
     assert not list(store_of(state).glob("objects/pack/*"))
     monkeypatch.undo()
@@ -109,7 +118,9 @@ def test_many_contents_cannot_be_read_if_the_disk_is_full(
     monkeypatch.setattr(objects, "TemporaryFile", full)
     monkeypatch.setattr(objects, "_ASKED", 0)
     store = SnapshotStore(state, root)
-    refused = pytest.raises(CheckpointError, match="No space left on device; nothing was changed: make room")
+    refused = pytest.raises(
+        CheckpointError, match="No space left on device; nothing was changed: make room"
+    )
     with store.locked(threading.Event()), ObjectReader(store) as reader, refused:
         next(reader.each(["0" * 64]))
     store.close()

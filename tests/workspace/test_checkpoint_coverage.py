@@ -91,8 +91,12 @@ async def test_ignore_files_of_every_level_and_the_users_own_are_respected(
     assert snapshot.left_out == ()
 
 
-async def test_the_global_ignore_file_is_the_one_that_the_users_configuration_names(state: Path, root: Path) -> None:
-    (root.parent / ".gitconfig").write_text("[core]\n\texcludesFile = ~/mine\n[alias]\n\tconfig = !touch pwned\n")
+async def test_the_global_ignore_file_is_the_one_that_the_users_configuration_names(
+    state: Path, root: Path
+) -> None:
+    (root.parent / ".gitconfig").write_text(
+        "[core]\n\texcludesFile = ~/mine\n[alias]\n\tconfig = !touch pwned\n"
+    )
     (root.parent / "mine").write_text("*.mine\n")
     (root / "a.mine").write_text("x")
     (root / "a").write_text("x")
@@ -117,7 +121,9 @@ async def test_rules_of_folders_above_count_where_the_workspace_is_a_part_of_a_r
     checkpoints.close()
 
 
-async def test_what_the_user_tracks_is_covered_though_it_is_ignored(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_what_the_user_tracks_is_covered_though_it_is_ignored(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     git(root, "init", "-q")
     (root / "dist/deep").mkdir(parents=True)
     for name in ("dist/deep/kept", "dist/deep/not", "a.log", "b.log"):
@@ -125,10 +131,9 @@ async def test_what_the_user_tracks_is_covered_though_it_is_ignored(checkpoints:
     git(root, "add", "dist/deep/kept", "a.log")
     (root / ".gitignore").write_text("dist/\n*.log\n")
     snapshot = (await checkpoints.take()).id
-    assert await covered(checkpoints, snapshot, "dist/deep/kept", "dist/deep/not", "a.log", "b.log") == [
-        "dist/deep/kept",
-        "a.log",
-    ]
+    assert await covered(
+        checkpoints, snapshot, "dist/deep/kept", "dist/deep/not", "a.log", "b.log"
+    ) == ["dist/deep/kept", "a.log"]
 
 
 async def test_ignored_files_are_never_deleted_not_even_where_the_rules_changed(
@@ -172,7 +177,9 @@ async def test_a_folder_that_must_become_a_file_is_left_where_it_holds_ignored_f
     (root / "x/a.log").write_text("precious")
     (root / "x/b").write_text("b")
     after = await checkpoints.take()
-    with pytest.raises(CheckpointError, match=r"x was not a folder then, and x/a\.log, which no snapshot holds"):
+    with pytest.raises(
+        CheckpointError, match=r"x was not a folder then, and x/a\.log, which no snapshot holds"
+    ):
         await checkpoints.restore(before.id, present=after.id)
     assert (root / "x/b").exists() and (root / "x/a.log").read_text() == "precious"
 
@@ -188,10 +195,14 @@ async def test_what_is_too_large_is_left_out_said_and_left_alone(state: Path, ro
     (root / "over").write_text("z" * 90)
     after = await checkpoints.take()
     assert "grows: larger than 100 bytes" in after.left_out
-    assert any(phrase.endswith(": beyond the 250 bytes that a snapshot holds") for phrase in after.left_out)
+    assert any(
+        phrase.endswith(": beyond the 250 bytes that a snapshot holds") for phrase in after.left_out
+    )
     assert len(after.left_out) == 2 and after.files == 2
     assert all(
-        change.change == "added" for change in await checkpoints.changes(before.id, after.id) if change.path != "z"
+        change.change == "added"
+        for change in await checkpoints.changes(before.id, after.id)
+        if change.path != "z"
     )
     await checkpoints.restore(before.id, present=after.id)
     assert (root / "grows").read_text() == "x" * 101
@@ -226,7 +237,9 @@ async def test_pipes_sockets_and_protected_names_are_left_out_and_said_without_w
     assert snapshot.files == 0
 
 
-async def test_what_cannot_be_read_is_left_out_and_said(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_what_cannot_be_read_is_left_out_and_said(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "secret").write_text("x")
     (root / "closed").mkdir()
     (root / "secret").chmod(0)
@@ -237,7 +250,10 @@ async def test_what_cannot_be_read_is_left_out_and_said(checkpoints: GitCheckpoi
         left_out = (await checkpoints.take()).left_out
     finally:
         (root / "closed").chmod(0o700)
-    assert left_out == ("closed/: cannot be read (Permission denied)", "secret: cannot be read (Permission denied)")
+    assert left_out == (
+        "closed/: cannot be read (Permission denied)",
+        "secret: cannot be read (Permission denied)",
+    )
 
 
 async def test_files_that_change_while_they_are_read_never_make_it_fail(
@@ -261,7 +277,12 @@ async def test_ignored_files_that_run_outside_the_sandbox_are_covered_and_brough
         (root / folder / "package.json").write_text("{}")
     before = await checkpoints.take()
     assert await covered(
-        checkpoints, before.id, ".envrc", "a.log", "build/package.json", "node_modules/a/package.json"
+        checkpoints,
+        before.id,
+        ".envrc",
+        "a.log",
+        "build/package.json",
+        "node_modules/a/package.json",
     ) == [".envrc"]
     (root / ".envrc").write_text("touch /tmp/P")
     (root / ".vscode/sub").mkdir(parents=True)
@@ -289,7 +310,8 @@ async def test_a_snapshot_of_before_they_were_covered_says_nothing_about_them(
     with monkeypatch.context() as old_version:
         old_version.setattr("codeagent.workspace.snapshots.scan.watched", lambda path: False)
         old_version.setattr(
-            "codeagent.workspace.checkpoints.SnapshotRecord", functools.partial(SnapshotRecord, watches=False)
+            "codeagent.workspace.checkpoints.SnapshotRecord",
+            functools.partial(SnapshotRecord, watches=False),
         )
         before = await checkpoints.take()
     after = await checkpoints.take()
@@ -299,7 +321,9 @@ async def test_a_snapshot_of_before_they_were_covered_says_nothing_about_them(
     assert (root / ".envrc").exists()
 
 
-async def test_what_git_takes_for_a_repository_is_found_wherever_it_is(root: Path, checkpoints: GitCheckpoints) -> None:
+async def test_what_git_takes_for_a_repository_is_found_wherever_it_is(
+    root: Path, checkpoints: GitCheckpoints
+) -> None:
     git(root, "init", "-q")
     (root / ".gitignore").write_text("build/\n")
     (root / "build/deep/er").mkdir(parents=True)
@@ -317,7 +341,9 @@ async def test_what_git_takes_for_a_repository_is_found_wherever_it_is(root: Pat
     assert [path for path in found if now[path] != found[path]] == ["sub/.git"]
 
 
-async def test_a_bare_repository_that_folders_alone_complete_is_found(root: Path, checkpoints: GitCheckpoints) -> None:
+async def test_a_bare_repository_that_folders_alone_complete_is_found(
+    root: Path, checkpoints: GitCheckpoints
+) -> None:
     (root / "HEAD").write_text("ref: refs/heads/main\n")
     (root / "config").write_text("[core]\n\tfsmonitor = touch P\n")
     assert (await checkpoints.take()).marks == {}

@@ -1,4 +1,5 @@
-"""In whatever state the user's repository is, files come back and nothing of the repository is touched."""
+"""In whatever state the user's repository is, files come back and nothing of the repository is
+touched."""
 
 import shutil
 import subprocess
@@ -225,7 +226,14 @@ def every_git_file(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 def status(root: Path) -> str:
     """Without refreshing the index, which would change it."""
-    command = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=all"]
+    command = [
+        "git",
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=all",
+    ]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
 
 
@@ -244,7 +252,9 @@ with a line'; : > nothing; rm -f link; mkdir link; echo in > link/in
 
 
 @pytest.mark.parametrize("name", STATES)
-async def test_what_bash_did_is_undone_and_redone_and_the_repository_is_as_it_was(tmp_path: Path, name: str) -> None:
+async def test_what_bash_did_is_undone_and_redone_and_the_repository_is_as_it_was(
+    tmp_path: Path, name: str
+) -> None:
     root = STATES[name](tmp_path)
     checkpoints = GitCheckpoints(tmp_path / "state", root)
     files, internals, said = look(root), every_git_file(tmp_path), status(root)

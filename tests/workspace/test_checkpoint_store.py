@@ -41,7 +41,8 @@ def both_take(state: Path, root: Path) -> list[list[str]]:
     """What two processes took that run at the same time, each after a file of its own."""
     command = [sys.executable, "-c", PROCESS, str(state), str(root)]
     processes = [
-        subprocess.Popen([*command, name, "12"], stdout=subprocess.PIPE, text=True) for name in ("left", "right")
+        subprocess.Popen([*command, name, "12"], stdout=subprocess.PIPE, text=True)
+        for name in ("left", "right")
     ]
     taken = [process.communicate(timeout=60)[0].split() for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
@@ -64,11 +65,15 @@ async def test_without_git_or_with_an_old_one_the_user_is_told(
     state: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CheckpointError, match="there is no git on PATH, so no checkpoints are kept: install git"):
+    with pytest.raises(
+        CheckpointError, match="there is no git on PATH, so no checkpoints are kept: install git"
+    ):
         await GitCheckpoints(state, root).take()
     (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.17.1\n")
     (tmp_path / "git").chmod(0o755)
-    with pytest.raises(CheckpointError, match=r"says 'git version 2\.17\.1'.*install git 2\.29 or newer"):
+    with pytest.raises(
+        CheckpointError, match=r"says 'git version 2\.17\.1'.*install git 2\.29 or newer"
+    ):
         await GitCheckpoints(state, root).take()
 
 
@@ -76,14 +81,20 @@ async def test_a_full_disk_is_said_leaves_nothing_behind_and_the_next_snapshot_i
     state: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "git"
-    full = "touch objects/pack/tmp_pack_x; echo 'fatal: write error. Out of diskspace' >&2; exit 128"
-    program.write_text(f'#!/bin/sh\ncase $1 in fast-import) {full};; esac\nexec {shutil.which("git")} "$@"\n')
+    full = (
+        "touch objects/pack/tmp_pack_x; echo 'fatal: write error. Out of diskspace' >&2; exit 128"
+    )
+    program.write_text(
+        f'#!/bin/sh\ncase $1 in fast-import) {full};; esac\nexec {shutil.which("git")} "$@"\n'
+    )
     program.chmod(0o755)
     (root / "f").write_bytes(b"x" * 200_000)
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         checkpoints = GitCheckpoints(state, root)
-        with pytest.raises(CheckpointError, match=r"^the disk of .* is full; nothing was changed: make room"):
+        with pytest.raises(
+            CheckpointError, match=r"^the disk of .* is full; nothing was changed: make room"
+        ):
             await checkpoints.take()
         checkpoints.close()
     (store,) = (state / "checkpoints").glob("*")
@@ -96,7 +107,8 @@ async def test_a_full_disk_is_said_leaves_nothing_behind_and_the_next_snapshot_i
 async def test_a_state_folder_that_cannot_be_used_is_named(root: Path, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
     with pytest.raises(
-        CheckpointError, match=r"checkpoints cannot be kept in .*: Not a directory; nothing was changed"
+        CheckpointError,
+        match=r"checkpoints cannot be kept in .*: Not a directory; nothing was changed",
     ):
         await GitCheckpoints(tmp_path / "state", root).take()
 
@@ -123,7 +135,13 @@ async def test_a_damaged_store_says_so_and_a_damaged_memory_of_stamps_is_made_ag
 async def test_the_callers_git_variables_and_configuration_are_not_in_force(
     checkpoints: GitCheckpoints, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_CONFIG_COUNT"):
+    for name in (
+        "GIT_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_WORK_TREE",
+        "GIT_CONFIG_COUNT",
+    ):
         monkeypatch.setenv(name, str(root / "elsewhere"))
     (root / "f").write_text("one")
     assert (await checkpoints.take()).files == 1
@@ -135,7 +153,9 @@ async def test_two_processes_on_one_workspace_lose_no_snapshot(state: Path, root
     checkpoints = GitCheckpoints(state, root)
     for name, ids in zip(("left", "right"), taken, strict=True):
         for number, snapshot in enumerate(ids):
-            assert await checkpoints.node(snapshot, f"{name}-{number}") == Node("file", str(number).encode())
+            assert await checkpoints.node(snapshot, f"{name}-{number}") == Node(
+                "file", str(number).encode()
+            )
     checkpoints.close()
 
 
@@ -173,7 +193,9 @@ async def test_work_that_is_cancelled_has_ended_when_the_cancelling_is_over(
     assert await checkpoints.recover() is None
 
 
-async def test_who_waits_for_another_process_can_be_cancelled_at_once(checkpoints: GitCheckpoints, state: Path) -> None:
+async def test_who_waits_for_another_process_can_be_cancelled_at_once(
+    checkpoints: GitCheckpoints, state: Path
+) -> None:
     await checkpoints.take()
     (store,) = (state / "checkpoints").glob("*")
     with (store / "lock").open("r+b") as held:
@@ -187,7 +209,9 @@ async def test_who_waits_for_another_process_can_be_cancelled_at_once(checkpoint
     assert (await checkpoints.take()).files == 0
 
 
-async def test_the_event_loop_goes_on_while_a_snapshot_is_taken(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_the_event_loop_goes_on_while_a_snapshot_is_taken(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     for number in range(500):
         (root / str(number)).write_text("x" * 1000)
     turns = 0
@@ -198,8 +222,13 @@ async def test_the_event_loop_goes_on_while_a_snapshot_is_taken(checkpoints: Git
     assert turns > 50
 
 
-async def test_pruning_drops_old_sessions_of_dead_processes_and_keeps_the_living(state: Path, root: Path) -> None:
-    old, living = GitCheckpoints(state, root), GitCheckpoints(state, root, allowance=Retention(age=-1))
+async def test_pruning_drops_old_sessions_of_dead_processes_and_keeps_the_living(
+    state: Path, root: Path
+) -> None:
+    old, living = (
+        GitCheckpoints(state, root),
+        GitCheckpoints(state, root, allowance=Retention(age=-1)),
+    )
     (root / "f").write_text("only in the old one")
     gone = (await old.take()).id
     (root / "f").write_text("in the living one")
@@ -254,7 +283,9 @@ async def test_pruning_waits_for_a_git_that_is_slow_to_read_what_it_is_told(
     here.close()
 
 
-async def test_pruning_drops_the_oldest_until_the_rest_is_small_enough(state: Path, root: Path) -> None:
+async def test_pruning_drops_the_oldest_until_the_rest_is_small_enough(
+    state: Path, root: Path
+) -> None:
     ids = []
     for _ in range(4):
         session = GitCheckpoints(state, root)
@@ -268,7 +299,9 @@ async def test_pruning_drops_the_oldest_until_the_rest_is_small_enough(state: Pa
     last.close()
 
 
-async def test_pruning_removes_the_stores_of_workspaces_that_nobody_used_for_long(state: Path, root: Path) -> None:
+async def test_pruning_removes_the_stores_of_workspaces_that_nobody_used_for_long(
+    state: Path, root: Path
+) -> None:
     other = root.parent / "other"
     other.mkdir()
     forgotten = GitCheckpoints(state, other)
@@ -307,8 +340,14 @@ async def test_one_that_gives_up_waiting_for_its_turn_leaves_the_one_whose_turn_
     store.close()
 
 
-def test_threads_that_need_a_new_store_at_once_all_get_it(state: Path, root: Path, monkeypatch: Any) -> None:
-    store, at_once, opens = SnapshotStore(state, root), threading.Barrier(2), store_module.open_lock_file
+def test_threads_that_need_a_new_store_at_once_all_get_it(
+    state: Path, root: Path, monkeypatch: Any
+) -> None:
+    store, at_once, opens = (
+        SnapshotStore(state, root),
+        threading.Barrier(2),
+        store_module.open_lock_file,
+    )
 
     def together(path: Path) -> int:
         fd = opens(path)

@@ -15,13 +15,19 @@ from tests.workspace.trees import empty, look
 
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "c", "-x", "a b", "a.log"]),
-    st.binary(min_size=1, max_size=12).map(lambda raw: os.fsdecode(raw.translate(None, b"/\0")) or "x"),
-).filter(lambda name: name not in (".", "..") and not name.startswith((".", "git~")) and "\\" not in name)
+    st.binary(min_size=1, max_size=12).map(
+        lambda raw: os.fsdecode(raw.translate(None, b"/\0")) or "x"
+    ),
+).filter(
+    lambda name: name not in (".", "..") and not name.startswith((".", "git~")) and "\\" not in name
+)
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 DATA = st.one_of(st.binary(max_size=40), st.sampled_from([b"", b"one\r\n", b"$Id$", b"\0" * 5000]))
 TARGETS = st.binary(min_size=1, max_size=20).map(lambda raw: raw.replace(b"\0", b"0"))
 KINDS: tuple[NodeKind, ...] = ("file", "executable")
-NODES = st.one_of(st.builds(Node, st.sampled_from(KINDS), DATA), st.builds(Node, st.just("link"), TARGETS))
+NODES = st.one_of(
+    st.builds(Node, st.sampled_from(KINDS), DATA), st.builds(Node, st.just("link"), TARGETS)
+)
 TREES = st.dictionaries(PATHS, NODES, max_size=8)
 Tree = dict[str, Node]
 
@@ -67,6 +73,8 @@ async def round_trip(base: Path, trees: list[Tree], way: list[int]) -> None:
 
 @settings(max_examples=times(15), deadline=None)
 @given(st.lists(TREES, min_size=2, max_size=4), st.lists(st.integers(0, 3), min_size=1, max_size=5))
-def test_any_way_through_any_trees_gives_back_each_of_them(trees: list[Tree], way: list[int]) -> None:
+def test_any_way_through_any_trees_gives_back_each_of_them(
+    trees: list[Tree], way: list[int]
+) -> None:
     with tempfile.TemporaryDirectory(prefix="codeagent-test-") as folder:
         asyncio.run(round_trip(Path(folder), trees, way))

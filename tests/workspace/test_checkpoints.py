@@ -1,4 +1,5 @@
-"""Going back brings back exactly what was there, refuses to lose anything, and says what it changed."""
+"""Going back brings back exactly what was there, refuses to lose anything, and says what it
+changed."""
 
 import os
 import shutil
@@ -36,7 +37,9 @@ async def test_an_empty_folder_has_a_snapshot_too(checkpoints: GitCheckpoints, r
     assert look(root) == {} and not (root / "a").exists()
 
 
-async def test_odd_names_links_modes_and_bytes_come_back_as_they_were(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_odd_names_links_modes_and_bytes_come_back_as_they_were(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     names = [
         b"-rf",
         b"new\nline",
@@ -92,7 +95,9 @@ async def test_changes_name_what_was_added_modified_and_deleted_in_order(
     assert await go_back(checkpoints, after.id) == ()
 
 
-async def test_a_node_is_read_from_a_snapshot_or_from_the_workspace(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_a_node_is_read_from_a_snapshot_or_from_the_workspace(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "d").mkdir()
     (root / "d/run").write_text("one")
     (root / "d/run").chmod(0o700)
@@ -102,13 +107,19 @@ async def test_a_node_is_read_from_a_snapshot_or_from_the_workspace(checkpoints:
     (root / "d/run").chmod(0o600)
     assert await checkpoints.node(snapshot, "d/run") == Node("executable", b"one")
     assert await checkpoints.node(None, "d/run") == Node("file", b"two")
-    assert await checkpoints.node(snapshot, "link") == await checkpoints.node(None, "link") == Node("link", b"d")
+    assert (
+        await checkpoints.node(snapshot, "link")
+        == await checkpoints.node(None, "link")
+        == Node("link", b"d")
+    )
     for path in ("d", "link/run", "none", "d/run/x", ".git/config"):
         assert await checkpoints.node(snapshot, path) is None
         assert await checkpoints.node(None, path) is None
 
 
-async def test_a_file_type_may_become_any_other_and_back(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_a_file_type_may_become_any_other_and_back(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     def as_file() -> None:
         (root / "x").write_text("file")
 
@@ -130,7 +141,9 @@ async def test_a_file_type_may_become_any_other_and_back(checkpoints: GitCheckpo
         assert look(root) == looks[at]
 
 
-async def test_only_the_executable_bit_of_a_mode_is_brought_back(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_only_the_executable_bit_of_a_mode_is_brought_back(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "f").write_text("one")
     (root / "f").chmod(0o755)
     (root / "private").write_text("one")
@@ -143,7 +156,9 @@ async def test_only_the_executable_bit_of_a_mode_is_brought_back(checkpoints: Gi
     assert stat.S_IMODE((root / "private").stat().st_mode) == 0o600
 
 
-async def test_a_hard_link_is_cut_and_never_written_through(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_a_hard_link_is_cut_and_never_written_through(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "f").write_text("one")
     before = await checkpoints.take()
     (root / "f").write_text("two")
@@ -162,10 +177,14 @@ async def test_a_change_is_seen_even_where_size_and_time_stamp_are_the_same(
         (root / "f").write_text(text)
         os.utime(root / "f", (1, 1))
         assert await checkpoints.changes(before.id, None) == (FileChange("f", "modified"),)
-        assert await checkpoints.node((await checkpoints.take()).id, "f") == Node("file", text.encode())
+        assert await checkpoints.node((await checkpoints.take()).id, "f") == Node(
+            "file", text.encode()
+        )
 
 
-async def test_only_the_paths_asked_for_are_brought_back(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_only_the_paths_asked_for_are_brought_back(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     for name in ("a", "b", "d/x", "d/y"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("one")
@@ -175,7 +194,12 @@ async def test_only_the_paths_asked_for_are_brought_back(checkpoints: GitCheckpo
     after = await checkpoints.take()
     done = await checkpoints.restore(before.id, present=after.id, paths=["a", "d/x"])
     assert done == (FileChange("a", "modified"), FileChange("d/x", "modified"))
-    assert [(root / name).read_text() for name in ("a", "b", "d/x", "d/y")] == ["one", "two", "one", "two"]
+    assert [(root / name).read_text() for name in ("a", "b", "d/x", "d/y")] == [
+        "one",
+        "two",
+        "one",
+        "two",
+    ]
 
 
 async def test_a_file_that_needs_another_one_to_go_is_not_brought_back_alone(
@@ -187,7 +211,9 @@ async def test_a_file_that_needs_another_one_to_go_is_not_brought_back_alone(
     shutil.rmtree(root / "a")
     (root / "a").write_text("file")
     after = await checkpoints.take()
-    with pytest.raises(CheckpointError, match="a/x cannot be restored while a is not a folder; nothing was changed"):
+    with pytest.raises(
+        CheckpointError, match="a/x cannot be restored while a is not a folder; nothing was changed"
+    ):
         await checkpoints.restore(before.id, present=after.id, paths=["a/x"])
     assert (root / "a").read_text() == "file"
 
@@ -202,7 +228,9 @@ async def test_what_somebody_changed_since_the_snapshot_refuses_the_whole_and_ch
         (root / name).write_text("two")
     after = await checkpoints.take()
     (root / "b").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"^b changed since the last snapshot; nothing was changed"):
+    with pytest.raises(
+        CheckpointError, match=r"^b changed since the last snapshot; nothing was changed"
+    ):
         await checkpoints.restore(before.id, present=after.id)
     assert [(root / name).read_text() for name in ("a", "b", "c")] == ["two", "mine", "two"]
     (root / "b").write_text("one")
@@ -210,7 +238,9 @@ async def test_what_somebody_changed_since_the_snapshot_refuses_the_whole_and_ch
     assert done == (FileChange("a", "modified"), FileChange("c", "modified"))
 
 
-async def test_one_file_is_replaced_only_where_it_is_as_expected(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_one_file_is_replaced_only_where_it_is_as_expected(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "f").write_text("one")
     await checkpoints.replace("f", Node("executable", b"two"), present=Node("file", b"one"))
     assert (root / "f").read_text() == "two" and os.access(root / "f", os.X_OK)
@@ -226,7 +256,9 @@ async def test_one_file_is_replaced_only_where_it_is_as_expected(checkpoints: Gi
             await checkpoints.replace(path, Node("file", b"x"), present=None)
 
 
-async def test_a_workspace_that_was_replaced_is_not_touched(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_a_workspace_that_was_replaced_is_not_touched(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     (root / "f").write_text("one")
     before = await checkpoints.take()
     shutil.move(root, root.parent / "moved")
@@ -235,8 +267,12 @@ async def test_a_workspace_that_was_replaced_is_not_touched(checkpoints: GitChec
         await checkpoints.restore(before.id, present=before.id)
 
 
-async def test_an_unknown_snapshot_is_said_to_be_gone(checkpoints: GitCheckpoints, root: Path) -> None:
+async def test_an_unknown_snapshot_is_said_to_be_gone(
+    checkpoints: GitCheckpoints, root: Path
+) -> None:
     known = (await checkpoints.take()).id
     for unknown in ("0" * 64, "refs/last", "--batch", ""):
-        with pytest.raises(CheckpointError, match="that snapshot no longer exists; nothing was changed"):
+        with pytest.raises(
+            CheckpointError, match="that snapshot no longer exists; nothing was changed"
+        ):
             await checkpoints.restore(unknown, present=known)

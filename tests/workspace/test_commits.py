@@ -59,7 +59,9 @@ class Repo:
         self.workspace = LocalWorkspace(root)
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=self.root, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, env=self.environment, capture_output=True, text=True
+        )
         assert done.returncode == 0, done
         return done.stdout
 
@@ -70,7 +72,9 @@ class Repo:
         return target
 
     def committer(self, *, hooks: bool = False) -> GitCommitter:
-        return GitCommitter(self.workspace, self.environment, hooks=hooks, agreed=lambda _: self.agreed)
+        return GitCommitter(
+            self.workspace, self.environment, hooks=hooks, agreed=lambda _: self.agreed
+        )
 
     def commit(self, *paths: str, message: str = "second", hooks: bool = False) -> Committed:
         committer = self.committer(hooks=hooks)
@@ -105,7 +109,11 @@ def test_a_changed_and_a_new_file_are_committed_and_nothing_else(repo: Repo) -> 
     repo.put("new/file.txt", "new\n")
     repo.put("b.txt", "not this\n")
     done = repo.commit("a.txt", "new/file.txt", message="Say why\n\nIn two lines.\n")
-    assert done.commit == repo.git("rev-parse", "HEAD").strip() == repo.git("rev-parse", "main").strip()
+    assert (
+        done.commit
+        == repo.git("rev-parse", "HEAD").strip()
+        == repo.git("rev-parse", "main").strip()
+    )
     assert repo.git("log", "-1", "--format=%an <%ae>|%cn <%ce>|%B").strip() == (
         "Ada L <ada@example.org>|Ada L <ada@example.org>|Say why\n\nIn two lines."
     )
@@ -186,7 +194,9 @@ def test_the_executable_bit_and_links_are_kept_and_said(repo: Repo) -> None:
         ("link", "link"),
         ("run", "executable"),
     ]
-    modes = {line.split("\t")[1]: line[:6] for line in repo.git("ls-tree", "-r", "HEAD").splitlines()}
+    modes = {
+        line.split("\t")[1]: line[:6] for line in repo.git("ls-tree", "-r", "HEAD").splitlines()
+    }
     assert (modes["a.txt"], modes["link"], modes["run"]) == ("100755", "120000", "100755")
     assert repo.git("show", "HEAD:link") == "a.txt"
     assert repo.git("status", "--porcelain") == ""
@@ -234,7 +244,9 @@ def test_the_reflog_of_branch_and_head_has_an_entry(repo: Repo) -> None:
     repo.put("a.txt", "x\n")
     repo.commit("a.txt", message="Second one\n\nbody")
     for name in ("HEAD", "main"):
-        assert repo.git("reflog", "show", "-1", "--format=%gs", name).strip() == "commit: Second one"
+        assert (
+            repo.git("reflog", "show", "-1", "--format=%gs", name).strip() == "commit: Second one"
+        )
 
 
 @pytest.mark.parametrize("pack", [["gc", "-q"], ["pack-refs", "--all"]])
@@ -260,7 +272,19 @@ def test_line_endings_are_stored_as_the_user_has_set_it(repo: Repo) -> None:
 
 
 def test_odd_names_are_names(repo: Repo) -> None:
-    names = ["-rf", "$(touch x)", "a\nb", ";", "ä €", "x" * 255, ":(top)a", "*", '"quoted"', " lead", "tab\tbed"]
+    names = [
+        "-rf",
+        "$(touch x)",
+        "a\nb",
+        ";",
+        "ä €",
+        "x" * 255,
+        ":(top)a",
+        "*",
+        '"quoted"',
+        " lead",
+        "tab\tbed",
+    ]
     for name in names:
         repo.put(name, "x\n")
     done = repo.commit(*(f"./{name}" for name in names))
@@ -301,7 +325,9 @@ def test_a_look_at_the_status_meanwhile_changes_nothing(repo: Repo) -> None:
     committer.commit("x", ("a.txt",), base)
 
 
-def test_the_user_s_own_ignore_file_and_identity_for_some_folders_are_read(repo: Repo, home: Path) -> None:
+def test_the_user_s_own_ignore_file_and_identity_for_some_folders_are_read(
+    repo: Repo, home: Path
+) -> None:
     (home / "work").write_text("[user]\n\temail = ada@work.example\n")
     (home / ".gitconfig").write_text(
         (home / ".gitconfig").read_text()
@@ -347,7 +373,9 @@ def test_a_path_outside_is_refused(repo: Repo) -> None:
         repo.committer().plan("x", ("../outside",))
 
 
-def test_a_path_over_a_link_is_refused_and_its_target_is_not_read(repo: Repo, tmp_path: Path) -> None:
+def test_a_path_over_a_link_is_refused_and_its_target_is_not_read(
+    repo: Repo, tmp_path: Path
+) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
     (repo.root / "way").symlink_to(tmp_path / "outside")
@@ -373,8 +401,12 @@ def test_a_file_that_is_stored_through_a_filter_is_refused(repo: Repo) -> None:
     assert "stored through a filter (lfs)" in repo.refusal("x.bin")
 
 
-def test_a_repository_within_is_refused_by_every_path(repo: Repo, tmp_path: Path, environment: dict[str, str]) -> None:
-    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module")
+def test_a_repository_within_is_refused_by_every_path(
+    repo: Repo, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    repo.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module"
+    )
     repo.git("commit", "-qm", "module")
     repo.put("module/a.txt", "x\n")
     assert "module is a submodule" in repo.refusal("module")
@@ -386,7 +418,12 @@ def test_a_repository_within_is_refused_by_every_path(repo: Repo, tmp_path: Path
 
 
 def test_a_submodule_that_is_not_checked_out_is_refused(repo: Repo) -> None:
-    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.git('rev-parse', 'HEAD').strip()},module")
+    repo.git(
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"160000,{repo.git('rev-parse', 'HEAD').strip()},module",
+    )
     assert "submodule" in repo.refusal("module")
 
 
@@ -439,7 +476,9 @@ BUSY: dict[str, Change] = {
 
 @pytest.mark.soak(tried=1)
 @pytest.mark.parametrize("reason", part([*BUSY], 9))
-def test_a_repository_in_an_unusual_state_is_refused_with_the_reason(repo: Repo, reason: str) -> None:
+def test_a_repository_in_an_unusual_state_is_refused_with_the_reason(
+    repo: Repo, reason: str
+) -> None:
     repo.put("a.txt", "x\n")
     BUSY[reason](repo)
     assert reason in repo.refusal("a.txt")
@@ -463,7 +502,9 @@ def worktree(repo: Repo) -> Repo:
 
 
 def submodule(repo: Repo) -> Repo:
-    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module")
+    repo.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo.root), "module"
+    )
     repo.git("commit", "-qm", "module")
     return Repo(repo.root / "module", repo.environment, agreed=True)
 
@@ -486,7 +527,9 @@ def packed(repo: Repo) -> Repo:
 PLACES: dict[str, Callable[[Repo], Repo]] = {
     "a folder": folder,
     "a worktree": worktree,
-    "a worktree's folder": lambda repo: Repo(worktree(folder(repo)).root / "src", repo.environment, agreed=True),
+    "a worktree's folder": lambda repo: Repo(
+        worktree(folder(repo)).root / "src", repo.environment, agreed=True
+    ),
     "a worktree of a bare repository": bare,
     "a worktree with packed refs": packed,
     "a submodule": submodule,
@@ -495,19 +538,27 @@ PLACES: dict[str, Callable[[Repo], Repo]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_commit_from_a_folder_a_worktree_or_a_submodule_is_as_git_makes_it(repo: Repo, place: str) -> None:
+def test_a_commit_from_a_folder_a_worktree_or_a_submodule_is_as_git_makes_it(
+    repo: Repo, place: str
+) -> None:
     here = PLACES[place](repo)
     here.put("b.txt", "staged\n")
     here.git("add", "b.txt")
     here.put("b.txt", "changed again\n")
     here.put("a.txt", "changed\n")
     here.put("new/file.txt", "new\n")
-    before, index = here.git("rev-parse", "HEAD").strip(), here.git("ls-files", "--stage", "b.txt", ":/")
+    before, index = (
+        here.git("rev-parse", "HEAD").strip(),
+        here.git("ls-files", "--stage", "b.txt", ":/"),
+    )
     branch = here.git("symbolic-ref", "--short", "HEAD").strip()
     done = here.commit("a.txt", "new")
     assert here.git("rev-parse", "HEAD", branch).split() == [done.commit] * 2
     assert here.git("log", "-1", "--format=%P %D").strip() == f"{before} HEAD -> {branch}"
-    assert here.git("diff", "--relative", "--name-status", "HEAD~1", "HEAD") == "M\ta.txt\nA\tnew/file.txt\n"
+    assert (
+        here.git("diff", "--relative", "--name-status", "HEAD~1", "HEAD")
+        == "M\ta.txt\nA\tnew/file.txt\n"
+    )
     assert [change.path for change in done.plan.changes] == ["a.txt", "new/file.txt"]
     assert here.git("status", "--porcelain", ".").split() == [
         "MM",
@@ -517,7 +568,9 @@ def test_a_commit_from_a_folder_a_worktree_or_a_submodule_is_as_git_makes_it(rep
     assert rows <= set(here.git("ls-files", "--stage", ":/").splitlines())
     here.git("fsck", "--strict")
     if place != "a worktree with packed refs":
-        assert here.git("reflog", "-1", "--format=%gs", "HEAD") == here.git("reflog", "-1", "--format=%gs", branch)
+        assert here.git("reflog", "-1", "--format=%gs", "HEAD") == here.git(
+            "reflog", "-1", "--format=%gs", branch
+        )
         assert here.git("reflog", "-1", "--format=%gs").strip() == "commit: second"
 
 
@@ -535,7 +588,11 @@ def test_from_a_folder_nothing_beside_it_is_committed_or_changed(repo: Repo) -> 
         ("changed", "b.txt"),
         ("changed", "c.txt"),
     ]
-    assert repo.git("diff", "--name-only", "HEAD~1", "HEAD").split() == ["src/a.txt", "src/b.txt", "src/c.txt"]
+    assert repo.git("diff", "--name-only", "HEAD~1", "HEAD").split() == [
+        "src/a.txt",
+        "src/b.txt",
+        "src/c.txt",
+    ]
     assert repo.git("ls-files", "--stage", "a.txt") == staged
     assert repo.git("status", "--porcelain").splitlines() == ["MM a.txt", "?? beside.txt"]
     with pytest.raises(OutsideWorkspace):
@@ -556,7 +613,9 @@ def test_rules_of_the_folders_above_count_in_a_folder(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("where", ["the last commit", "the index"])
-def test_a_folder_that_git_knows_as_something_else_is_not_put_in_its_place(repo: Repo, where: str) -> None:
+def test_a_folder_that_git_knows_as_something_else_is_not_put_in_its_place(
+    repo: Repo, where: str
+) -> None:
     (repo.root / "kept").write_text("a file\n")
     repo.git("add", "kept")
     if where == "the last commit":
@@ -583,7 +642,8 @@ def test_a_commit_in_a_worktree_leaves_the_others_as_they_are(repo: Repo) -> Non
     repo.put("a.txt", "staged\n")
     repo.git("add", "a.txt")
     kept = {
-        name: (repo.root / ".git" / name).read_bytes() for name in ("HEAD", "index", "logs/HEAD", "refs/heads/main")
+        name: (repo.root / ".git" / name).read_bytes()
+        for name in ("HEAD", "index", "logs/HEAD", "refs/heads/main")
     }
     here.put("a.txt", "in the worktree\n")
     here.commit("a.txt")
@@ -608,7 +668,9 @@ def test_a_yes_is_for_one_git_directory(repo: Repo) -> None:
     found = repository_of(here.root)
     assert found is not None and found.outside is not None
     digest = found.outside.digest
-    committer = GitCommitter(here.workspace, here.environment, agreed=lambda git: git.digest == digest)
+    committer = GitCommitter(
+        here.workspace, here.environment, agreed=lambda git: git.digest == digest
+    )
     committer.plan("x", ("a.txt",))
     (repo.root / ".git").rename(repo.root / "moved")
     shutil.copytree(repo.root / "moved", repo.root / ".git")
@@ -616,7 +678,9 @@ def test_a_yes_is_for_one_git_directory(repo: Repo) -> None:
         committer.commit("x", ("a.txt",), None)
 
 
-def test_a_pointer_to_the_git_folder_of_another_work_tree_is_refused_even_after_a_yes(repo: Repo) -> None:
+def test_a_pointer_to_the_git_folder_of_another_work_tree_is_refused_even_after_a_yes(
+    repo: Repo,
+) -> None:
     here = worktree(repo)
     here.put("a.txt", "x\n")
     (here.root / ".git").write_text(f"gitdir: {repo.root}/.git\n")
@@ -647,8 +711,12 @@ UNDER_WAY: dict[str, Change] = {
     "tree/logs is not": lambda here: replaced(own(here) / "logs"),
     "tree/logs/HEAD is not": lambda here: replaced(own(here) / "logs/HEAD"),
     ".git/refs/heads is not": lambda here: replaced(own(here).parents[1] / "refs/heads"),
-    ".git/logs/refs/heads/feature is not": lambda here: replaced(own(here).parents[1] / "logs/refs/heads/feature"),
-    "alternates": lambda here: (own(here).parents[1] / "objects/info/alternates").write_text("/elsewhere"),
+    ".git/logs/refs/heads/feature is not": lambda here: replaced(
+        own(here).parents[1] / "logs/refs/heads/feature"
+    ),
+    "alternates": lambda here: (own(here).parents[1] / "objects/info/alternates").write_text(
+        "/elsewhere"
+    ),
     "does not point back": lambda here: (own(here) / "gitdir").write_text("/elsewhere/.git\n"),
     "core.worktree": lambda here: (
         here.git("config", "extensions.worktreeConfig", "true"),
@@ -694,18 +762,24 @@ def test_allowed_hooks_run_at_the_top_of_the_work_tree(
     shared = here.root / here.git("rev-parse", "--git-common-dir").strip()
     top = here.git("rev-parse", "--show-toplevel").strip()
     hooked = shared / "hooks/pre-commit"
-    hooked.write_text(f'#!/bin/sh\necho "$PWD" $(git diff --cached --name-only) > {tmp_path}/seen\n')
+    hooked.write_text(
+        f'#!/bin/sh\necho "$PWD" $(git diff --cached --name-only) > {tmp_path}/seen\n'
+    )
     hooked.chmod(0o755)
     here.put("a.txt", "x\n")
     assert here.committer().plan("x", ("a.txt",)).skipped_hooks == ("pre-commit",)
     here.commit("a.txt", hooks=True)
-    assert (tmp_path / "seen").read_text() == f"{top} {here.git('rev-parse', '--show-prefix').strip()}a.txt\n"
+    assert (
+        tmp_path / "seen"
+    ).read_text() == f"{top} {here.git('rev-parse', '--show-prefix').strip()}a.txt\n"
 
 
 def test_a_folder_in_no_repository_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "plain").mkdir()
     committer = GitCommitter(LocalWorkspace(tmp_path / "plain"), environment)
-    with pytest.raises(CommitRefused, match="not in a git repository; ask the user to run git init"):
+    with pytest.raises(
+        CommitRefused, match="not in a git repository; ask the user to run git init"
+    ):
         committer.plan("x", ("c.txt",))
 
 
@@ -738,7 +812,9 @@ def hook(repo: Repo, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_hooks_do_not_run_unless_they_are_allowed_and_that_is_said(repo: Repo, tmp_path: Path) -> None:
+def test_hooks_do_not_run_unless_they_are_allowed_and_that_is_said(
+    repo: Repo, tmp_path: Path
+) -> None:
     hook(repo, "pre-commit", f"touch {tmp_path}/ran")
     repo.put("a.txt", "x\n")
     assert repo.commit("a.txt").plan.skipped_hooks == ("pre-commit",)
@@ -748,7 +824,11 @@ def test_hooks_do_not_run_unless_they_are_allowed_and_that_is_said(repo: Repo, t
 def test_allowed_hooks_run_in_order_and_see_what_is_committed(repo: Repo, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     hook(repo, "pre-commit", f"echo pre $(git diff --cached --name-only) >> {seen}")
-    hook(repo, "commit-msg", f'echo msg $(head -1 "$1") >> {seen}; printf "\\nChange-Id: 1\\n" >> "$1"')
+    hook(
+        repo,
+        "commit-msg",
+        f'echo msg $(head -1 "$1") >> {seen}; printf "\\nChange-Id: 1\\n" >> "$1"',
+    )
     hook(repo, "post-commit", f"echo post $(git log -1 --format=%s) >> {seen}")
     repo.put("a.txt", "x\n")
     repo.put("b.txt", "not this\n")
@@ -781,13 +861,22 @@ def test_a_signature_that_is_asked_for_is_said_to_be_missing(repo: Repo) -> None
     assert repo.commit("a.txt").plan.unsigned
 
 
-States = st.sampled_from(["same", "changed", "gone", "staged", "staged and changed", "removed from the index"])
+States = st.sampled_from(
+    ["same", "changed", "gone", "staged", "staged and changed", "removed from the index"]
+)
 
 
-@settings(max_examples=times(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=times(5),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(States, min_size=5, max_size=5), st.sets(st.integers(0, 4), min_size=1))
 def test_always_the_chosen_paths_are_as_on_disk_and_all_others_as_before(
-    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], states: list[str], chosen: set[int]
+    tmp_path_factory: pytest.TempPathFactory,
+    environment: dict[str, str],
+    states: list[str],
+    chosen: set[int],
 ) -> None:
     root = tmp_path_factory.mktemp("any")
     repo = Repo(root, environment)
@@ -816,7 +905,9 @@ def test_always_the_chosen_paths_are_as_on_disk_and_all_others_as_before(
         assert repo.git("status", "--porcelain", "--", name) == ""
     assert [repo.git("ls-files", "--stage", "--", name) for name in others] == before
     assert {name: repo.git("ls-tree", "HEAD", "--", name) for name in others} == old
-    assert {name: (root / name).read_text() if (root / name).exists() else None for name in names} == disk
+    assert {
+        name: (root / name).read_text() if (root / name).exists() else None for name in names
+    } == disk
 
 
 def act(repo: Repo, name: str, state: str) -> None:
@@ -853,7 +944,15 @@ def test_an_object_that_is_a_pipe_is_not_waited_for_longer_than_a_while(
 
 
 @pytest.mark.parametrize(
-    "head", ["", "nonsense", "ref: config", "ref: refs/heads/../../x", "ref: refs/tags/v1", "ref: refs/heads/main x"]
+    "head",
+    [
+        "",
+        "nonsense",
+        "ref: config",
+        "ref: refs/heads/../../x",
+        "ref: refs/tags/v1",
+        "ref: refs/heads/main x",
+    ],
 )
 def test_a_head_that_git_would_not_write_is_refused(repo: Repo, head: str) -> None:
     repo.put("a.txt", "changed\n")
@@ -861,8 +960,16 @@ def test_a_head_that_git_would_not_write_is_refused(repo: Repo, head: str) -> No
     assert "no branch is checked out" in repo.refusal("a.txt")
 
 
-def test_a_git_directory_that_the_environment_names_is_not_used(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+def test_a_git_directory_that_the_environment_names_is_not_used(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "GIT_DIR",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+    ):
         monkeypatch.setenv(name, "/nonexistent")
     repo.put("a.txt", "changed\n")
     done = repo.commit("a.txt")

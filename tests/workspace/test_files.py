@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import ContentChanged, MissingPath, NotAFile, OutsideWorkspace, ProtectedPath, WorkspaceError
+from codeagent.core.errors import (
+    ContentChanged,
+    MissingPath,
+    NotAFile,
+    OutsideWorkspace,
+    ProtectedPath,
+    WorkspaceError,
+)
 from codeagent.disk.locks import try_lock
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import up_to
@@ -36,7 +43,9 @@ def test_the_kernel_s_own_confinement_is_found_where_there_is_one(tmp_path: Path
     assert LocalWorkspace(tmp_path)._beneath.kernel == (os.uname().release >= "5.6")
 
 
-def test_a_new_file_comes_with_its_directories_and_the_usual_mode(workspace: LocalWorkspace) -> None:
+def test_a_new_file_comes_with_its_directories_and_the_usual_mode(
+    workspace: LocalWorkspace,
+) -> None:
     old_mask = os.umask(0o022)
     try:
         workspace.write("a/b/c.txt", b"new", base=None)
@@ -74,8 +83,14 @@ def test_mode_owner_and_attributes_stay(workspace: LocalWorkspace, mode: int) ->
     workspace.write("f.sh", b"new", base=sha(b"old"))
     after = path.stat()
     assert path.read_bytes() == b"new"
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
-    assert {name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")} == attributes
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert {
+        name: os.getxattr(path, name) for name in os.listxattr(path) if name.startswith("user.")
+    } == attributes
 
 
 def test_set_id_bits_do_not_survive_a_write(workspace: LocalWorkspace) -> None:
@@ -108,7 +123,9 @@ def test_a_dangling_link_inside_is_written_through(workspace: LocalWorkspace) ->
 
 
 @pytest.mark.parametrize("base", [None, sha(b"other")])
-def test_content_that_is_not_what_it_was_is_kept(workspace: LocalWorkspace, base: str | None) -> None:
+def test_content_that_is_not_what_it_was_is_kept(
+    workspace: LocalWorkspace, base: str | None
+) -> None:
     put(workspace.root, "a.txt", b"theirs")
     with pytest.raises(ContentChanged):
         workspace.write("a.txt", b"new", base=base)
@@ -216,8 +233,14 @@ def test_entries_come_in_byte_order_with_links_unfollowed(workspace: LocalWorksp
     put(workspace.root, "b.txt", b"123")
     put(workspace.root, "Z/x", b"")
     (workspace.root / "link").symlink_to("/etc")
-    found = [(entry.name, entry.kind, entry.size, entry.link_target) for entry in workspace.entries(".")]
-    assert found == [("Z", "directory", 0, None), ("b.txt", "file", 3, None), ("link", "link", 0, "/etc")]
+    found = [
+        (entry.name, entry.kind, entry.size, entry.link_target) for entry in workspace.entries(".")
+    ]
+    assert found == [
+        ("Z", "directory", 0, None),
+        ("b.txt", "file", 3, None),
+        ("link", "link", 0, "/etc"),
+    ]
 
 
 def test_no_descriptor_is_left_open(workspace: LocalWorkspace) -> None:
@@ -247,7 +270,9 @@ def test_a_file_is_removed_only_as_it_was(workspace: LocalWorkspace) -> None:
         workspace.remove("a.txt", base=sha(b"new"))
 
 
-def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(workspace: LocalWorkspace) -> None:
+def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(
+    workspace: LocalWorkspace,
+) -> None:
     file = workspace.root / "a.sh"
     file.write_bytes(b"run")
     file.chmod(0o750)
@@ -265,7 +290,9 @@ def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(work
 
 
 @pytest.mark.parametrize("path", [".git/config", ".codeagent/x", "../out"])
-def test_nothing_protected_or_outside_is_removed_or_moved(workspace: LocalWorkspace, path: str) -> None:
+def test_nothing_protected_or_outside_is_removed_or_moved(
+    workspace: LocalWorkspace, path: str
+) -> None:
     (workspace.root / "a").write_bytes(b"")
     with pytest.raises((ProtectedPath, OutsideWorkspace)):
         workspace.remove(path, base=sha(b""))
@@ -276,7 +303,9 @@ def test_nothing_protected_or_outside_is_removed_or_moved(workspace: LocalWorksp
 
 
 @pytest.mark.soak
-def test_of_writers_that_checked_the_same_content_only_one_replaces_it(workspace: LocalWorkspace) -> None:
+def test_of_writers_that_checked_the_same_content_only_one_replaces_it(
+    workspace: LocalWorkspace,
+) -> None:
     """R22: eight that add lines to one file, each by its own open folder, lose none."""
     put(workspace.root, "a.txt", "")
     each = up_to(160, 4000) // 8
@@ -300,12 +329,17 @@ def test_of_writers_that_checked_the_same_content_only_one_replaces_it(workspace
     assert sorted(lines) == sorted(f"{who}.{number}" for who in range(8) for number in range(each))
 
 
-def test_a_folder_that_another_program_keeps_locked_is_left_alone(workspace: LocalWorkspace) -> None:
+def test_a_folder_that_another_program_keeps_locked_is_left_alone(
+    workspace: LocalWorkspace,
+) -> None:
     put(workspace.root, "a.txt", "old")
     fd = os.open(workspace.root, os.O_RDONLY)
     assert try_lock(fd)
     try:
-        with pytest.raises(WorkspaceError, match=r"a\.txt: another process has locked its folder; nothing was changed"):
+        with pytest.raises(
+            WorkspaceError,
+            match=r"a\.txt: another process has locked its folder; nothing was changed",
+        ):
             workspace.write("a.txt", b"new", base=sha(b"old"))
     finally:
         os.close(fd)

@@ -14,7 +14,9 @@ from codeagent.workspace.git_status import GitStatus, git_status
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
-    return subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.fixture
@@ -33,7 +35,9 @@ def test_a_clean_repository_has_its_branch_and_no_changes(repository: Path) -> N
     assert git_status(repository) == GitStatus("main", 0)
 
 
-def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repository: Path) -> None:
+def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(
+    repository: Path,
+) -> None:
     (repository / "a.txt").write_text("changed\n")
     (repository / "b.txt").unlink()
     (repository / "new.txt").write_text("new\n")
@@ -43,7 +47,9 @@ def test_changed_staged_new_and_removed_files_count_and_ignored_ones_do_not(repo
     (repository / "x.log").write_text("ignored\n")
     git(repository, "checkout", "-qb", "feature/x")
     assert git_status(repository) == GitStatus("feature/x", 4)
-    assert git_status(repository).changes == len(git(repository, "status", "--porcelain").splitlines())
+    assert git_status(repository).changes == len(
+        git(repository, "status", "--porcelain").splitlines()
+    )
 
 
 def test_what_the_sandbox_tests_itself_with_is_no_change_of_the_users(repository: Path) -> None:
@@ -51,7 +57,9 @@ def test_what_the_sandbox_tests_itself_with_is_no_change_of_the_users(repository
     assert git_status(repository) == GitStatus("main", 0)
 
 
-def test_refs_may_be_packed_the_head_detached_or_without_a_commit(repository: Path, tmp_path: Path) -> None:
+def test_refs_may_be_packed_the_head_detached_or_without_a_commit(
+    repository: Path, tmp_path: Path
+) -> None:
     git(repository, "pack-refs", "--all")
     git(repository, "gc", "-q")
     assert git_status(repository) == GitStatus("main", 0)
@@ -85,7 +93,9 @@ def test_a_git_directory_elsewhere_is_not_read(repository: Path, tmp_path: Path)
     assert git_status(worktree) == GitStatus()
 
 
-def test_a_repository_of_somebody_else_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_somebody_else_is_not_read(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert git_status(repository) != GitStatus()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert git_status(repository) == GitStatus()
@@ -97,7 +107,13 @@ def poison(repository: Path, canary: Path) -> None:
     program.write_text(f"#!/bin/sh\ntouch {canary}\ncat\n")
     program.chmod(0o755)
     (repository / ".gitattributes").write_text("*.txt filter=evil diff=evil\n")
-    for key in ("filter.evil.clean", "filter.evil.process", "core.fsmonitor", "diff.evil.textconv", "core.pager"):
+    for key in (
+        "filter.evil.clean",
+        "filter.evil.process",
+        "core.fsmonitor",
+        "diff.evil.textconv",
+        "core.pager",
+    ):
         git(repository, "config", key, str(program))
     for hook in ("post-index-change", "fsmonitor-watchman", "pre-commit"):
         shutil.copy(program, repository / ".git/hooks" / hook)
@@ -105,7 +121,9 @@ def poison(repository: Path, canary: Path) -> None:
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_nothing_the_repository_names_is_run(repository: Path, tmp_path: Path, nested: bool) -> None:
+def test_nothing_the_repository_names_is_run(
+    repository: Path, tmp_path: Path, nested: bool
+) -> None:
     canary = tmp_path / "canary"
     outer = repository
     if nested:
@@ -162,7 +180,8 @@ def test_what_this_process_s_environment_names_is_not_read(
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe"])
 @pytest.mark.parametrize(
-    ("name", "shown"), [("HEAD", ""), ("refs/heads/main", "main"), ("packed-refs", "main"), ("index", "main")]
+    ("name", "shown"),
+    [("HEAD", ""), ("refs/heads/main", "main"), ("packed-refs", "main"), ("index", "main")],
 )
 def test_a_file_of_the_git_directory_that_is_not_plain_is_neither_followed_nor_waited_for(
     repository: Path, tmp_path: Path, name: str, shown: str, kind: str
@@ -174,7 +193,9 @@ def test_a_file_of_the_git_directory_that_is_not_plain_is_neither_followed_nor_w
     assert git_status(repository) == GitStatus(shown, 0)
 
 
-@pytest.mark.parametrize("head", ["ref: refs/heads/../../config", "ref: config", "ref: /etc/passwd", "", "nonsense"])
+@pytest.mark.parametrize(
+    "head", ["ref: refs/heads/../../config", "ref: config", "ref: /etc/passwd", "", "nonsense"]
+)
 def test_a_head_that_git_would_not_write_names_no_branch(repository: Path, head: str) -> None:
     (repository / ".git/HEAD").write_text(f"{head}\n")
     assert git_status(repository) == GitStatus()

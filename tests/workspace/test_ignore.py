@@ -20,9 +20,11 @@ _ATOMS = st.sampled_from(
 )
 _PATTERNS = st.builds(
     lambda bang, slash, parts, end: f"{bang}{slash}{'/'.join(parts)}{end}",
-    st.sampled_from(["", "", "!"]), st.sampled_from(["", "", "/"]),
-    st.lists(_ATOMS, min_size=1, max_size=3), st.sampled_from(["", "", "/", " "]),
-)  # fmt: skip
+    st.sampled_from(["", "", "!"]),
+    st.sampled_from(["", "", "/"]),
+    st.lists(_ATOMS, min_size=1, max_size=3),
+    st.sampled_from(["", "", "/", " "]),
+)
 
 
 def kept_by_us(root: Path) -> set[str]:
@@ -46,13 +48,17 @@ def kept_by_us(root: Path) -> set[str]:
 
 def kept_by_git(root: Path) -> set[str]:
     command = ["git", "-C", str(root), "ls-files", "-o", "--exclude-standard", "-z"]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")) - {""}
+    return set(
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    ) - {""}
 
 
 @settings(max_examples=times(15), deadline=None)
 @given(
     files=st.lists(st.lists(_NAMES, min_size=1, max_size=4).map("/".join), min_size=5, max_size=20),
-    rules=st.dictionaries(st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(_PATTERNS, min_size=1, max_size=4)),
+    rules=st.dictionaries(
+        st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(_PATTERNS, min_size=1, max_size=4)
+    ),
 )
 def test_a_walk_keeps_exactly_what_git_keeps(
     tmp_path_factory: pytest.TempPathFactory, files: list[str], rules: dict[str, list[str]]
@@ -84,7 +90,9 @@ def test_a_deeper_file_decides_over_a_higher_one() -> None:
 
 
 def test_dot_ignore_beats_gitignore_and_exclude_comes_last() -> None:
-    rules = tree(**{".ignore": "!a.log\n", ".gitignore": "*.log\n!b.tmp\n", ".git/info/exclude": "*.tmp\n"})
+    rules = tree(
+        **{".ignore": "!a.log\n", ".gitignore": "*.log\n!b.tmp\n", ".git/info/exclude": "*.tmp\n"}
+    )
     assert not rules.ignored("a.log", False)
     assert rules.ignored("c.log", False)
     assert not rules.ignored("b.tmp", False)
@@ -107,18 +115,38 @@ def test_lines_without_a_pattern_are_passed_over(line: str) -> None:
 @for_each(
     ("pattern", "text", "matches"),
     [
-        ("**/foo", "foo", True), ("**/foo", "a/b/foo", True), ("foo/**", "foo", False), ("foo/**", "foo/a/b", True),
-        ("a/**/b", "a/b", True), ("a/**/b", "a/x/y/b", True), ("a**b", "axb", True), ("a**b", "a/b", False),
-        ("[a-c]", "b", True), ("[!a-c]", "b", False), ("[^a-c]", "d", True), ("[]]", "]", True), ("[a-]", "-", True),
-        ("[[:digit:]]", "7", True), ("[[:nope:]]", "n", False), ("[ab", "a", False), ("\\*", "*", True),
-        ("\\*", "x", False), ("a\\", "a", False), ("[!a]", "/", False), ("?", "/", False), ("*", "a/b", False),
+        ("**/foo", "foo", True),
+        ("**/foo", "a/b/foo", True),
+        ("foo/**", "foo", False),
+        ("foo/**", "foo/a/b", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b", True),
+        ("a**b", "axb", True),
+        ("a**b", "a/b", False),
+        ("[a-c]", "b", True),
+        ("[!a-c]", "b", False),
+        ("[^a-c]", "d", True),
+        ("[]]", "]", True),
+        ("[a-]", "-", True),
+        ("[[:digit:]]", "7", True),
+        ("[[:nope:]]", "n", False),
+        ("[ab", "a", False),
+        ("\\*", "*", True),
+        ("\\*", "x", False),
+        ("a\\", "a", False),
+        ("[!a]", "/", False),
+        ("?", "/", False),
+        ("*", "a/b", False),
     ],
-)  # fmt: skip
+)
 def test_wildcards_match_as_git_s_do(pattern: str, text: str, matches: bool) -> None:
     assert (wildmatch(pattern).fullmatch(text) is not None) == matches
 
 
-@given(pattern=st.text(alphabet="ab*?[]!^-\\/:.[:alpha:]", max_size=20), text=st.text(alphabet="ab/-]", max_size=10))
+@given(
+    pattern=st.text(alphabet="ab*?[]!^-\\/:.[:alpha:]", max_size=20),
+    text=st.text(alphabet="ab/-]", max_size=10),
+)
 def test_no_pattern_is_an_error(pattern: str, text: str) -> None:
     wildmatch(pattern).fullmatch(text)
     ignore_line(pattern)
@@ -148,7 +176,9 @@ def test_in_a_folder_of_a_repository_the_rules_of_the_folders_above_count(tmp_pa
 
 
 @pytest.mark.parametrize("rule", ["*", "packages", "/packages/one/", "one"])
-def test_a_folder_that_the_rules_above_leave_out_is_worked_in_without_them(tmp_path: Path, rule: str) -> None:
+def test_a_folder_that_the_rules_above_leave_out_is_worked_in_without_them(
+    tmp_path: Path, rule: str
+) -> None:
     found = in_a_repository(tmp_path, "packages/one", {".gitignore": f"{rule}\n*.log\n"})
     assert {"a.log", "b.py"} <= found
 

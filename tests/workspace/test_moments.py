@@ -1,4 +1,5 @@
-"""The record of who changed what: one order for all sessions, and no change that nobody answers for."""
+"""The record of who changed what: one order for all sessions, and no change that nobody answers
+for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,13 @@ def pair(tmp_path: Path) -> Iterator[tuple[MomentsFile, MomentsFile]]:
     two.close()
 
 
-def add(record: MomentsFile, snapshot: str, *, commands: bool = False, living: tuple[str, ...] = ("one", "two")) -> str:
+def add(
+    record: MomentsFile,
+    snapshot: str,
+    *,
+    commands: bool = False,
+    living: tuple[str, ...] = ("one", "two"),
+) -> str:
     return record.add(record.begin(), snapshot, commands=commands, living=living)
 
 
@@ -30,7 +37,10 @@ def test_the_moments_of_all_sessions_have_one_order(pair: tuple[MomentsFile, Mom
     since = add(one, "s1")
     add(two, "s2")
     found = one.since(since)
-    assert [(moment.session, moment.snapshot) for moment in found.moments] == [("one", "s1"), ("two", "s2")]
+    assert [(moment.session, moment.snapshot) for moment in found.moments] == [
+        ("one", "s1"),
+        ("two", "s2"),
+    ]
     assert [(moment.session, moment.commands) for moment in found.known] == [("two", True)]
 
 

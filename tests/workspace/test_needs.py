@@ -17,7 +17,11 @@ from tests.table import for_each
         (".python-version", "# ours\n3.12.4\n", [Need(".python-version", "python3", "==3.12.*")]),
         (".python-version", "pypy3.10-7.3\n", []),
         (".python-version", b"\xff", []),
-        ("pyproject.toml", '[project]\nrequires-python = ">=3.11"', [Need("pyproject.toml", "python3", ">=3.11")]),
+        (
+            "pyproject.toml",
+            '[project]\nrequires-python = ">=3.11"',
+            [Need("pyproject.toml", "python3", ">=3.11")],
+        ),
         ("pyproject.toml", "[project", []),
         ("pyproject.toml", 'project = "x"', []),
         ("README.md", "", []),
@@ -40,7 +44,12 @@ def test_a_link_out_of_the_repository_is_not_read(tmp_path: Path) -> None:
 
 @for_each(
     "wanted, version, met",
-    [(">=3.12", "3.11.7", False), (">=3.12", "3.13.0rc1", True), ("==3.12.*", "3.12.4", True), ("what", "3.9", True)],
-)  # fmt: skip
+    [
+        (">=3.12", "3.11.7", False),
+        (">=3.12", "3.13.0rc1", True),
+        ("==3.12.*", "3.12.4", True),
+        ("what", "3.9", True),
+    ],
+)
 def test_a_version_is_compared_as_package_tools_do(wanted: str, version: str, met: bool) -> None:
     assert Need("pyproject.toml", "python3", wanted).met_by(version) is met

@@ -1,4 +1,5 @@
-"""A restore of many files flushes them together, before any has its name, and is still all or nothing."""
+"""A restore of many files flushes them together, before any has its name, and is still all or
+nothing."""
 
 import os
 from pathlib import Path
@@ -15,7 +16,8 @@ MANY = 200
 
 
 async def damaged(root: Path, checkpoints: GitCheckpoints) -> tuple[str, str]:
-    """Take a snapshot of many files, change one half of them and remove the other, and take another."""
+    """Take a snapshot of many files, change one half of them and remove the other, and take
+    another."""
     for number in range(MANY):
         (root / f"d{number % 40}").mkdir(exist_ok=True)
         (root / f"d{number % 40}" / f"{number}.txt").write_text(f"old {number}\n")
@@ -27,7 +29,9 @@ async def damaged(root: Path, checkpoints: GitCheckpoints) -> tuple[str, str]:
 
 
 def contents(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -37,7 +41,9 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     fsync, give_name, everything = os.fsync, atomic.give_name, nodes.sync_file_system
     monkeypatch.setattr(nodes.os, "fsync", lambda fd: (made.append("one"), fsync(fd)))
     monkeypatch.setattr(nodes, "sync_file_system", lambda fd: (made.append("all"), everything(fd)))
-    monkeypatch.setattr(atomic, "give_name", lambda *a, **k: (made.append("name"), give_name(*a, **k)))
+    monkeypatch.setattr(
+        atomic, "give_name", lambda *a, **k: (made.append("name"), give_name(*a, **k))
+    )
     return made
 
 
@@ -76,7 +82,13 @@ async def test_groups_are_flushed_one_after_the_other(
     before, now = await damaged(root, checkpoints)
     order.clear()
     await checkpoints.restore(before, present=now)
-    assert [one for one in order if one != "one"] == ["all", *["name"] * 100, "all", *["name"] * 100, "all"]
+    assert [one for one in order if one != "one"] == [
+        "all",
+        *["name"] * 100,
+        "all",
+        *["name"] * 100,
+        "all",
+    ]
 
 
 async def test_where_the_file_system_cannot_be_flushed_at_once_each_file_is(

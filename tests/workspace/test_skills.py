@@ -1,4 +1,5 @@
-"""Skills: folders with a SKILL.md, of a project and of a user; what is wrong with one keeps only it out."""
+"""Skills: folders with a SKILL.md, of a project and of a user; what is wrong with one keeps only it
+out."""
 
 import os
 import shutil
@@ -45,7 +46,9 @@ def skill(name: str, description: str = "about it", body: str = "Do it.\n") -> s
     return f"---\nname: {name}\ndescription: {description}\n---\n\n{body}"
 
 
-def test_a_skill_is_listed_by_name_and_description_and_its_body_is_read_on_demand(shelves: Shelves) -> None:
+def test_a_skill_is_listed_by_name_and_description_and_its_body_is_read_on_demand(
+    shelves: Shelves,
+) -> None:
     path = shelves.write("release", skill("release", "How we release", "# Steps\n1. tag\n"))
     found = shelves.load()
     assert [(s.name, s.description, s.place, s.where) for s in found.listed] == [
@@ -82,7 +85,9 @@ def test_a_project_cannot_take_the_name_of_a_users_skill(shelves: Shelves) -> No
         ("---\nname: a\ndescription: [one, two]\n---\n", 3, "must be a text"),
         ("---\nname: a\nname: b\ndescription: d\n---\n", 3, "occurs twice"),
         ("---\n- name\n---\n", 2, "key: value"),
-        pytest.param(f"---\nname: a\ndescription: {'[' * 600}\n---\n", 2, "not", id="nested 600 deep"),
+        pytest.param(
+            f"---\nname: a\ndescription: {'[' * 600}\n---\n", 2, "not", id="nested 600 deep"
+        ),
     ],
 )
 def test_a_broken_one_is_reported_with_file_and_line_and_the_others_stay(
@@ -100,7 +105,10 @@ def test_a_broken_one_is_reported_with_file_and_line_and_the_others_stay(
 
 
 def test_keys_of_other_programs_are_left_alone(shelves: Shelves) -> None:
-    shelves.write("a", "---\nname: a\nallowed-tools: bash\nmetadata: {x: 1}\ndescription: >\n  two\n  lines\n---\n")
+    shelves.write(
+        "a",
+        "---\nname: a\nallowed-tools: bash\nmetadata: {x: 1}\ndescription: >\n  two\n  lines\n---\n",
+    )
     found = shelves.load()
     assert (found.problems, found.listed[0].description) == ((), "two lines")
 
@@ -117,10 +125,14 @@ def test_what_does_not_show_is_given_as_escapes_and_reported(shelves: Shelves) -
     found = shelves.load()
     assert found.listed[0].description == "a\\u200bb"
     assert found.read("tricky").text == "ignore\\u202e this \\U000e0041\n"
-    assert [(p.where, p.level) for p in found.problems] == [(".codeagent/skills/tricky/SKILL.md:3", "warning")]
+    assert [(p.where, p.level) for p in found.problems] == [
+        (".codeagent/skills/tricky/SKILL.md:3", "warning")
+    ]
 
 
-def test_a_skill_that_leads_out_of_its_folder_through_a_link_is_not_read(shelves: Shelves, tmp_path: Path) -> None:
+def test_a_skill_that_leads_out_of_its_folder_through_a_link_is_not_read(
+    shelves: Shelves, tmp_path: Path
+) -> None:
     secret = put(tmp_path, "outside.md", skill("outside"))
     inside = put(shelves.project, "inside.md", skill("inside"))
     for name, target in (("one", secret), ("two", inside)):
@@ -143,7 +155,16 @@ def test_a_file_of_a_users_skill_is_read_only_from_its_own_folder(shelves: Shelv
     (shelves.user / "a/link.md").symlink_to(shelves.user / "b/SKILL.md")
     found = shelves.load()
     assert found.read("a", "refs/more.md").text == "more"
-    for file in ("../b/SKILL.md", "/etc/passwd", "link.md", ".env", "image.png", "none.md", "refs", "x\0y"):
+    for file in (
+        "../b/SKILL.md",
+        "/etc/passwd",
+        "link.md",
+        ".env",
+        "image.png",
+        "none.md",
+        "refs",
+        "x\0y",
+    ):
         with pytest.raises(WorkspaceError):
             found.read("a", file)
 
@@ -170,7 +191,9 @@ def test_a_look_says_whether_anything_changed(shelves: Shelves) -> None:
     assert [s.name for s in found.listed] == ["a"]
 
 
-async def test_a_look_before_a_request_finds_a_first_skill_and_the_end_of_the_last(tmp_path: Path) -> None:
+async def test_a_look_before_a_request_finds_a_first_skill_and_the_end_of_the_last(
+    tmp_path: Path,
+) -> None:
     workspace = LocalWorkspace(tmp_path)
     found = open_skills(workspace, None)
     assert not await found.look()
@@ -197,10 +220,14 @@ def test_a_pipe_in_place_of_the_file_is_not_waited_for(shelves: Shelves) -> None
     assert "regular file" in shelves.load().problems[0].text
 
 
-def test_hidden_characters_of_the_workspaces_instructions_are_escapes_and_their_line_is_known(tmp_path: Path) -> None:
+def test_hidden_characters_of_the_workspaces_instructions_are_escapes_and_their_line_is_known(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "AGENTS.md").write_text("\ufeffUse tabs.\r\nAnd\u200b more.\n", newline="")
     workspace = LocalWorkspace(tmp_path)
     found = load_instructions(workspace)
     assert found.text == "Use tabs.\nAnd\\u200b more.\n"
-    assert [(problem.where, problem.level) for problem in found.problems] == [("AGENTS.md:2", "warning")]
+    assert [(problem.where, problem.level) for problem in found.problems] == [
+        ("AGENTS.md:2", "warning")
+    ]
     workspace.close()

@@ -1,4 +1,5 @@
-"""Worktrees of agents on disk: what is in them, what git makes of them, and that none is left behind."""
+"""Worktrees of agents on disk: what is in them, what git makes of them, and that none is left
+behind."""
 
 import asyncio
 import shutil
@@ -60,14 +61,18 @@ async def copied(
         store.close()
 
 
-async def test_a_copy_has_what_is_not_committed_and_not_what_is_ignored(place: Path, repository: Path) -> None:
+async def test_a_copy_has_what_is_not_committed_and_not_what_is_ignored(
+    place: Path, repository: Path
+) -> None:
     (repository / "a.txt").write_text("two\n")
     (repository / "new.txt").write_text("new\n")
     (repository / "built").write_text("x")
     async with copied(place, repository) as worktree:
         found = {path.name for path in worktree.root.iterdir()}
         assert found == {".git", ".gitignore", "a.txt", "link", "new.txt", "run.sh"}
-        assert (worktree.root / "link").is_symlink() and (worktree.root / "run.sh").stat().st_mode & 0o100
+        assert (worktree.root / "link").is_symlink() and (
+            worktree.root / "run.sh"
+        ).stat().st_mode & 0o100
         assert git(worktree.root, "status", "--short") == " M a.txt\n?? new.txt\n"
         assert git(worktree.root, "rev-parse", "HEAD") == git(repository, "rev-parse", "main")
         assert git(worktree.root, "branch", "--show-current") == ""
@@ -76,7 +81,9 @@ async def test_a_copy_has_what_is_not_committed_and_not_what_is_ignored(place: P
     assert not (repository / ".git/worktrees").exists()
 
 
-async def test_what_was_changed_in_it_is_told_as_it_was_and_as_it_is(place: Path, repository: Path) -> None:
+async def test_what_was_changed_in_it_is_told_as_it_was_and_as_it_is(
+    place: Path, repository: Path
+) -> None:
     async with copied(place, repository) as worktree:
         (worktree.root / "a.txt").write_text("two\n")
         (worktree.root / "run.sh").unlink()
@@ -109,7 +116,9 @@ async def test_many_changed_files_are_read_by_one_git_until_they_are_large(
     assert len(started) == 2
 
 
-async def test_before_the_first_commit_and_without_a_repository_there_is_a_copy_too(place: Path, root: Path) -> None:
+async def test_before_the_first_commit_and_without_a_repository_there_is_a_copy_too(
+    place: Path, root: Path
+) -> None:
     (root / "a.txt").write_text("one\n")
     async with copied(place, root) as worktree:
         assert (worktree.git, [path.name for path in worktree.root.iterdir()]) == ("", ["a.txt"])
@@ -118,7 +127,9 @@ async def test_before_the_first_commit_and_without_a_repository_there_is_a_copy_
         assert git(worktree.root, "status", "--short") == "?? a.txt\n"
 
 
-async def test_a_folder_of_a_repository_is_copied_without_git(place: Path, repository: Path) -> None:
+async def test_a_folder_of_a_repository_is_copied_without_git(
+    place: Path, repository: Path
+) -> None:
     (repository / "src").mkdir()
     async with copied(place, repository / "src") as worktree:
         assert worktree.git == "" and not (worktree.root / ".git").exists()
@@ -136,7 +147,9 @@ async def test_the_git_directory_of_a_linked_worktree_is_used_only_if_the_user_a
             assert git(worktree.root, "rev-parse", "HEAD") == git(linked, "rev-parse", "HEAD")
 
 
-async def test_it_is_removed_although_its_commands_took_permissions_away(place: Path, repository: Path) -> None:
+async def test_it_is_removed_although_its_commands_took_permissions_away(
+    place: Path, repository: Path
+) -> None:
     async with copied(place, repository) as worktree:
         for mode in (0o000, 0o500):
             folder = worktree.root / f"deep{mode}/er"
@@ -180,7 +193,9 @@ async def test_it_is_made_while_the_last_other_one_goes(
     assert looks
 
 
-async def test_one_that_cannot_be_made_says_why_and_leaves_nothing(place: Path, repository: Path) -> None:
+async def test_one_that_cannot_be_made_says_why_and_leaves_nothing(
+    place: Path, repository: Path
+) -> None:
     in_the_way(place)
     with pytest.raises(CheckpointError, match="no worktree can be made in"):
         async with copied(place, repository):
@@ -188,7 +203,9 @@ async def test_one_that_cannot_be_made_says_why_and_leaves_nothing(place: Path, 
     assert not (repository / ".git/worktrees").exists()
 
 
-async def test_a_sweep_removes_those_whose_process_is_gone_and_no_other(place: Path, repository: Path) -> None:
+async def test_a_sweep_removes_those_whose_process_is_gone_and_no_other(
+    place: Path, repository: Path
+) -> None:
     async with copied(place, repository) as worktree:
         sweep(place)
         assert (worktree.root / "a.txt").exists()

@@ -1,4 +1,5 @@
-"""What a folder holds, to compare before and after; and a git for tests to set repositories up with."""
+"""What a folder holds, to compare before and after; and a git for tests to set repositories up
+with."""
 
 import os
 import shutil
@@ -24,7 +25,9 @@ IDENTITY = (
 
 
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
-    done = subprocess.run(["git", *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert not check or done.returncode == 0, done.stderr
     return done.stdout
 

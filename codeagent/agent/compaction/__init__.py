@@ -1,1 +1,2 @@
-"""Makes room in the model's context: what of a conversation stays, and the summary that replaces the rest."""
+"""Makes room in the model's context: what of a conversation stays, and the summary that replaces
+the rest."""

@@ -1,4 +1,5 @@
-"""What the results of calls tell about files: which were read and changed, and what the model can still see."""
+"""What the results of calls tell about files: which were read and changed, and what the model can
+still see."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,7 +22,8 @@ class _KnownFile:
 
 
 class FileFacts:
-    """Every file that the agent read or changed in the session, whether or not the text is still in its context."""
+    """Every file that the agent read or changed in the session, whether or not the text is still in
+    its context."""
 
     def __init__(self, workspace: Workspace, details: Iterable[ToolDetails]) -> None:
         self._workspace = workspace
@@ -34,13 +36,19 @@ class FileFacts:
         states, changed = dict(read_states(item.details)), tuple(map(unspelled, item.changed))
         for path in dict.fromkeys((*states, *changed)):
             before = self._files.pop(path, _KnownFile())
-            self._files[path] = _KnownFile(states.get(path, before.state), before.changed or path in changed)
+            self._files[path] = _KnownFile(
+                states.get(path, before.state), before.changed or path in changed
+            )
 
     def lines(self) -> tuple[str, ...]:
-        """Return a line for each file, the newest last. Reads every listed file: not for the event loop."""
+        """Return a line for each file, the newest last. Reads every listed file: not for the event
+        loop."""
         shown = list(self._files.items())[-_MOST_FILES:]
         more = len(self._files) - len(shown)
-        return (*((f"{more} more, earlier",) if more else ()), *(self._line(path, known) for path, known in shown))
+        return (
+            *((f"{more} more, earlier",) if more else ()),
+            *(self._line(path, known) for path, known in shown),
+        )
 
     def _line(self, path: str, known: _KnownFile) -> str:
         if known.state is None:
@@ -57,13 +65,18 @@ class FileFacts:
             return "gone since"
         if data is None:
             return "too large to compare"
-        return "unchanged since" if digest(data) == state.sha256 else "changed by somebody else since"
+        return (
+            "unchanged since" if digest(data) == state.sha256 else "changed by somebody else since"
+        )
 
 
 class DetailsInContext:
-    """The details of the results that are in the model's context; everything else that was read is forgotten."""
+    """The details of the results that are in the model's context; everything else that was read is
+    forgotten."""
 
-    def __init__(self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]) -> None:
+    def __init__(
+        self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]
+    ) -> None:
         """`forget` is called with the details that are left."""
         self._details = {item.call_id: item for item in details if item.in_context}
         self._forget = forget
@@ -73,7 +86,9 @@ class DetailsInContext:
 
     def keep_only(self, call_ids: Iterable[str]) -> None:
         """Forget the results of all other calls: the model has only these left."""
-        self._details = {call_id: self._details[call_id] for call_id in call_ids if call_id in self._details}
+        self._details = {
+            call_id: self._details[call_id] for call_id in call_ids if call_id in self._details
+        }
         self.forget_others()
 
     def forget_others(self) -> None:

@@ -1,4 +1,5 @@
-"""What the user is told if their own text fills the window, and how it is sent as a file after that."""
+"""What the user is told if their own text fills the window, and how it is sent as a file after
+that."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -23,7 +24,8 @@ _ENOUGH = 0.5
 _STUB = 600
 """About how many characters are left of the messages that go into one file."""
 _SHOWN = 0.25
-"""The share of the room that the beginning of a moved text may fill; a small window gets a shorter beginning."""
+"""The share of the room that the beginning of a moved text may fill; a small window gets a shorter
+beginning."""
 _WORDS = 60
 """Characters that are shown of a text, to say which one it is."""
 
@@ -58,7 +60,8 @@ def what_fills(request: ModelRequest, gauge: TokenGauge, window: int | None) -> 
 def as_files(
     request: ModelRequest, cause: CompactionCause, room: int, save: Callable[[str], str]
 ) -> ContextCompacted | None:
-    """Return the event that moves texts of the user to files, not yet measured; None if there is nothing to move."""
+    """Return the event that moves texts of the user to files, not yet measured; None if there is
+    nothing to move."""
     if not (moved := _moved_texts(request.messages, room, save)):
         return None
     return ContextCompacted(
@@ -73,15 +76,21 @@ def as_files(
     )
 
 
-def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], str]) -> tuple[MovedText, ...]:
+def _moved_texts(
+    messages: Sequence[Message], room: int, save: Callable[[str], str]
+) -> tuple[MovedText, ...]:
     """Move the user's longest texts to files, until the others leave half of the room free.
 
-    If that is not enough, the older of the others follow. `save` keeps a text and returns the handle by which
-    `output_read` finds it.
+    If that is not enough, the older of the others follow. `save` keeps a text and returns the
+    handle by which `output_read` finds it.
     """
     left = length_of(filter(is_kept, messages))
     moved: dict[int, MovedText] = {}
-    places = [at for at, message in enumerate(messages) if is_kept(message) and characters(message) > LARGE]
+    places = [
+        at
+        for at, message in enumerate(messages)
+        if is_kept(message) and characters(message) > LARGE
+    ]
     for at in sorted(places, key=lambda at: characters(messages[at]), reverse=True):
         message = messages[at]
         if left <= room * _ENOUGH or not isinstance(message, UserMessage):
@@ -94,7 +103,9 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
     for first, ends in _older(messages, moved):
         if left <= room * _ENOUGH:
             break
-        enough = (end for end in ends if left - length_of(messages[first:end]) + _STUB <= room * _ENOUGH)
+        enough = (
+            end for end in ends if left - length_of(messages[first:end]) + _STUB <= room * _ENOUGH
+        )
         end = next(enough, ends[-1])
         if length_of(messages[first:end]) > _STUB:
             moved[first] = _as_one_file(messages, first, end, save)
@@ -103,10 +114,11 @@ def _moved_texts(messages: Sequence[Message], room: int, save: Callable[[str], s
 
 
 def _older(messages: Sequence[Message], moved: Collection[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield where messages of the user begin that may go into one file, and the places where that file may end.
+    """Yield where messages of the user begin that may go into one file, and the places where that
+    file may end.
 
-    The newest of their messages, which the model has to answer, is never part of it; nor is a note of codeagent, or a
-    text that is already a file.
+    The newest of their messages, which the model has to answer, is never part of it; nor is a note
+    of codeagent, or a text that is already a file.
     """
     newest = max((at for at, message in enumerate(messages) if is_kept(message)), default=0)
     first: int | None = None
@@ -123,7 +135,9 @@ def _older(messages: Sequence[Message], moved: Collection[int]) -> Iterator[tupl
             ends = []
 
 
-def _as_one_file(messages: Sequence[Message], first: int, end: int, save: Callable[[str], str]) -> MovedText:
+def _as_one_file(
+    messages: Sequence[Message], first: int, end: int, save: Callable[[str], str]
+) -> MovedText:
     said = [message for message in messages[first:end] if isinstance(message, UserMessage)]
     text = "\n\n".join(text_of(message.content) for message in said)
     head = f"[{len(said)} messages of the user, moved to a file; the answers to them are left out:]"

@@ -1,4 +1,5 @@
-"""Plans a compaction: messages in, plan out. Nothing here asks a model, reads a file or changes a conversation."""
+"""Plans a compaction: messages in, plan out. Nothing here asks a model, reads a file or changes a
+conversation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,11 +28,13 @@ _ENOUGH = 0.5
 _BEARABLE = 0.65
 """The share of the room to which pruning has to get, so that no turn is left out."""
 _GROWN = 0.05
-"""The share of the window that must be added after an attempt before the next one is made unasked."""
+"""The share of the window that must be added after an attempt before the next one is made
+unasked."""
 _HELPED = 0.1
 """The share of the window that a compaction has to free to be of any help."""
 _LONGEST_PAUSE = 5
-"""How often the pause before the next paid attempt doubles, if one after the other is of no help."""
+"""How often the pause before the next paid attempt doubles, if one after the other is of no
+help."""
 _TO_READ_SHARE = 0.85
 """The share of the room that is sent to be summarized."""
 _SHORTENED = (LARGE, 500, 100)
@@ -53,7 +56,8 @@ class CompactionPlan:
 
 
 class Attempts:
-    """Decides when a conversation is compacted unasked, and whether a summary is paid for. Sizes are in tokens."""
+    """Decides when a conversation is compacted unasked, and whether a summary is paid for. Sizes
+    are in tokens."""
 
     def __init__(self) -> None:
         self._rested_at = 0
@@ -61,7 +65,8 @@ class Attempts:
         self._quiet_until = 0
         """The size below which nothing is tried."""
         self._unpaid_until = 0
-        """The size below which no summary is paid for: it is larger after an attempt that was of no help."""
+        """The size below which no summary is paid for: it is larger after an attempt that was of no
+        help."""
         self._helpless = 0
         """How many attempts in a row were of no help."""
         self._fits = True
@@ -77,7 +82,8 @@ class Attempts:
         self._fits = False
 
     def is_due(self, size: int, window: int, share: float) -> bool:
-        """Whether to compact now: from this share of the window on, and if it has grown since the last attempt."""
+        """Whether to compact now: from this share of the window on, and if it has grown since the
+        last attempt."""
         if size < self._rested_at:
             self._quiet_until = self._unpaid_until = 0
         quiet = self._quiet_until if size >= window else self._unpaid_until
@@ -88,7 +94,8 @@ class Attempts:
         return not self._helpless or size >= self._unpaid_until
 
     def made(self, before: int, after: int, window: int, *, summarized: bool) -> None:
-        """Try nothing until the request has grown, and pay for nothing until it has grown well beyond."""
+        """Try nothing until the request has grown, and pay for nothing until it has grown well
+        beyond."""
         helped = summarized and before - after >= window * _HELPED and self._fits
         self._helpless = 0 if helped else self._helpless + 1
         pause = 2 ** min(self._helpless, _LONGEST_PAUSE) if self._helpless else 1
@@ -98,13 +105,15 @@ class Attempts:
 
 
 class TokenGauge:
-    """Estimates the tokens of a request from its characters, and learns from what the provider counted."""
+    """Estimates the tokens of a request from its characters, and learns from what the provider
+    counted."""
 
     def __init__(self) -> None:
         self._ratio = TOKENS_PER_CHARACTER
 
     def learn(self, sent: int, usage: Usage) -> None:
-        """Learn from an answered request of this many characters; one that was not counted teaches nothing."""
+        """Learn from an answered request of this many characters; one that was not counted teaches
+        nothing."""
         if usage.input_tokens > 0 and sent > 0:
             self._ratio = min(max(usage.input_tokens / sent, _RATIOS[0]), _RATIOS[1])
 
@@ -124,7 +133,8 @@ class GrowingLength:
         self._tools: tuple[ToolDefinition, ...] | None = None
 
     def of(self, messages: list[Message], request: ModelRequest) -> int:
-        """Return the characters of a request with these messages, a list that is only ever appended to."""
+        """Return the characters of a request with these messages, a list that is only ever appended
+        to."""
         if messages is not self._messages:
             self._messages, self._count, self._length = messages, 0, 0
         self._length += length_of(messages[self._count :])
@@ -140,7 +150,9 @@ def request_characters(request: ModelRequest) -> int:
 
 
 def _tool_characters(request: ModelRequest) -> int:
-    return sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools)
+    return sum(
+        len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in request.tools
+    )
 
 
 def length_of(messages: Iterable[Message]) -> int:
@@ -150,13 +162,16 @@ def length_of(messages: Iterable[Message]) -> int:
 def make_plan(messages: Sequence[Message], room: int, *, summarize: bool) -> CompactionPlan | None:
     """Return what stays of the messages; None if nothing can go.
 
-    `room`: how many characters the messages may fill. `summarize`: even if pruning alone would be enough.
+    `room`: how many characters the messages may fill. `summarize`: even if pruning alone would be
+    enough.
     """
     start = _start_of_tail(messages, round(min(room, length_of(messages)) * _TAIL_SHARE))
     old = [message for message in messages[:start] if _is_large(message, LARGE)]
     gained = sum(characters(message) - PREVIEW for message in old)
     if not summarize and old and length_of(messages) - gained <= room * _ENOUGH:
-        return CompactionPlan(len(messages), tuple(message for message in old if isinstance(message, ToolMessage)))
+        return CompactionPlan(
+            len(messages), tuple(message for message in old if isinstance(message, ToolMessage))
+        )
     if all(is_kept(message) for message in messages[:start]):
         return _only_the_newest(messages, start, room)
     return CompactionPlan(len(messages) - start, _too_large(messages[start:], room), unseen=True)
@@ -169,14 +184,17 @@ def _only_the_newest(messages: Sequence[Message], start: int, room: int) -> Comp
 
 
 def make_cut(messages: Sequence[Message], room: int) -> CompactionPlan | None:
-    """Return what stays without a summary; None if there are only the user's own messages to leave out.
+    """Return what stays without a summary; None if there are only the user's own messages to leave
+    out.
 
-    Old results are pruned first; if that is not enough, the oldest turns go, until half of the room is free. The newest
-    turn goes only if nothing else makes the rest fit.
+    Old results are pruned first; if that is not enough, the oldest turns go, until half of the room
+    is free. The newest turn goes only if nothing else makes the rest fit.
     """
     newest = _start_of_tail(messages, 0)
     old = {
-        at: one for at, one in enumerate(messages[:newest]) if isinstance(one, ToolMessage) and _is_large(one, LARGE)
+        at: one
+        for at, one in enumerate(messages[:newest])
+        if isinstance(one, ToolMessage) and _is_large(one, LARGE)
     }
     left = length_of(messages) - sum(characters(one) - PREVIEW for one in old.values())
     if old and left <= room * _ENOUGH:
@@ -186,12 +204,15 @@ def make_cut(messages: Sequence[Message], room: int) -> CompactionPlan | None:
         if not is_kept(before):
             left -= PREVIEW if start - 1 in old else characters(before)
         if left <= room * _ENOUGH and not isinstance(messages[start], ToolMessage):
-            return CompactionPlan(len(messages) - start, tuple(one for at, one in old.items() if at >= start))
+            return CompactionPlan(
+                len(messages) - start, tuple(one for at, one in old.items() if at >= start)
+            )
     return _newest_turn(messages, newest, room)
 
 
 def _newest_turn(messages: Sequence[Message], newest: int, room: int) -> CompactionPlan | None:
-    """Keep nothing but the newest turn, of its results what fits, and not even that if only the user's words fit."""
+    """Keep nothing but the newest turn, of its results what fits, and not even that if only the
+    user's words fit."""
     head, tail = messages[:newest], messages[newest:]
     said = length_of(filter(is_kept, head))
     pruned = _too_large(tail, max(1, room - said))
@@ -204,8 +225,12 @@ def _newest_turn(messages: Sequence[Message], newest: int, room: int) -> Compact
 
 
 def _start_of_tail(messages: Sequence[Message], room: int) -> int:
-    """Return where the kept part begins: never between a call and its result, nor after what the model has not read."""
-    newest = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)), 0)
+    """Return where the kept part begins: never between a call and its result, nor after what the
+    model has not read."""
+    newest = next(
+        (at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)),
+        0,
+    )
     start = len(messages) if newest == len(messages) - 1 else newest
     length = length_of(messages[start:])
     for at in reversed(range(start)):
@@ -218,7 +243,8 @@ def _start_of_tail(messages: Sequence[Message], room: int) -> int:
 
 
 def _too_large(tail: Sequence[Message], room: int) -> tuple[ToolMessage, ...]:
-    """Return the results to prune so that the tail fills at most `_ENOUGH` of the room, the largest first."""
+    """Return the results to prune so that the tail fills at most `_ENOUGH` of the room, the largest
+    first."""
     excess = length_of(tail) - room * _ENOUGH
     found: list[ToolMessage] = []
     for message in sorted(tail, key=characters, reverse=True):
@@ -235,7 +261,8 @@ def _is_large(message: Message, limit: int) -> bool:
 
 
 def to_summarize(messages: Sequence[Message], tail: int, room: int) -> tuple[Message, ...] | None:
-    """Return the messages that the model has to summarize; None if they do not fit even when shortened."""
+    """Return the messages that the model has to summarize; None if they do not fit even when
+    shortened."""
     head = tuple(messages[: len(messages) - tail])
     most = room * _TO_READ_SHARE
     for limit in _SHORTENED:
@@ -245,8 +272,11 @@ def to_summarize(messages: Sequence[Message], tail: int, room: int) -> tuple[Mes
     return head if length_of(head) <= most else None
 
 
-def measured(event: ContextCompacted, request: ModelRequest, gauge: TokenGauge) -> ContextCompacted | None:
-    """Return the event, with what it replaces and gains; None if the conversation would not become shorter."""
+def measured(
+    event: ContextCompacted, request: ModelRequest, gauge: TokenGauge
+) -> ContextCompacted | None:
+    """Return the event, with what it replaces and gains; None if the conversation would not become
+    shorter."""
     after = replace(request, messages=tuple(compacted(request.messages, event)))
     if length_of(after.messages) >= length_of(request.messages):
         return None
@@ -289,7 +319,8 @@ class KeptFacts:
 
 
 def note_of(facts: KeptFacts, summary: str) -> str:
-    """Return the message that replaces what is left out; whatever is not codeagent's own sentence is quoted.
+    """Return the message that replaces what is left out; whatever is not codeagent's own sentence
+    is quoted.
 
     `summary` is empty if none could be written.
     """
@@ -298,7 +329,13 @@ def note_of(facts: KeptFacts, summary: str) -> str:
         ("Your questions that nobody answered:", facts.questions),
         ("Files you read or changed:", facts.files),
     )
-    lists = ["\n".join([title, *map(quoted, map(on_one_line, lines))]) for title, lines in named if lines]
-    said = f"The summary that you wrote:\n{quoted(summary.strip())}\n)" if summary else f"{_NO_SUMMARY}\n)"
+    lists = [
+        "\n".join([title, *map(quoted, map(on_one_line, lines))]) for title, lines in named if lines
+    ]
+    said = (
+        f"The summary that you wrote:\n{quoted(summary.strip())}\n)"
+        if summary
+        else f"{_NO_SUMMARY}\n)"
+    )
     parts = [_COMPACTED, *lists, said]
     return "\n\n".join(parts)

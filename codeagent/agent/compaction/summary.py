@@ -9,7 +9,8 @@ from codeagent.core.sanitize import quoted
 
 
 def wanted(hints: str, wrong: str) -> UserMessage:
-    """Return the message that asks for the summary; `wrong` is why the last one could not be used."""
+    """Return the message that asks for the summary; `wrong` is why the last one could not be
+    used."""
     text = files("codeagent.agent").joinpath("prompts/compact.md").read_text("utf-8").strip()
     if hints:
         text += f"\n\n(Most of all, the summary must cover this:\n{hints}\n)"

@@ -1,4 +1,5 @@
-"""Carries out a compaction: asks the hooks and the model, and replaces nothing before the user has read the summary."""
+"""Carries out a compaction: asks the hooks and the model, and replaces nothing before the user has
+read the summary."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +25,14 @@ from codeagent.agent.compaction.plan import (
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
-from codeagent.agent.model_request import AnswerSoFar, close_stream, fell_back, retried, take_use, tools_left_out
+from codeagent.agent.model_request import (
+    AnswerSoFar,
+    close_stream,
+    fell_back,
+    retried,
+    take_use,
+    tools_left_out,
+)
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.work_time import user_waited_for
@@ -54,14 +62,21 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.notes import pin_note
-from codeagent.core.notices import OWN_TEXT_FILLS, CompactionBegun, CompactionFailed, PinsChanged, SummaryWritten
+from codeagent.core.notices import (
+    OWN_TEXT_FILLS,
+    CompactionBegun,
+    CompactionFailed,
+    PinsChanged,
+    SummaryWritten,
+)
 from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
 
 _HANDLE = lazy_regex(r'output_read\(id="([^"]+)"\)')
 _SAME = 200
-"""How many characters have to be equal for a result to be the beginning of what its handle holds."""
+"""How many characters have to be equal for a result to be the beginning of what its handle
+holds."""
 _REFUSED_SHARE = 0.75
 """The share that is kept at most of a conversation that was refused as too long."""
 _NEAR = 0.85
@@ -78,7 +93,8 @@ _MOST_PINS = 50
 
 @dataclass(frozen=True)
 class Asking:
-    """What a compaction works with: the request that would be sent now, the model it goes to, and its meter."""
+    """What a compaction works with: the request that would be sent now, the model it goes to, and
+    its meter."""
 
     request: ModelRequest
     model: Model
@@ -135,12 +151,16 @@ class Compaction:
         match act:
             case Compact(hint):
                 self._asked = hint
-                self._emitter.notice("compaction.asked", "the conversation is compacted at the next boundary")
+                self._emitter.notice(
+                    "compaction.asked", "the conversation is compacted at the next boundary"
+                )
             case AnswerSummary(summary, seen):
                 if self._review is None or self._review.done():
                     return Refused("no summary waits for an answer; nothing was changed")
                 if seen is not None and seen != self._reviewing:
-                    return Refused("another summary waits now; nothing was changed: look at it again")
+                    return Refused(
+                        "another summary waits now; nothing was changed: look at it again"
+                    )
                 self._review.set_result(summary)
             case Pin(text):
                 return self._pin(text.strip())
@@ -168,14 +188,16 @@ class Compaction:
         self._attempts.answered()
 
     def is_too_long(self, error: ModelError, asking: Asking) -> bool:
-        """Whether the provider refused the request as too long, or for no known reason when it was near the window."""
+        """Whether the provider refused the request as too long, or for no known reason when it was
+        near the window."""
         if error.kind != "bad_request" or error.status not in (400, 422):
             return error.kind == "context_window"
         window, size = self._window(asking), self._gauge.tokens(request_characters(asking.request))
         return window is not None and size >= window * _NEAR
 
     def overflowed(self, asking: Asking, counted: int | None) -> None:
-        """Take note that a request was refused as too long; `counted`: the provider's count of its tokens, if known."""
+        """Take note that a request was refused as too long; `counted`: the provider's count of its
+        tokens, if known."""
         length, model = request_characters(asking.request), asking.model.name
         self._gauge.learn(length, Usage(input_tokens=counted or 0))
         self._refused[model] = min(length, self._refused.get(model, length))
@@ -194,13 +216,21 @@ class Compaction:
         hint, self._asked = self._asked, None
         if hint is not None:
             return await self.compact("user", asking, token, hint)
-        window, size = self._window(asking), self._gauge.tokens(self._length.of(self._line.items, asking.request))
-        if window is None or not self._attempts.is_due(size, window, self._around.context.compact_at):
+        window, size = (
+            self._window(asking),
+            self._gauge.tokens(self._length.of(self._line.items, asking.request)),
+        )
+        if window is None or not self._attempts.is_due(
+            size, window, self._around.context.compact_at
+        ):
             return False
         return await self.compact("window", asking, token)
 
-    async def compact(self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str = "") -> bool:
-        """Replace what can be replaced; False if nothing was, and then the user is told. Raises RunCancelled."""
+    async def compact(
+        self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str = ""
+    ) -> bool:
+        """Replace what can be replaced; False if nothing was, and then the user is told. Raises
+        RunCancelled."""
         self._emitter.emit(CompactionBegun(text="compacting the conversation", cause=cause))
         event: ContextCompacted | None = None
         size = self._gauge.tokens(request_characters(asking.request))
@@ -222,9 +252,15 @@ class Compaction:
         return event is not None
 
     def _failed(self, cause: CompactionCause, why: str) -> None:
-        self._emitter.emit(CompactionFailed(text=f"not compacted: {why}; the conversation is as it was", cause=cause))
+        self._emitter.emit(
+            CompactionFailed(
+                text=f"not compacted: {why}; the conversation is as it was", cause=cause
+            )
+        )
 
-    async def _made(self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str) -> ContextCompacted:
+    async def _made(
+        self, cause: CompactionCause, asking: Asking, token: CancelToken, hint: str
+    ) -> ContextCompacted:
         """Make the event that says what replaces what. Raises CodeagentError, RunCancelled."""
         messages = asking.request.messages
         if (why := self._spending.exhausted()) is not None:
@@ -251,7 +287,9 @@ class Compaction:
         if gaining is None and cause != "user" and (cut := make_cut(messages, room)) is not None:
             gaining = await self._left_by(cut, cause, asking)
             if gaining is not None and gaining.note:
-                from codeagent.agent.compaction.summary import unsummarized  # most summaries can be used
+                from codeagent.agent.compaction.summary import (
+                    unsummarized,
+                )  # most summaries can be used
 
                 self._emitter.emit(unsummarized(why, gaining))
         if gaining is None and cause != "user" and self._own_text_fills:
@@ -263,13 +301,15 @@ class Compaction:
     async def _left_by(
         self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, summary: str = ""
     ) -> ContextCompacted | None:
-        """Return the event that carries out the plan; None if the conversation would not become shorter."""
+        """Return the event that carries out the plan; None if the conversation would not become
+        shorter."""
         return self._event(plan, cause, asking, await self._facts(asking.request.messages))(summary)
 
     def _event(
         self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: KeptFacts
     ) -> Callable[[str], ContextCompacted | None]:
-        """Return what makes the event of a summary; it returns None if the conversation would not become shorter."""
+        """Return what makes the event of a summary; it returns None if the conversation would not
+        become shorter."""
         pruned = tuple(self._pruned(message, unseen=plan.unseen) for message in plan.pruned)
         noted = plan.tail < len(asking.request.messages)
 
@@ -289,7 +329,9 @@ class Compaction:
 
         return of
 
-    def _as_files(self, cause: CompactionCause, asking: Asking, room: int) -> ContextCompacted | None:
+    def _as_files(
+        self, cause: CompactionCause, asking: Asking, room: int
+    ) -> ContextCompacted | None:
         """Return the event that makes files of the user's longest texts; None if there are none."""
         from codeagent.agent.compaction.own_text import as_files  # most conversations fit
 
@@ -302,7 +344,8 @@ class Compaction:
         return min(filter(None, (known, refused)), default=None)
 
     def _room(self, cause: CompactionCause, asking: Asking) -> int:
-        """Return how many characters the messages may fill; the present number if the window is unknown."""
+        """Return how many characters the messages may fill; the present number if the window is
+        unknown."""
         everything = request_characters(asking.request)
         held = length_of(asking.request.messages)
         window = self._window(asking)
@@ -310,13 +353,21 @@ class Compaction:
         return max(1, min(room, round(held * _REFUSED_SHARE)) if cause == "overflow" else room)
 
     async def _summarized(
-        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, hints: str, token: CancelToken
+        self,
+        plan: CompactionPlan,
+        cause: CompactionCause,
+        asking: Asking,
+        hints: str,
+        token: CancelToken,
     ) -> ContextCompacted | None:
-        """Return the event with a summary, which the user accepted; they are not asked about one that gains nothing.
+        """Return the event with a summary, which the user accepted; they are not asked about one
+        that gains nothing.
 
         Raises _NoSummary, CodeagentError, RunCancelled.
         """
-        from codeagent.agent.compaction.summary import wanted  # most conversations are never summarized
+        from codeagent.agent.compaction.summary import (
+            wanted,
+        )  # most conversations are never summarized
 
         size = self._gauge.tokens(request_characters(asking.request))
         if cause != "user" and not self._attempts.pays(size):
@@ -328,8 +379,12 @@ class Compaction:
                 raise _NoSummary(f"{wrong}; {over}")
             head = to_summarize(asking.request.messages, plan.tail, room)
             if head is None:
-                raise _NoSummary(wrong or "what would be summarized does not fit into the model's window")
-            request = replace(asking.request, messages=(*head, wanted(hints, wrong)), purpose="summary")
+                raise _NoSummary(
+                    wrong or "what would be summarized does not fit into the model's window"
+                )
+            request = replace(
+                asking.request, messages=(*head, wanted(hints, wrong)), purpose="summary"
+            )
             await self._emitter.sync()
             try:
                 answer = await token.guard(self._asked_model(asking, request))
@@ -343,7 +398,11 @@ class Compaction:
             wrong = self._told(answer, asking, head, made)
             if not wrong:
                 summary = answer.message.text.strip()
-                return made(await self._reviewed(summary, cause, token) if self._reviews(asking) else summary)
+                return made(
+                    await self._reviewed(summary, cause, token)
+                    if self._reviews(asking)
+                    else summary
+                )
         raise _NoSummary(wrong)
 
     def _still_fits(self, cause: CompactionCause, asking: Asking) -> bool:
@@ -361,7 +420,8 @@ class Compaction:
         head: Sequence[Message],
         made: Callable[[str], ContextCompacted | None],
     ) -> str:
-        """Count and report the answer to a request for a summary; return why it cannot be used, empty if it can."""
+        """Count and report the answer to a request for a summary; return why it cannot be used,
+        empty if it can."""
         from codeagent.agent.compaction.summary import wrong_with  # as above
 
         self._count(asking, answer.usage)
@@ -383,9 +443,13 @@ class Compaction:
         self._spending.add_request(usage)
 
     async def _asked_model(self, asking: Asking, request: ModelRequest) -> ModelAnswer:
-        """Raises ModelError, also for a summary that repeats itself; what one that was stopped used counts."""
+        """Raises ModelError, also for a summary that repeats itself; what one that was stopped used
+        counts."""
         answer: ModelAnswer | None = None
-        so_far, events = AnswerSoFar(self._around.limits.max_repeated_tokens), asking.model.stream(request)
+        so_far, events = (
+            AnswerSoFar(self._around.limits.max_repeated_tokens),
+            asking.model.stream(request),
+        )
         try:
             async for event in events:
                 if repeats := so_far.take(event):
@@ -398,7 +462,9 @@ class Compaction:
                     case FellBack():
                         self._emitter.emit(fell_back(event))
                     case ProviderUse():
-                        await take_use(event, self._emitter, self._around.outputs, self._permissions)
+                        await take_use(
+                            event, self._emitter, self._around.outputs, self._permissions
+                        )
                     case ToolsLeftOut():
                         self._emitter.emit(tools_left_out(event))
                     case Adapted(text):
@@ -416,11 +482,16 @@ class Compaction:
         return answer
 
     async def _reviewed(self, summary: str, cause: CompactionCause, token: CancelToken) -> str:
-        """Wait until the user accepts, edits or refuses the summary; in mode auto not for ever if they did not ask.
+        """Wait until the user accepts, edits or refuses the summary; in mode auto not for ever if
+        they did not ask.
 
         Raises _NotCompacted, RunCancelled.
         """
-        patience = self._around.context.review_seconds if self._permissions.mode == "auto" and cause != "user" else None
+        patience = (
+            self._around.context.review_seconds
+            if self._permissions.mode == "auto" and cause != "user"
+            else None
+        )
         self._review, self._reviewing = asyncio.get_running_loop().create_future(), summary
         try:
             with self._spending.waiting(), user_waited_for():
@@ -459,7 +530,8 @@ class Compaction:
         return sink.handle
 
     def _handle_of(self, text: str) -> str | None:
-        """Return the handle of a result that was cut when it was made, checked: any text may name a handle."""
+        """Return the handle of a result that was cut when it was made, checked: any text may name a
+        handle."""
         outputs, found = self._around.outputs, _HANDLE.findall(text)
         if not found or found[-1] not in outputs.handles():
             return None
@@ -477,7 +549,9 @@ class Compaction:
 
     def _pin(self, text: str) -> Refused | None:
         if not text or len(text) > _LONGEST_PIN or len(self._pins) == _MOST_PINS:
-            return Refused(f"a pin is 1 to {_LONGEST_PIN} characters, and there are at most {_MOST_PINS}; not pinned")
+            return Refused(
+                f"a pin is 1 to {_LONGEST_PIN} characters, and there are at most {_MOST_PINS}; not pinned"
+            )
         self._set_pins((*self._pins, text), added=text)
         return None
 

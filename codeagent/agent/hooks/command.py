@@ -1,7 +1,9 @@
-"""Hooks that are programs: they read JSON about the event on standard input and answer with JSON on standard output.
+"""Hooks that are programs: they read JSON about the event on standard input and answer with JSON on
+standard output.
 
-A program that judges allows by exiting with 0 and printing nothing or `{"decision": "allow"}`. Any other exit code
-denies, with its standard error as the reason; so does an answer that is not valid for its event (`ANSWERS`).
+A program that judges allows by exiting with 0 and printing nothing or `{"decision": "allow"}`. Any
+other exit code denies, with its standard error as the reason; so does an answer that is not valid
+for its event (`ANSWERS`).
 """
 
 import asyncio
@@ -37,7 +39,9 @@ _LONGEST_REASON = 500
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
 
 
 class CallResult(_Strict):
@@ -85,7 +89,8 @@ class PromptSubmitInput(_Strict):
 class CompactionInput(_Strict):
     event: Literal["compaction"] = "compaction"
     cause: CompactionCause
-    """The window is nearly full, the provider refused a request as too long, or the user asked for it."""
+    """The window is nearly full, the provider refused a request as too long, or the user asked for
+    it."""
     hint: str
     """The user's hint for the summary."""
     messages: int
@@ -134,14 +139,17 @@ Told = (
 
 
 def told_of(event: HookEvent, *subjects: Any) -> Told:
-    """Make the JSON that a program reads about an event, from the arguments that the callbacks of a `Hook` get."""
+    """Make the JSON that a program reads about an event, from the arguments that the callbacks of a
+    `Hook` get."""
     match event:
         case "before_tool":
             return BeforeToolInput(call=subjects[0])
         case "after_tool":
             call, result = subjects
             facts = {name: getattr(result, name) for name in ("is_error", "executed", "error")}
-            return AfterToolInput(call=call, result=CallResult(content=text_of(result.content), **facts))
+            return AfterToolInput(
+                call=call, result=CallResult(content=text_of(result.content), **facts)
+            )
         case "before_update":
             return BeforeUpdateInput(call=subjects[0], text=subjects[1])
         case "after_update":
@@ -150,7 +158,10 @@ def told_of(event: HookEvent, *subjects: Any) -> Told:
             return PromptSubmitInput(text=subjects[0].text, source=subjects[0].source)
         case "compaction":
             return CompactionInput(
-                **{name: getattr(subjects[0], name) for name in ("cause", "hint", "messages", "tokens")}
+                **{
+                    name: getattr(subjects[0], name)
+                    for name in ("cause", "hint", "messages", "tokens")
+                }
             )
         case "run_finished":
             told = RunFinishedInput.model_fields.keys() - {"event"}
@@ -184,7 +195,8 @@ class AnswerModify(_Strict):
 
 
 class AnswerContext(_Strict):
-    """Allow, and add text: after a prompt for the model to read, before a compaction what the summary must cover."""
+    """Allow, and add text: after a prompt for the model to read, before a compaction what the
+    summary must cover."""
 
     decision: Literal["context"]
     text: str
@@ -199,11 +211,14 @@ ANSWERS: dict[HookEvent, Any] = {
     "compaction": Annotated[AnswerAllow | AnswerDeny | AnswerContext, _Decision],
 }
 """The valid answers, for each event that a hook judges; output for the other events is ignored."""
-TOLD: dict[HookEvent, type[BaseModel]] = {kind.model_fields["event"].default: kind for kind in get_args(Told)}
+TOLD: dict[HookEvent, type[BaseModel]] = {
+    kind.model_fields["event"].default: kind for kind in get_args(Told)
+}
 
 
 def parse_answer(event: HookEvent, printed: bytes) -> ProgramAnswer:
-    """Parse the program's answer to the event; no output allows. Raises ValueError, in one line, if it is not valid."""
+    """Parse the program's answer to the event; no output allows. Raises ValueError, in one line, if
+    it is not valid."""
     if not printed.strip():
         return AnswerAllow(decision="allow")
     try:
@@ -212,7 +227,9 @@ def parse_answer(event: HookEvent, printed: bytes) -> ProgramAnswer:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"its answer is not valid: {place}{': ' * bool(place)}{first['msg'].lower()}") from error
+        raise ValueError(
+            f"its answer is not valid: {place}{': ' * bool(place)}{first['msg'].lower()}"
+        ) from error
     except (ValueError, RecursionError) as error:
         shown = one_line(printed.decode(errors="replace"), 80)
         raise ValueError(f"its answer is not a valid JSON object: {error}: {shown!r}") from error
@@ -224,8 +241,11 @@ def _adapter(event: HookEvent) -> TypeAdapter[ProgramAnswer]:
 
 
 def contract_schema() -> dict[str, Any]:
-    """Return the JSON Schema of both sides: for each event what the program reads, and what it may answer."""
-    inputs: list[Any] = [((event, "told"), "validation", TypeAdapter(told)) for event, told in TOLD.items()]
+    """Return the JSON Schema of both sides: for each event what the program reads, and what it may
+    answer."""
+    inputs: list[Any] = [
+        ((event, "told"), "validation", TypeAdapter(told)) for event, told in TOLD.items()
+    ]
     inputs += [((event, "answer"), "validation", _adapter(event)) for event in ANSWERS]
     schemas, rest = TypeAdapter.json_schemas(inputs)
     events: dict[str, Any] = {event: {"type": "object", "properties": {}} for event in TOLD}
@@ -296,7 +316,8 @@ class CommandHook:
                 assert_never(answer)
 
     async def _tell(self, *subjects: Any) -> None:
-        """Run it and ignore what it prints. Raises OSError if it does not start, _ProgramFailed if it fails."""
+        """Run it and ignore what it prints. Raises OSError if it does not start, _ProgramFailed if
+        it fails."""
         await self._run(told_of(self.event, *subjects))
 
     async def _run(self, told: BaseModel) -> bytes:
@@ -346,11 +367,15 @@ class ProgramOutput:
 
 
 async def _talk(process: Process, tree: ProcessTree, told: bytes) -> ProgramOutput:
-    """Write `told` to the program's standard input, and wait until it has exited and its output has ended.
+    """Write `told` to the program's standard input, and wait until it has exited and its output has
+    ended.
 
-    A caller that is cancelled kills it, with everything it has started. Raises ValueError if it prints too much.
+    A caller that is cancelled kills it, with everything it has started. Raises ValueError if it
+    prints too much.
     """
-    reading = [asyncio.create_task(_read_all(stream)) for stream in (process.stdout, process.stderr)]
+    reading = [
+        asyncio.create_task(_read_all(stream)) for stream in (process.stdout, process.stderr)
+    ]
     writing = asyncio.create_task(_write(process, told))
     try:
         out, err = await asyncio.gather(*reading)
@@ -365,7 +390,9 @@ async def _talk(process: Process, tree: ProcessTree, told: bytes) -> ProgramOutp
                 os.killpg(process.pid, signal.SIGKILL)
             await stop_all(process, tree)
             # Read to the end: asyncio reports an exit only once the pipes are closed.
-            await asyncio.wait({asyncio.ensure_future(process.communicate())}, timeout=_CLEANUP_SECONDS)
+            await asyncio.wait(
+                {asyncio.ensure_future(process.communicate())}, timeout=_CLEANUP_SECONDS
+            )
 
 
 async def _read_all(stream: asyncio.StreamReader | None) -> bytes:

@@ -1,4 +1,5 @@
-"""Hooks: callbacks around calls, updates, prompts, runs and sessions; one that judges denies if it fails (F11)."""
+"""Hooks: callbacks around calls, updates, prompts, runs and sessions; one that judges denies if it
+fails (F11)."""
 
 import asyncio
 import json
@@ -80,7 +81,8 @@ class Modify:
 
 @dataclass(frozen=True)
 class AddContext:
-    """Allow, with text that the model reads after the prompt; before a compaction, what the summary must cover."""
+    """Allow, with text that the model reads after the prompt; before a compaction, what the summary
+    must cover."""
 
     text: str
 
@@ -115,7 +117,8 @@ class Hook:
     session_start: OnSession | None = None
     session_end: OnSession | None = None
     tools: str = "*"
-    """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called for."""
+    """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called
+    for."""
 
 
 class _HookFailed(Exception):
@@ -134,11 +137,18 @@ class Hooks:
 
     def may_modify(self, tool: str) -> bool:
         """Whether a hook judges calls of the tool, and may change their arguments."""
-        return any(hook.before_tool is not None and fnmatchcase(tool, hook.tools) for hook in self.registered)
+        return any(
+            hook.before_tool is not None and fnmatchcase(tool, hook.tools)
+            for hook in self.registered
+        )
 
     def see_updates(self, tool: str) -> bool:
         """Whether a hook is called for what calls of the tool show while they run."""
-        called = (hook for hook in self.registered if hook.before_update is not None or hook.after_update is not None)
+        called = (
+            hook
+            for hook in self.registered
+            if hook.before_update is not None or hook.after_update is not None
+        )
         return any(fnmatchcase(tool, hook.tools) for hook in called)
 
     @property
@@ -147,7 +157,8 @@ class Hooks:
         return any(hook.prompt_submit is not None for hook in self.registered)
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
-        """Return the first denial, or the arguments as changed by the hooks; None if they are unchanged."""
+        """Return the first denial, or the arguments as changed by the hooks; None if they are
+        unchanged."""
         modified: Modify | None = None
         for hook in self._for(call):
             if hook.before_tool is None:
@@ -193,11 +204,15 @@ class Hooks:
 
     async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
         """Return the first denial, or the texts that the model reads after the prompt."""
-        return await self._judged([(hook.name, hook.prompt_submit) for hook in self.registered], prompt)
+        return await self._judged(
+            [(hook.name, hook.prompt_submit) for hook in self.registered], prompt
+        )
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
         """Return the first denial, or what the summary has to cover."""
-        return await self._judged([(hook.name, hook.compaction) for hook in self.registered], planned)
+        return await self._judged(
+            [(hook.name, hook.compaction) for hook in self.registered], planned
+        )
 
     async def run_finished(self, finished: RunFinished) -> None:
         await self._tell([(hook.name, hook.run_finished) for hook in self.registered], finished)
@@ -212,7 +227,9 @@ class Hooks:
         return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
 
     async def _judged(
-        self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[TextAnswer]] | None]], subject: object
+        self,
+        callbacks: Sequence[tuple[str, Callable[..., Awaitable[TextAnswer]] | None]],
+        subject: object,
     ) -> Deny | tuple[str, ...]:
         """Return the first denial, or the texts that the hooks added."""
         added: list[str] = []
@@ -233,7 +250,9 @@ class Hooks:
         return tuple(text for text in added if text.strip())
 
     async def _tell(
-        self, callbacks: Sequence[tuple[str, Callable[..., Awaitable[None]] | None]], *subjects: object
+        self,
+        callbacks: Sequence[tuple[str, Callable[..., Awaitable[None]] | None]],
+        *subjects: object,
     ) -> None:
         for name, callback in callbacks:
             if callback is None:
@@ -244,7 +263,8 @@ class Hooks:
                 self.on_failure(str(failure))
 
     async def _answer(self, name: str, ask: Callable[..., Awaitable[T]], *subjects: object) -> T:
-        """Return the hook's answer. Raises _HookFailed if it raises, is cancelled or does not answer in time."""
+        """Return the hook's answer. Raises _HookFailed if it raises, is cancelled or does not
+        answer in time."""
 
         async def work() -> T:
             return await ask(*subjects)
@@ -282,7 +302,9 @@ def _denial(name: str, answer: object) -> Deny:
 
 def _as_json(name: str, arguments: object) -> str:
     if not isinstance(arguments, dict):
-        raise _HookFailed(f"the hook {name} failed: its arguments are {type(arguments).__name__}, not a dict")
+        raise _HookFailed(
+            f"the hook {name} failed: its arguments are {type(arguments).__name__}, not a dict"
+        )
     try:
         return json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,5 @@
-"""The user's hook files: the decorator `@hook("before_tool")`, loading the files, and running them off the event loop.
+"""The user's hook files: the decorator `@hook("before_tool")`, loading the files, and running them
+off the event loop.
 
 A file that cannot be loaded denies everything it might have judged (FEATURES F11).
 """
@@ -37,10 +38,16 @@ from codeagent.core.tool import ToolResult
 
 _BeforeTool = TypeVar("_BeforeTool", bound=Callable[[ToolCall], ToolAnswer | Awaitable[ToolAnswer]])
 _AfterTool = TypeVar("_AfterTool", bound=Callable[[ToolCall, ToolResult], Awaitable[None] | None])
-_BeforeUpdate = TypeVar("_BeforeUpdate", bound=Callable[[ToolCall, str], UpdateAnswer | Awaitable[UpdateAnswer]])
+_BeforeUpdate = TypeVar(
+    "_BeforeUpdate", bound=Callable[[ToolCall, str], UpdateAnswer | Awaitable[UpdateAnswer]]
+)
 _AfterUpdate = TypeVar("_AfterUpdate", bound=Callable[[ToolCall, str], Awaitable[None] | None])
-_OnPrompt = TypeVar("_OnPrompt", bound=Callable[[SubmittedPrompt], TextAnswer | Awaitable[TextAnswer]])
-_OnCompaction = TypeVar("_OnCompaction", bound=Callable[[PlannedCompaction], TextAnswer | Awaitable[TextAnswer]])
+_OnPrompt = TypeVar(
+    "_OnPrompt", bound=Callable[[SubmittedPrompt], TextAnswer | Awaitable[TextAnswer]]
+)
+_OnCompaction = TypeVar(
+    "_OnCompaction", bound=Callable[[PlannedCompaction], TextAnswer | Awaitable[TextAnswer]]
+)
 _OnRun = TypeVar("_OnRun", bound=Callable[[RunFinished], Awaitable[None] | None])
 _OnSession = TypeVar("_OnSession", bound=Callable[[HookSession], Awaitable[None] | None])
 _PARAMETERS: dict[HookEvent, tuple[str, ...]] = {
@@ -71,13 +78,21 @@ _collecting: ContextVar[list[Registration] | None] = ContextVar("collecting", de
 
 
 @overload
-def hook(event: Literal["before_tool"], *, tools: str = "*") -> Callable[[_BeforeTool], _BeforeTool]: ...
+def hook(
+    event: Literal["before_tool"], *, tools: str = "*"
+) -> Callable[[_BeforeTool], _BeforeTool]: ...
 @overload
-def hook(event: Literal["after_tool"], *, tools: str = "*") -> Callable[[_AfterTool], _AfterTool]: ...
+def hook(
+    event: Literal["after_tool"], *, tools: str = "*"
+) -> Callable[[_AfterTool], _AfterTool]: ...
 @overload
-def hook(event: Literal["before_update"], *, tools: str = "*") -> Callable[[_BeforeUpdate], _BeforeUpdate]: ...
+def hook(
+    event: Literal["before_update"], *, tools: str = "*"
+) -> Callable[[_BeforeUpdate], _BeforeUpdate]: ...
 @overload
-def hook(event: Literal["after_update"], *, tools: str = "*") -> Callable[[_AfterUpdate], _AfterUpdate]: ...
+def hook(
+    event: Literal["after_update"], *, tools: str = "*"
+) -> Callable[[_AfterUpdate], _AfterUpdate]: ...
 @overload
 def hook(event: Literal["prompt_submit"]) -> Callable[[_OnPrompt], _OnPrompt]: ...
 @overload
@@ -89,9 +104,9 @@ def hook(event: Literal["session_start", "session_end"]) -> Callable[[_OnSession
 def hook(event: Any, *, tools: str = "*") -> Callable[[Any], Any]:
     """Have the decorated function called at this event of every session; it is returned unchanged.
 
-    A plain function runs in a thread, an async one in an event loop of its own. `tools` is a pattern with `*`, `?` and
-    `[…]` over the names of the tools whose calls it is for. Only takes effect in a file of the user's own hook folder,
-    while it is loaded. Raises TypeError.
+    A plain function runs in a thread, an async one in an event loop of its own. `tools` is a
+    pattern with `*`, `?` and `[…]` over the names of the tools whose calls it is for. Only takes
+    effect in a file of the user's own hook folder, while it is loaded. Raises TypeError.
     """
     if callable(event):
         raise TypeError('name the event that the hook is for: @hook("before_tool")')
@@ -119,14 +134,17 @@ def _check_parameters(event: HookEvent, function: Any) -> None:
     try:
         inspect.signature(function).bind(*parameters)
     except TypeError as error:
-        raise TypeError(f"{name} is called as {name}({', '.join(parameters)}) for {event}: {error}") from None
+        raise TypeError(
+            f"{name} is called as {name}({', '.join(parameters)}) for {event}: {error}"
+        ) from None
 
 
 class HookThreads:
-    """A thread for each call of a plain function, and one thread with an event loop for all async ones.
+    """A thread for each call of a plain function, and one thread with an event loop for all async
+    ones.
 
-    So a hook can neither block nor end the program's own event loop. All are daemon threads: a hook that hangs does not
-    keep the program from exiting.
+    So a hook can neither block nor end the program's own event loop. All are daemon threads: a hook
+    that hangs does not keep the program from exiting.
     """
 
     def __init__(self) -> None:
@@ -134,11 +152,14 @@ class HookThreads:
         self._lock = threading.Lock()
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        """Wrap the function so that any event loop can await it; even an exit in it is raised as an Exception."""
+        """Wrap the function so that any event loop can await it; even an exit in it is raised as an
+        Exception."""
         if inspect.iscoroutinefunction(function):
 
             async def in_loop(*arguments: object) -> Any:
-                future = asyncio.run_coroutine_threadsafe(_contained(function(*arguments)), self._running())
+                future = asyncio.run_coroutine_threadsafe(
+                    _contained(function(*arguments)), self._running()
+                )
                 return await asyncio.wrap_future(future)
 
             return in_loop
@@ -152,7 +173,9 @@ class HookThreads:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="async hooks", daemon=True).start()
+                threading.Thread(
+                    target=self._loop.run_forever, name="async hooks", daemon=True
+                ).start()
             return self._loop
 
 
@@ -222,17 +245,20 @@ class _Broken(Exception):
 def load_python_hooks(
     folder: Path, workspace: Path | None = None
 ) -> tuple[tuple[Hook, ...], tuple[HookFileProblem, ...]]:
-    """Load the hooks of `folder/*.py`, sorted by file name and then in file order, and return the problems, too.
+    """Load the hooks of `folder/*.py`, sorted by file name and then in file order, and return the
+    problems, too.
 
-    Runs the files, so it takes as long as they do. The folder is the user's own; a file that lies in the workspace,
-    where the agent could write it, is not run. Names that begin with `_` or a dot are skipped. A hook that denies
-    takes the place of a broken file. Raises nothing.
+    Runs the files, so it takes as long as they do. The folder is the user's own; a file that lies
+    in the workspace, where the agent could write it, is not run. Names that begin with `_` or a dot
+    are skipped. A hook that denies takes the place of a broken file. Raises nothing.
     """
     threads = HookThreads()
     hooks: list[Hook] = []
     problems: list[HookFileProblem] = []
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == ".py" and path.name[0] not in "._")
+        files = sorted(
+            path for path in folder.iterdir() if path.suffix == ".py" and path.name[0] not in "._"
+        )
     except FileNotFoundError:
         return (), ()
     except OSError as error:
@@ -285,7 +311,9 @@ def _read(path: Path, workspace: Path | None) -> str:
         if not path.is_file():
             raise _Broken(1, "it is not a file")
         if workspace is not None and path.resolve().is_relative_to(workspace.resolve()):
-            raise _Broken(1, "it lies in the workspace, where the agent could write it, so it was not run")
+            raise _Broken(
+                1, "it lies in the workspace, where the agent could write it, so it was not run"
+            )
         if path.stat().st_mode & stat.S_IWOTH:
             raise _Broken(1, "everybody on this machine can write it, so it was not run: chmod o-w")
         return importlib.util.decode_source(path.read_bytes())
@@ -297,7 +325,11 @@ def _read(path: Path, workspace: Path | None) -> str:
 
 def _line(error: BaseException, path: Path) -> int:
     """Return the last line of the file in the error's traceback."""
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    lines = [
+        line
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == str(path)
+    ]
     return lines[-1] if lines else 1
 
 

@@ -17,7 +17,8 @@ from codeagent.core.tool import ToolResult
 TAIL = 4_000
 """Characters of the output that the model reads when the job ends."""
 _SO_FAR = 8_000
-"""Characters of the output that the model reads when a call that it waits for is moved to the background."""
+"""Characters of the output that the model reads when a call that it waits for is moved to the
+background."""
 _SUMMARY = 300
 _FLUSH_SECONDS = 0.5
 
@@ -25,8 +26,16 @@ _FLUSH_SECONDS = 0.5
 class JobRun:
     """A job while it runs, and its record afterwards; its output can be read at any time."""
 
-    def __init__(self, job: Job, work: CallWork, outputs: OutputStore, printed: Callable[[], None], moved: str) -> None:
-        """`printed` is called after every piece of output; `moved`: what the model reads if the call was moved."""
+    def __init__(
+        self,
+        job: Job,
+        work: CallWork,
+        outputs: OutputStore,
+        printed: Callable[[], None],
+        moved: str,
+    ) -> None:
+        """`printed` is called after every piece of output; `moved`: what the model reads if the
+        call was moved."""
         self._job = job
         self._moved = moved
         self._outputs = outputs
@@ -66,7 +75,9 @@ class JobRun:
             text = f"job {job.id} started: {job.title}\n{promise}"
         else:
             printed = self.output.tail(_SO_FAR)
-            so_far = f"Its output so far:\n{printed}" if printed else "It has printed nothing so far."
+            so_far = (
+                f"Its output so far:\n{printed}" if printed else "It has printed nothing so far."
+            )
             text = f"{self._moved}; it continues as job {job.id}. {promise}\n{so_far}"
         return ToolResult.from_text(text, details={"job_id": job.id, "handle": self.output.handle})
 
@@ -100,7 +111,9 @@ class JobRun:
         elif result.child_session is not None:
             summary = one_line(f"{summary} session {result.child_session}", _SUMMARY)
         ended = round(self._job.started + seconds, 3)
-        job = self._job = replace(self._job, status=status, ended=ended, exit_code=exit_code, summary=summary)
+        job = self._job = replace(
+            self._job, status=status, ended=ended, exit_code=exit_code, summary=summary
+        )
         return JobFinished(
             job_id=job.id,
             call_id=job.call_id,
@@ -121,13 +134,18 @@ class JobRun:
         return "stopped" if self.stopping and result.error.kind == "cancelled" else "failed"
 
     def _tail(self, result: ToolResult) -> tuple[str, str | None, int]:
-        """Return what the model reads of the result, the handle of the whole if there is more, and its lines."""
+        """Return what the model reads of the result, the handle of the whole if there is more, and
+        its lines."""
         kept = result.details.get("handle")
         self._handle = kept if isinstance(kept, str) and not self.output.whole else None
         answer = text_of(result.content)
         printed = self.output.lines
         if not answer:
-            return self.output.tail(TAIL), None if self.output.characters <= TAIL else self.output.handle, printed
+            return (
+                self.output.tail(TAIL),
+                None if self.output.characters <= TAIL else self.output.handle,
+                printed,
+            )
         if len(answer) <= TAIL and self._handle is None and not result.details.get("truncated"):
             return answer, None, printed
         if self._handle is not None or self.output.characters >= len(answer) // 2:
@@ -153,14 +171,16 @@ class JobRun:
 
 
 def moved(after: float | None) -> str:
-    """Word what the model reads about a call that was moved to the background by the user, or after some seconds."""
+    """Word what the model reads about a call that was moved to the background by the user, or after
+    some seconds."""
     if after is None:
         return "The user moved this call to the background"
     return f"This result is partial: the call was still running after {after:g} s and was moved to the background"
 
 
 def page_of(outputs: OutputStore, handle: str, offset: int | None, lines: int) -> OutputPage:
-    """Read `lines` lines from line `offset`, counted from 1; None: the last ones. Blocks. Raises KeyError."""
+    """Read `lines` lines from line `offset`, counted from 1; None: the last ones. Blocks. Raises
+    KeyError."""
     if offset is None:
         offset = max(1, outputs.read(handle, 1, 0).total - lines + 1)
     return outputs.read(handle, offset, lines)

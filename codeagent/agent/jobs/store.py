@@ -27,22 +27,29 @@ _CLOSING = "the session ended"
 _QUIET_SECONDS = 3.0
 """Seconds of silence after which new output means that something happened."""
 _MOST_PORTS = 64
-"""How many ports are reported in one session: a program that keeps opening new ones must not flood it."""
+"""How many ports are reported in one session: a program that keeps opening new ones must not flood
+it."""
 
 
 @dataclass(frozen=True)
 class PollingPace:
-    """Seconds between two looks at the ports: the first wait, then twice as long each time, up to the longest."""
+    """Seconds between two looks at the ports: the first wait, then twice as long each time, up to
+    the longest."""
 
     first: float = 1.0
     longest: float = 15.0
 
 
 class PortWatch:
-    """Reports each port that is opened in the sandbox, once; it looks only while a job runs there."""
+    """Reports each port that is opened in the sandbox, once; it looks only while a job runs
+    there."""
 
     def __init__(
-        self, sandbox: Sandbox, busy: Callable[[], bool], found: Callable[[int], None], pace: PollingPace
+        self,
+        sandbox: Sandbox,
+        busy: Callable[[], bool],
+        found: Callable[[int], None],
+        pace: PollingPace,
     ) -> None:
         """`busy`: whether a job runs in the sandbox; `found` gets each new port."""
         self._sandbox = sandbox
@@ -61,7 +68,8 @@ class PortWatch:
             self._task = asyncio.create_task(self._work())
 
     def printed(self) -> None:
-        """Take note that a job printed something: after a silence, that is a reason to look sooner."""
+        """Take note that a job printed something: after a silence, that is a reason to look
+        sooner."""
         now = time.monotonic()
         if now - self._last_output > _QUIET_SECONDS:
             self._sooner.set()
@@ -106,7 +114,8 @@ class PortWatch:
 class Jobs:
     """The jobs of one session. Made before the tools that use it, and empty until it is connected.
 
-    The model is told once that a job ended: in a note at the next boundary, or in a result before that.
+    The model is told once that a job ended: in a note at the next boundary, or in a result before
+    that.
     """
 
     def __init__(self, pace: PollingPace | None = None) -> None:
@@ -127,17 +136,23 @@ class Jobs:
         past: tuple[EndedJob, ...],
         wake: Callable[[], None],
     ) -> None:
-        """`past`: the jobs of earlier processes. `wake` is called when a job ends that nobody stopped."""
+        """`past`: the jobs of earlier processes. `wake` is called when a job ends that nobody
+        stopped."""
         self._emitter = emitter
         self._outputs = outputs
         self._queue = queue
         self._past = {item.job.id: item for item in past}
         self._wake = wake
         if sandbox is not None:
-            self._ports = PortWatch(sandbox, lambda: bool(self._sandboxed()), self._report_port, self._pace)
+            self._ports = PortWatch(
+                sandbox, lambda: bool(self._sandboxed()), self._report_port, self._pace
+            )
 
     def jobs(self) -> tuple[Job, ...]:
-        return (*(item.job for item in self._past.values()), *(run.job for run in self._runs.values()))
+        return (
+            *(item.job for item in self._past.values()),
+            *(run.job for run in self._runs.values()),
+        )
 
     def get(self, job_id: str) -> Job:
         """Raises KeyError."""
@@ -146,15 +161,21 @@ class Jobs:
         return self._runs[job_id].job
 
     async def wait(self, job_id: str, timeout: float) -> Job:
-        """Return the job once it has ended, after `timeout` seconds, or when the user's text waits for the boundary.
+        """Return the job once it has ended, after `timeout` seconds, or when the user's text waits
+        for the boundary.
 
         Raises KeyError.
         """
         if self.get(job_id).status != "running":
             return self.get(job_id)
-        waiters = {asyncio.ensure_future(self._runs[job_id].over.wait()), asyncio.ensure_future(self._queue.typed())}
+        waiters = {
+            asyncio.ensure_future(self._runs[job_id].over.wait()),
+            asyncio.ensure_future(self._queue.typed()),
+        }
         try:
-            await asyncio.wait(waiters, timeout=max(0.0, timeout), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                waiters, timeout=max(0.0, timeout), return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             for waiter in waiters:
                 waiter.cancel()
@@ -238,7 +259,8 @@ class Jobs:
         task.add_done_callback(self._following.discard)
 
     def answered(self, result: ToolResultAdded) -> None:
-        """Take note of a call's result: if that tells the model of a job's end, the note is not needed."""
+        """Take note of a call's result: if that tells the model of a job's end, the note is not
+        needed."""
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._queue.drop_note(job_note(finished))
@@ -285,7 +307,9 @@ class Jobs:
         self._emitter.emit(JobListens(text=text, job_id="", port=port))
 
 
-def _page_of_past(outputs: OutputStore, past: EndedJob, offset: int | None, lines: int) -> OutputPage:
+def _page_of_past(
+    outputs: OutputStore, past: EndedJob, offset: int | None, lines: int
+) -> OutputPage:
     if past.handle is not None:
         try:
             page = page_of(outputs, past.handle, offset, lines)

@@ -1,6 +1,8 @@
-"""The work of one call, awaited until it ends or becomes a job: what it prints, and what it is sent.
+"""The work of one call, awaited until it ends or becomes a job: what it prints, and what it is
+sent.
 
-What it prints can be read by line while it runs: the end is in memory; all output of a job is in a file.
+What it prints can be read by line while it runs: the end is in memory; all output of a job is in a
+file.
 """
 
 import asyncio
@@ -34,7 +36,8 @@ _LONGEST_LINE = 16 * 1024
 
 
 class OutputThrottle:
-    """Lets at most a megabyte of output a second through to the screen, and says how much it held back."""
+    """Lets at most a megabyte of output a second through to the screen, and says how much it held
+    back."""
 
     def __init__(self) -> None:
         self._window = time.monotonic()
@@ -90,7 +93,9 @@ class _InTurn:
         if self._last is not None:
             self._last.cancel()
 
-    async def _after(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+    async def _after(
+        self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]
+    ) -> None:
         try:
             if before is not None:
                 await before
@@ -101,15 +106,22 @@ class _InTurn:
 
 
 class CallWork:
-    """The work of one call in a task of its own: only its token ends it early, not a caller that stops waiting.
+    """The work of one call in a task of its own: only its token ends it early, not a caller that
+    stops waiting.
 
     What it prints is kept, and emitted as the output of the call, or of the job that it became.
     """
 
     def __init__(
-        self, prepared: PreparedCall, context: ToolContext, limit: float | None, emitter: Emitter, hooks: Hooks
+        self,
+        prepared: PreparedCall,
+        context: ToolContext,
+        limit: float | None,
+        emitter: Emitter,
+        hooks: Hooks,
     ) -> None:
-        """Start it under the context's token, for at most `limit` seconds; `context` gets its callbacks here."""
+        """Start it under the context's token, for at most `limit` seconds; `context` gets its
+        callbacks here."""
         self.prepared = prepared
         self.token = context.cancel
         self.output = JobOutput()
@@ -127,7 +139,10 @@ class CallWork:
         self._moved: asyncio.Future[str] = loop.create_future()
         self._alarm: asyncio.TimerHandle | None = None
         context = replace(
-            context, on_update=self._update, on_progress=self._progress, is_job=lambda: self._job_id is not None
+            context,
+            on_update=self._update,
+            on_progress=self._progress,
+            is_job=lambda: self._job_id is not None,
         )
         self._task = asyncio.create_task(self._work(context))
         if limit is not None:
@@ -146,7 +161,8 @@ class CallWork:
         self._task.add_done_callback(lambda _: timer.cancel())
 
     def move(self, job_id: str, *, limited: bool) -> None:
-        """Make `settle` return this job's id; unless it stays limited, the time limit no longer applies."""
+        """Make `settle` return this job's id; unless it stays limited, the time limit no longer
+        applies."""
         if not limited:
             self._disarm()
         self._moved.set_result(job_id)
@@ -208,7 +224,8 @@ class CallWork:
             return result_of_error(odd, executed=True)
 
     async def _talk(self, context: ToolContext) -> ToolResult:
-        """Run a stateful tool: what it yields is output, and it receives what is sent to it. Raises what it raises."""
+        """Run a stateful tool: what it yields is output, and it receives what is sent to it. Raises
+        what it raises."""
         talk = self.prepared.tool.talk(self.prepared.args, replace(context, receive=self._sent.get))
         try:
             text = await talk.asend(None)
@@ -246,7 +263,9 @@ class CallWork:
         if self._job_id is not None:
             self._emitter.emit(JobUpdated(job_id=self._job_id, text=text, stream=stream))
         else:
-            self._emitter.emit(ToolUpdated(call_id=call.id, name=call.name, text=text, stream=stream))
+            self._emitter.emit(
+                ToolUpdated(call_id=call.id, name=call.name, text=text, stream=stream)
+            )
 
     def _progress(self, text: str) -> Awaitable[None]:
         """Emit the text, unless the call has become a job: only a job's output is shown."""
@@ -272,7 +291,8 @@ class _Block:
 
 
 class JobOutput:
-    """The output of one call. The two streams never mix within a line. Safe to read from another thread.
+    """The output of one call. The two streams never mix within a line. Safe to read from another
+    thread.
 
     Until `keep` is called only the end is held: a call that is awaited keeps its output elsewhere.
     """
@@ -315,7 +335,8 @@ class JobOutput:
                 self._take(whole[:cut])
 
     def keep(self, store: OutputStore, name: str) -> None:
-        """From now on write everything to the store as well, beginning with what is still in memory."""
+        """From now on write everything to the store as well, beginning with what is still in
+        memory."""
         with self._lock:
             self._store = store
             self._sink = store.create(name)
@@ -349,13 +370,17 @@ class JobOutput:
                 self._kept = 0
 
     def tail(self, characters: int) -> str:
-        """Return the last whole lines that fit, as the model reads them; the end of the last line if none fits."""
+        """Return the last whole lines that fit, as the model reads them; the end of the last line
+        if none fits."""
         with self._lock:
-            text = "".join(block.text for block in self._blocks) + "".join(self._unfinished.values())
+            text = "".join(block.text for block in self._blocks) + "".join(
+                self._unfinished.values()
+            )
         return end_of(readable(text), characters)
 
     def read(self, offset: int | None, lines: int) -> OutputPage:
-        """`lines` lines from line `offset`, counted from 1; None: the last ones. Skips what is gone. Blocks."""
+        """`lines` lines from line `offset`, counted from 1; None: the last ones. Skips what is
+        gone. Blocks."""
         with self._lock:
             total = self._lines + sum(1 for text in self._unfinished.values() if text)
             first = max(1, total - lines + 1 if offset is None else offset)

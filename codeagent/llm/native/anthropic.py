@@ -1,4 +1,5 @@
-"""Anthropic's messages: requests of alternating turns made of blocks, and streams of those blocks."""
+"""Anthropic's messages: requests of alternating turns made of blocks, and streams of those
+blocks."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +18,22 @@ from codeagent.llm.provider_tools import content_for, declared_in, sendable, wit
 from codeagent.llm.provider_uses import block_use, sources_of
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
-from codeagent.llm.wire import MARKED, Wire, anthropic_message, asked_effort, thinking_arguments, to_tools
+from codeagent.llm.wire import (
+    MARKED,
+    Wire,
+    anthropic_message,
+    asked_effort,
+    thinking_arguments,
+    to_tools,
+)
 
 _UNUSABLE = lazy_regex("[^A-Za-z0-9_-]")
 _NOT_AT_THE_TOP = {"$schema", "$id", "title", "oneOf", "anyOf", "allOf"}
 """Of a tool's schema: refused, or useless to the model."""
 _THOUGHTS = ("thinking", "redacted_thinking")
 _OWN = ("text", "tool_use", *_THOUGHTS)
-"""The types of blocks that the model itself writes; all others are of tools that the provider runs."""
+"""The types of blocks that the model itself writes; all others are of tools that the provider
+runs."""
 _NOTHING = (StreamPiece(Delta(), None),)
 
 
@@ -42,16 +51,26 @@ class AnthropicWriter:
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
         self._target, self._effort = target, effort
-        self._turns = {thinks: PerMessage(partial(_turn, target=target, thinks=thinks)) for thinks in (True, False)}
+        self._turns = {
+            thinks: PerMessage(partial(_turn, target=target, thinks=thinks))
+            for thinks in (True, False)
+        }
 
     def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
         target = target or self._target
         effort, thinks = asked_effort(self._effort, "anthropic", request.messages)
-        asked = thinking_arguments(effort, "anthropic", target.max_tokens, target.facts, target.room)
+        asked = thinking_arguments(
+            effort, "anthropic", target.max_tokens, target.facts, target.room
+        )
         if level := asked.pop("reasoning_effort", None):
             asked["thinking"] = {"type": "adaptive", "display": "summarized"}
             asked["output_config"] = {"effort": level}
-        head: Wire = {"model": target.bare_name, "max_tokens": target.max_tokens, "stream": True, **asked}
+        head: Wire = {
+            "model": target.bare_name,
+            "max_tokens": target.max_tokens,
+            "stream": True,
+            **asked,
+        }
         if request.system:
             head["system"] = [{"type": "text", "text": request.system, **MARKED}]
         own = (one.tool for one in declared_in(request, target))
@@ -62,7 +81,8 @@ class AnthropicWriter:
 
 
 def _alternating(turns: list[_Turn]) -> list[bytes]:
-    """Join the messages of one role that follow each other, and mark the last block of all for the cache."""
+    """Join the messages of one role that follow each other, and mark the last block of all for the
+    cache."""
     if turns:
         *blocks, last = turns[-1].blocks
         turns[-1] = _written(turns[-1].role, [*blocks, _marked(last)])
@@ -79,7 +99,8 @@ def _alternating(turns: list[_Turn]) -> list[bytes]:
 
 
 def _marked(block: Wire) -> Wire:
-    """Put the cache marker on the block, or on the last part of a result; on thinking it is not allowed."""
+    """Put the cache marker on the block, or on the last part of a result; on thinking it is not
+    allowed."""
     match block["type"]:
         case "tool_result":
             *parts, last = block["content"]
@@ -97,8 +118,11 @@ def _turn(message: Message, *, target: Target, thinks: bool) -> _Turn:
     return _written("assistant" if wire["role"] == "assistant" else "user", _blocks(wire))
 
 
-def provider_blocks(content: ProviderContent, calls: Sequence[Wire], *, thinks: bool) -> Iterator[Wire]:
-    """Yield an answer as it came, with these blocks in the places of its calls, and its thinking if it gets that."""
+def provider_blocks(
+    content: ProviderContent, calls: Sequence[Wire], *, thinks: bool
+) -> Iterator[Wire]:
+    """Yield an answer as it came, with these blocks in the places of its calls, and its thinking if
+    it gets that."""
     blocks = with_calls(content, "tool_use", calls)
     return (block for block in blocks if thinks or block["type"] not in _THOUGHTS)
 
@@ -145,9 +169,16 @@ def _call_id(call_id: str) -> str:
 
 def _tool(tool: Wire) -> Wire:
     function = tool["function"]
-    given = {key: value for key, value in function["parameters"].items() if key not in _NOT_AT_THE_TOP}
+    given = {
+        key: value for key, value in function["parameters"].items() if key not in _NOT_AT_THE_TOP
+    }
     schema = {"type": "object", "properties": {}, **given}
-    wire = {"name": function["name"], "description": function["description"], "input_schema": schema, "type": "custom"}
+    wire = {
+        "name": function["name"],
+        "description": function["description"],
+        "input_schema": schema,
+        "type": "custom",
+    }
     return {**wire, **MARKED} if "cache_control" in tool else wire
 
 
@@ -172,18 +203,27 @@ class _Block:
                 text = f"{self.begun.get('text') or ''}{said}"
                 return {"type": "text", "text": text, **({"citations": cited} if cited else {})}
             case {"type": "thinking"}:
-                thought, signature = str(self.begun.get("thinking") or ""), self.begun.get("signature")
-                return {"type": "thinking", "thinking": thought + said, "signature": signature or self.signature}
+                thought, signature = (
+                    str(self.begun.get("thinking") or ""),
+                    self.begun.get("signature"),
+                )
+                return {
+                    "type": "thinking",
+                    "thinking": thought + said,
+                    "signature": signature or self.signature,
+                }
             case _:
                 return {**self.begun, "input": json.loads(said)} if is_object(said) else self.begun
 
 
 class AnthropicReader:
-    """Reads one stream. If it has blocks of the provider's own tools, its end comes with all its blocks."""
+    """Reads one stream. If it has blocks of the provider's own tools, its end comes with all its
+    blocks."""
 
     def __init__(self) -> None:
         self._calls: dict[Any, tuple[int, bool]] = {}
-        """By the index of its block: the number of an open call, and whether its arguments have begun."""
+        """By the index of its block: the number of an open call, and whether its arguments have
+        begun."""
         self._count = 0
         self._blocks: dict[Any, _Block] = {}
         """By index, in order."""
@@ -222,7 +262,10 @@ class AnthropicReader:
         self._blocks[index] = _Block(block if block.get("type") else {"type": "text"})
         match block:
             case {"type": str(kind), "tool_use_id": used} if kind.endswith("_tool_result"):
-                call = next((one.whole() for one in self._blocks.values() if one.begun.get("id") == used), {})
+                call = next(
+                    (one.whole() for one in self._blocks.values() if one.begun.get("id") == used),
+                    {},
+                )
                 return _piece(work=ProviderWork(uses=(block_use(call, block),)))
             case {"type": "text", "text": str(text)} if text:
                 return _piece(text=text)
@@ -235,7 +278,13 @@ class AnthropicReader:
                 given = block.get("input")
                 arguments = json.dumps(given, ensure_ascii=False) if given else ""
                 self._calls[index] = number, bool(given)
-                return _piece(calls=(CallPiece(number, block.get("id") or None, block.get("name") or None, arguments),))
+                return _piece(
+                    calls=(
+                        CallPiece(
+                            number, block.get("id") or None, block.get("name") or None, arguments
+                        ),
+                    )
+                )
             case _:
                 return _NOTHING
 
@@ -275,11 +324,19 @@ class AnthropicReader:
         return _piece(calls=(CallPiece(number, arguments="" if begun else "{}", ends=True),))
 
     def _end(self, finish: str | None) -> Delta:
-        if finish is None or all(block.begun.get("type") in _OWN for block in self._blocks.values()):
+        if finish is None or all(
+            block.begun.get("type") in _OWN for block in self._blocks.values()
+        ):
             return Delta(finish=finish)
         blocks = [block.whole() for block in self._blocks.values()]
-        kept = tuple(block for block in blocks if str(block.get("text", "x")).strip() and block.get("signature", "x"))
-        cited = sources_of(citation for block in self._blocks.values() for citation in block.citations)
+        kept = tuple(
+            block
+            for block in blocks
+            if str(block.get("text", "x")).strip() and block.get("signature", "x")
+        )
+        cited = sources_of(
+            citation for block in self._blocks.values() for citation in block.citations
+        )
         return Delta(work=ProviderWork(cited=cited, content=kept), finish=finish)
 
     def _thought(self, text: Any, signature: Any) -> Sequence[StreamPiece]:
@@ -292,7 +349,10 @@ class AnthropicReader:
         if not isinstance(usage, dict):
             return None
         self._usage |= {name: figure for name, figure in usage.items() if figure}
-        read, written = self._number("cache_read_input_tokens"), self._number("cache_creation_input_tokens")
+        read, written = (
+            self._number("cache_read_input_tokens"),
+            self._number("cache_creation_input_tokens"),
+        )
         thought = self._usage.get("output_tokens_details") or {}
         return Usage(
             input_tokens=self._number("input_tokens") + read + written,
@@ -300,7 +360,9 @@ class AnthropicReader:
             cache_read_tokens=read,
             cache_write_tokens=written,
             reasoning_tokens=int(thought.get("thinking_tokens") or 0),
-            searches=int((self._usage.get("server_tool_use") or {}).get("web_search_requests") or 0),
+            searches=int(
+                (self._usage.get("server_tool_use") or {}).get("web_search_requests") or 0
+            ),
         )
 
     def _number(self, name: str) -> int:

@@ -27,7 +27,8 @@ _REASONING_BACK = {"deepseek", "moonshot"}
 """They refuse answers that come back without their reasoning, if the model thinks."""
 _BLANK = " "
 _CITING = ("annotations", "search_results", "citations")
-"""Where servers say what an answer cites: as OpenAI does, as Perplexity does, or as bare addresses."""
+"""Where servers say what an answer cites: as OpenAI does, as Perplexity does, or as bare
+addresses."""
 
 
 class ChatWriter:
@@ -48,25 +49,35 @@ class ChatWriter:
 
     def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
         target = target or self._target
-        new_limit = target.provider == "openai" and _NEW_LIMIT.match(target.bare_name.rpartition("/")[2])
+        new_limit = target.provider == "openai" and _NEW_LIMIT.match(
+            target.bare_name.rpartition("/")[2]
+        )
         head: Wire = {
             "model": target.bare_name,
             "max_completion_tokens" if new_limit else "max_tokens": target.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
             "tools": to_tools(request.tools, "openai") or None,
-            **{name: value for one in declared_in(request, target) for name, value in one.fields.items()},
+            **{
+                name: value
+                for one in declared_in(request, target)
+                for name, value in one.fields.items()
+            },
             **self._asked,
             **(target.endpoint.changes if target.endpoint is not None else {}),
         }
         head = {name: value for name, value in head.items() if value is not None}
         system = [encoded({"role": "system", "content": request.system})] if request.system else []
-        return json_body(head, "messages", [*system, *in_order(self._messages(request.messages), _from_results)])
+        return json_body(
+            head, "messages", [*system, *in_order(self._messages(request.messages), _from_results)]
+        )
 
 
 def _thinking(target: Target, effort: Effort | None) -> Wire:
     """Return the fields that ask for an effort; there are none for a model known not to think."""
-    word = thinking_arguments(effort, "openai", target.max_tokens, target.facts).get("reasoning_effort")
+    word = thinking_arguments(effort, "openai", target.max_tokens, target.facts).get(
+        "reasoning_effort"
+    )
     if word is None or target.provider not in _THINKING_SWITCH:
         return {} if word is None else {"reasoning_effort": word}
     if effort == "off":
@@ -91,7 +102,8 @@ def _from_results(images: list[bytes]) -> bytes:
 class ChatReader:
     """Reads one stream.
 
-    Some servers never say why they stop. Their last event is the usage alone: after that, nothing is missing.
+    Some servers never say why they stop. Their last event is the usage alone: after that, nothing
+    is missing.
     """
 
     def __init__(self) -> None:
@@ -114,7 +126,8 @@ class ChatReader:
 
 
 def read_delta(chunk: Any) -> Delta:
-    """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are empty."""
+    """Read the first choice of the chunk; fields that a server leaves out, or sends as null, are
+    empty."""
     choices = field(chunk, "choices")
     if not choices:
         return Delta(work=_cited(chunk))
@@ -159,7 +172,9 @@ def _from_parts(parts: list[Any]) -> tuple[str, str]:
         if field(part, "type") == "thinking":
             thought = field(part, "thinking")
             reasoning += (
-                thought if isinstance(thought, str) else "".join(_text(field(p, "text")) for p in thought or ())
+                thought
+                if isinstance(thought, str)
+                else "".join(_text(field(p, "text")) for p in thought or ())
             )
         else:
             text += part if isinstance(part, str) else _text(field(part, "text"))
@@ -169,7 +184,9 @@ def _from_parts(parts: list[Any]) -> tuple[str, str]:
 def _block(block: Any) -> Thinking:
     if field(block, "type") == "redacted_thinking":
         return Thinking(redacted=_text(field(block, "data")))
-    return Thinking(text=_text(field(block, "thinking")), signature=field(block, "signature") or None)
+    return Thinking(
+        text=_text(field(block, "thinking")), signature=field(block, "signature") or None
+    )
 
 
 def _call(piece: Any) -> CallPiece:

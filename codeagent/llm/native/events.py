@@ -1,7 +1,8 @@
 """Reads the body of a provider's 200 response as the events it stands for, whatever it is.
 
-Most are streams of server-sent events. Some servers ignore the wish for a stream and send the whole completion: it
-becomes the events it stands for. A login page or an error becomes an exception that says what came.
+Most are streams of server-sent events. Some servers ignore the wish for a stream and send the whole
+completion: it becomes the events it stands for. A login page or an error becomes an exception that
+says what came.
 """
 
 import json
@@ -25,7 +26,8 @@ _LARGEST = 16 << 20
 
 
 class EventParser:
-    """Cuts a stream into the data of its events, following the standard: three line ends, comments and fields."""
+    """Cuts a stream into the data of its events, following the standard: three line ends, comments
+    and fields."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []
@@ -35,7 +37,8 @@ class EventParser:
         self._first, self._after_return = True, False
 
     def feed(self, chunk: bytes) -> list[str]:
-        """Return the data of each event that ends in the chunk. Raises ValueError for one of more than 16 MB."""
+        """Return the data of each event that ends in the chunk. Raises ValueError for one of more
+        than 16 MB."""
         if self._after_return and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         if not chunk:
@@ -56,7 +59,8 @@ class EventParser:
         return events
 
     def end(self) -> list[str]:
-        """Return the event that lacks only the blank line after it, if there is one: some servers leave it out."""
+        """Return the event that lacks only the blank line after it, if there is one: some servers
+        leave it out."""
         return self.feed(b"\n\n") if self._line or self._data else []
 
     def _take(self, line: bytes) -> str | None:
@@ -82,7 +86,8 @@ class EventReader:
         """The stream said that nothing more follows."""
 
     def feed(self, chunk: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the events that end in the chunk. Raises NotAStream, and ValueError for bad JSON or a huge event."""
+        """Yield the events that end in the chunk. Raises NotAStream, and ValueError for bad JSON or
+        a huge event."""
         return self._decoded(self._parser.feed(self._body.feed(chunk)))
 
     def end(self) -> Iterator[dict[str, Any]]:
@@ -126,15 +131,21 @@ class StreamOrWhole:
         return b""
 
     def end(self) -> list[dict[str, Any] | str]:
-        """Return the events of a whole completion; none after a stream, however short. Raises NotAStream."""
+        """Return the events of a whole completion; none after a stream, however short. Raises
+        NotAStream."""
         start = self._begun.lstrip(_BLANK)
-        if self._streams or _EVENT.match(start) or any(word.startswith(start) for word in _BEGINNINGS):
+        if (
+            self._streams
+            or _EVENT.match(start)
+            or any(word.startswith(start) for word in _BEGINNINGS)
+        ):
             return []
         return list(_events(start.rstrip(_BLANK), self._wire, self._content_type))
 
 
 def _events(body: bytes, wire: WireFormat, content_type: str) -> Iterator[dict[str, Any] | str]:
-    """Yield the events a provider would have sent for this whole completion. Raises NotAStream if it is not one."""
+    """Yield the events a provider would have sent for this whole completion. Raises NotAStream if
+    it is not one."""
     try:
         whole = json.loads(body)
     except (ValueError, RecursionError):
@@ -159,7 +170,9 @@ def _chat_chunk(whole: dict[str, Any]) -> dict[str, Any]:
     delta = dict(choice["message"])
     calls = delta.get("tool_calls")
     if isinstance(calls, list):
-        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls) if isinstance(call, dict)]
+        delta["tool_calls"] = [
+            {"index": index, **call} for index, call in enumerate(calls) if isinstance(call, dict)
+        ]
     finish = choice.get("finish_reason") or "stop"
     choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
     return {**whole, "object": "chat.completion.chunk", "choices": choices}
@@ -171,9 +184,14 @@ def _message_events(whole: dict[str, Any], blocks: list[Any]) -> Iterator[dict[s
     for index, block in enumerate(block for block in blocks if isinstance(block, dict)):
         started, deltas = _block_events(block)
         yield {"type": "content_block_start", "index": index, "content_block": started}
-        yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+        yield from (
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        )
         yield {"type": "content_block_stop", "index": index}
-    stop = {"stop_reason": whole.get("stop_reason") or "end_turn", "stop_sequence": whole.get("stop_sequence")}
+    stop = {
+        "stop_reason": whole.get("stop_reason") or "end_turn",
+        "stop_sequence": whole.get("stop_sequence"),
+    }
     yield {"type": "message_delta", "delta": stop, "usage": whole.get("usage") or {}}
     yield {"type": "message_stop"}
 
@@ -185,15 +203,21 @@ def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str,
             return {**block, "text": ""}, [{"type": "text_delta", "text": text}]
         case {"type": "thinking", "thinking": text}:
             signature = {"type": "signature_delta", "signature": block.get("signature", "")}
-            return {**block, "thinking": "", "signature": ""}, [{"type": "thinking_delta", "thinking": text}, signature]
+            return {**block, "thinking": "", "signature": ""}, [
+                {"type": "thinking_delta", "thinking": text},
+                signature,
+            ]
         case {"type": "tool_use", "input": given}:
-            return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(given)}]
+            return {**block, "input": {}}, [
+                {"type": "input_json_delta", "partial_json": json.dumps(given)}
+            ]
         case _:
             return block, []
 
 
 def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
-    """Yield the events of one item of OpenAI's responses API; all there is to say of most is that they have ended."""
+    """Yield the events of one item of OpenAI's responses API; all there is to say of most is that
+    they have ended."""
     match item:
         case {"type": "message", "content": list(parts)}:
             for part in parts:
@@ -206,7 +230,11 @@ def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
                         "delta": part["text"],
                     }
         case {"type": "function_call"}:
-            yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}}
+            yield {
+                "type": "response.output_item.added",
+                "output_index": index,
+                "item": {**item, "arguments": ""},
+            }
             yield {
                 "type": "response.function_call_arguments.delta",
                 "item_id": item.get("id", ""),

@@ -1,4 +1,5 @@
-"""The wire formats that need no library: how each writes a request and reads the stream that answers it."""
+"""The wire formats that need no library: how each writes a request and reads the stream that
+answers it."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, assert_never
@@ -14,7 +15,8 @@ class RequestWriter(Protocol):
     """Writes the requests of one model; it keeps the JSON of each message of the last history."""
 
     def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        """Return the JSON that is posted; `target` has the limits of this request, if they are its own."""
+        """Return the JSON that is posted; `target` has the limits of this request, if they are its
+        own."""
 
 
 class StreamReader(Protocol):
@@ -24,7 +26,8 @@ class StreamReader(Protocol):
         """Read one decoded event. Raises ProviderError for the provider's error event."""
 
     def end(self) -> Iterable[StreamPiece]:
-        """Return what follows from the stream's proper end, for servers that never say why they stop."""
+        """Return what follows from the stream's proper end, for servers that never say why they
+        stop."""
 
 
 @dataclass(frozen=True)

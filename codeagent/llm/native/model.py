@@ -21,7 +21,8 @@ _LARGEST_ERROR = 1 << 20
 
 
 class NativeModel(ProviderModel):
-    """A model that `native_target` knows an endpoint for; its connections stay open between requests."""
+    """A model that `native_target` knows an endpoint for; its connections stay open between
+    requests."""
 
     _client: HttpClient | None = None
     _writer: RequestWriter
@@ -40,9 +41,15 @@ class NativeModel(ProviderModel):
         self._writer = format_of(target.format).writer(target, self._thinking)
         return target
 
-    async def _arrivals(self, target: Target, request: ModelRequest) -> AsyncGenerator[Iterable[StreamPiece], None]:
+    async def _arrivals(
+        self, target: Target, request: ModelRequest
+    ) -> AsyncGenerator[Iterable[StreamPiece], None]:
         assert target.endpoint is not None
-        wire, body, headers = target.endpoint.format, self._writer.body(request, target), target.endpoint.headers
+        wire, body, headers = (
+            target.endpoint.format,
+            self._writer.body(request, target),
+            target.endpoint.headers,
+        )
         if betas := [one.beta for one in declared_in(request, target) if one.beta]:
             headers = {**headers, _BETA: ",".join(filter(None, (headers.get(_BETA), *betas)))}
         self._client = self._client or HttpClient(self._idle)
@@ -63,7 +70,9 @@ class NativeModel(ProviderModel):
 
         A path that the server does not have may be the other one, which is remembered then.
         """
-        urls = (self._url,) if self._url else tuple(filter(None, (endpoint.url, endpoint.other_url)))
+        urls = (
+            (self._url,) if self._url else tuple(filter(None, (endpoint.url, endpoint.other_url)))
+        )
         for url in urls:
             async with client.post(url, headers, body) as response:
                 if 200 <= response.status < 300:

@@ -20,7 +20,8 @@ from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _CALL = "function_call"
 _THOUGHTS = "reasoning.encrypted_content"
-"""Asked for where the provider's own tools are: it refuses what they did without the thoughts that led to it."""
+"""Asked for where the provider's own tools are: it refuses what they did without the thoughts that
+led to it."""
 _NOTHING = StreamPiece(Delta(), None)
 
 
@@ -30,7 +31,9 @@ class ResponsesWriter:
     def __init__(self, target: Target, effort: Effort | None) -> None:
         self._target = target
         thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
-        self._asked: Wire = {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
+        self._asked: Wire = (
+            {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
+        )
         self._items = PerMessage(partial(_items, target=target))
 
     def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
@@ -70,7 +73,11 @@ def _of_message(wire: Wire) -> Iterator[Wire]:
     if content is not None:
         kind = "output_text" if wire["role"] == "assistant" else "input_text"
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        yield {"type": "message", "role": wire["role"], "content": [_part(part, kind) for part in parts]}
+        yield {
+            "type": "message",
+            "role": wire["role"],
+            "content": [_part(part, kind) for part in parts],
+        }
     yield from _calls_of(wire)
 
 
@@ -101,8 +108,9 @@ class _Heard:
 class ResponsesReader:
     """Reads one stream.
 
-    Servers differ in where they say a call's id, name and arguments: when it begins, in pieces, when it ends, or only
-    in the list at the end of the answer. Whatever comes first counts; what repeats it is left out.
+    Servers differ in where they say a call's id, name and arguments: when it begins, in pieces,
+    when it ends, or only in the list at the end of the answer. Whatever comes first counts; what
+    repeats it is left out.
     """
 
     def __init__(self) -> None:
@@ -118,7 +126,9 @@ class ResponsesReader:
             case "response.output_text.delta" | "response.refusal.delta" if isinstance(delta, str):
                 self._text = True
                 return (StreamPiece(Delta(text=delta), None),)
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if isinstance(delta, str):
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if (
+                isinstance(delta, str)
+            ):
                 return (StreamPiece(Delta(thinking=(Thinking(text=delta),)), None),)
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 return (StreamPiece(Delta(thinking=(Thinking(text="\n"),)), None),)
@@ -143,20 +153,26 @@ class ResponsesReader:
         return ()
 
     def _ends(self, index: int, item: Any) -> Iterator[StreamPiece]:
-        """Yield what the end of an item says: the rest of a call, or what a tool of the provider's own did."""
+        """Yield what the end of an item says: the rest of a call, or what a tool of the provider's
+        own did."""
         if isinstance(item, dict):
             self._items.append((index, item))
             if (use := item_use(item)) is not None:
                 yield StreamPiece(Delta(work=ProviderWork((use,))), None)
         yield from _calls(*self._item(index, item))
         heard = self._heard.get(index)
-        if heard is not None and heard.name and heard.arguments:  # else the rest is in the list at the end
+        if (
+            heard is not None and heard.name and heard.arguments
+        ):  # else the rest is in the list at the end
             yield from _calls(CallPiece(index, ends=True))
 
     def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
-        """Yield what is new of a call; one that has ended without an id of its own has that of its item."""
+        """Yield what is new of a call; one that has ended without an id of its own has that of its
+        item."""
         if isinstance(item, dict) and item.get("type") == _CALL:
-            yield from self._rest(index, item, item.get("call_id") or (None if begins else item.get("id")))
+            yield from self._rest(
+                index, item, item.get("call_id") or (None if begins else item.get("id"))
+            )
 
     def _rest(self, index: int, item: dict[str, Any], call_id: str | None) -> Iterator[CallPiece]:
         """Yield what no earlier event said."""
@@ -170,10 +186,16 @@ class ResponsesReader:
             yield CallPiece(index, new_id, name, arguments)
 
     def _ended(self, response: dict[str, Any]) -> Iterator[StreamPiece]:
-        """Yield what only the whole response says; a new call counts only if none was heard of: the indices differ."""
+        """Yield what only the whole response says; a new call counts only if none was heard of: the
+        indices differ."""
         items = [item for item in response.get("output") or () if isinstance(item, dict)]
         known = set(self._heard) or set(range(len(items)))
-        calls = [piece for index in sorted(known) if index < len(items) for piece in self._item(index, items[index])]
+        calls = [
+            piece
+            for index in sorted(known)
+            if index < len(items)
+            for piece in self._item(index, items[index])
+        ]
         text = "" if self._text else "".join(map(_text_of, items))
         reason = (response.get("incomplete_details") or {}).get("reason")
         finish = "length" if reason == "max_output_tokens" else reason or "stop"
@@ -183,7 +205,10 @@ class ResponsesReader:
         notes = [*chain.from_iterable(map(_annotations, ended))]
         files = cited_files(notes)
         work = ProviderWork(
-            (*filter(None, untold), *([ProviderUse(tool="code_execution", files=files)] if files else [])),
+            (
+                *filter(None, untold),
+                *([ProviderUse(tool="code_execution", files=files)] if files else []),
+            ),
             sources_of(notes),
             tuple(map(without_images, ended)) if used else (),
         )
@@ -203,7 +228,11 @@ def _index(event: dict[str, Any]) -> int:
 
 def _text_of(item: dict[str, Any]) -> str:
     parts = item.get("content") if item.get("type") == "message" else None
-    return "".join(part.get("text") or part.get("refusal") or "" for part in parts or () if isinstance(part, dict))
+    return "".join(
+        part.get("text") or part.get("refusal") or ""
+        for part in parts or ()
+        if isinstance(part, dict)
+    )
 
 
 def _annotations(item: dict[str, Any]) -> Iterator[Any]:
@@ -212,9 +241,14 @@ def _annotations(item: dict[str, Any]) -> Iterator[Any]:
 
 
 def _usage(figures: Any, searches: int) -> Usage | None:
-    if not isinstance(figures, dict) or not (figures.get("input_tokens") or figures.get("output_tokens")):
+    if not isinstance(figures, dict) or not (
+        figures.get("input_tokens") or figures.get("output_tokens")
+    ):
         return None
-    read, thought = figures.get("input_tokens_details") or {}, figures.get("output_tokens_details") or {}
+    read, thought = (
+        figures.get("input_tokens_details") or {},
+        figures.get("output_tokens_details") or {},
+    )
     return Usage(
         input_tokens=int(figures.get("input_tokens") or 0),
         output_tokens=int(figures.get("output_tokens") or 0),

@@ -45,7 +45,8 @@ class Tags:
     end: str
     argument_head: str
     argument_rest: tuple[MarkPart, ...]
-    """Completes the opening tag of an argument; its groups are `key` and maybe `rest`, which may give the type."""
+    """Completes the opening tag of an argument; its groups are `key` and maybe `rest`, which may
+    give the type."""
     argument_end: str
     trims_lines: bool = False
     """A value is on lines of its own: one line break before and after it is not part of it."""
@@ -107,13 +108,23 @@ class ArgumentBlock:
     was forgotten, it ends at a line that begins another argument of the tool.
     """
 
-    def __init__(self, source: Source, tags: Tags, opened: str, name: str, schema: Mapping[str, Any]) -> None:
-        """`opened` is the opening mark as the model wrote it, `schema` that of the tool's arguments."""
-        self._source, self._tags, self._opened, self._name, self._schema = source, tags, opened, name, schema
+    def __init__(
+        self, source: Source, tags: Tags, opened: str, name: str, schema: Mapping[str, Any]
+    ) -> None:
+        """`opened` is the opening mark as the model wrote it, `schema` that of the tool's
+        arguments."""
+        self._source, self._tags, self._opened, self._name, self._schema = (
+            source,
+            tags,
+            opened,
+            name,
+            schema,
+        )
         self._arguments: list[_Argument] = []
 
     def read(self, *, well_formed: bool = True) -> Block:
-        """Read the block; one that is not `well_formed` up to here, or malformed, is the raw text of a call."""
+        """Read the block; one that is not `well_formed` up to here, or malformed, is the raw text
+        of a call."""
         source = self._source
         try:
             with suppress(_Malformed):
@@ -151,7 +162,9 @@ class ArgumentBlock:
     def _may_go_on(self, position: int) -> bool:
         """Tell whether the end of the block or an argument could still begin here."""
         data = self._source.data
-        return self._tags.end.startswith(data[position:]) or self._tags.argument.may_begin(data, position)
+        return self._tags.end.startswith(data[position:]) or self._tags.argument.may_begin(
+            data, position
+        )
 
     def _read_value(self, argument: _Argument) -> Generator[str, bool, None]:
         source, tags, depth = self._source, self._tags, 0
@@ -178,7 +191,8 @@ class ArgumentBlock:
                 argument.parts.append(source.take(found.end()))
 
     def _begins_another(self, now: _Argument) -> Generator[str, bool, bool]:
-        """Tell whether the next line begins another argument, so that the closing tag of this one was forgotten."""
+        """Tell whether the next line begins another argument, so that the closing tag of this one
+        was forgotten."""
         source, argument = self._source, self._tags.argument
         while (found := argument.match(source.data, source.at + 1)) is None:
             if not argument.may_begin(source.data, source.at + 1):
@@ -189,12 +203,16 @@ class ArgumentBlock:
         return isinstance(known, Mapping) and key in known and key not in given
 
     def _is_closed(self, behind: list[str]) -> Generator[str, bool, bool]:
-        """Tell whether a closing tag counts, unless what follows is still the value; `behind` takes in the blanks."""
+        """Tell whether a closing tag counts, unless what follows is still the value; `behind` takes
+        in the blanks."""
         source = self._source
         while True:
             end = _skip(source.data, source.at)
             behind.append(source.take(end))
-            if source.data.startswith(self._tags.end, end) or self._tags.argument.match(source.data, end) is not None:
+            if (
+                source.data.startswith(self._tags.end, end)
+                or self._tags.argument.match(source.data, end) is not None
+            ):
                 return True
             if not self._may_go_on(end):
                 return False
@@ -218,7 +236,9 @@ class ArgumentBlock:
         while True:
             found = source.data.find(_CDATA_END, source.at)
             if found < 0:
-                begun = next(size for size in (2, 1, 0) if source.data.endswith(_CDATA_END[:size], source.at))
+                begun = next(
+                    size for size in (2, 1, 0) if source.data.endswith(_CDATA_END[:size], source.at)
+                )
                 argument.parts.append(source.take(len(source.data) - begun))
                 yield from more()
                 continue
@@ -237,17 +257,24 @@ class ArgumentBlock:
     def _call(self) -> ParsedCall:
         if (whole := self._wrapped()) is not None:
             return ParsedCall(self._name, whole)
-        members = (f"{as_string(argument.key)}: {self._json(argument)}" for argument in self._arguments)
+        members = (
+            f"{as_string(argument.key)}: {self._json(argument)}" for argument in self._arguments
+        )
         return ParsedCall(self._name, f"{{{', '.join(members)}}}")
 
     def _wrapped(self) -> str | None:
-        """Return the arguments if they came as one object, under a name that is not one of the tool's."""
+        """Return the arguments if they came as one object, under a name that is not one of the
+        tool's."""
         known = self._schema.get("properties")
         if len(self._arguments) != 1 or not isinstance(known, Mapping) or not known:
             return None
         (only,) = self._arguments
         text = "".join(only.parts).strip()
-        return text if only.key in _ALL_ARGUMENTS and only.key not in known and is_object(text) else None
+        return (
+            text
+            if only.key in _ALL_ARGUMENTS and only.key not in known and is_object(text)
+            else None
+        )
 
     def _json(self, argument: _Argument) -> str:
         text = "".join(argument.parts)

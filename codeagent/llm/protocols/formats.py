@@ -15,10 +15,25 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import ToolCall, ToolMessage
 from codeagent.core.sanitize import visible_json
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.argument_tags import ENTITIES, GLM, QWEN, ArgumentBlock, Tags, attribute_tags
+from codeagent.llm.protocols.argument_tags import (
+    ENTITIES,
+    GLM,
+    QWEN,
+    ArgumentBlock,
+    Tags,
+    attribute_tags,
+)
 from codeagent.llm.protocols.json_blocks import AROUND_LLAMA, LLAMA, JsonBlock, llama_block
 from codeagent.llm.protocols.json_calls import members
-from codeagent.llm.protocols.marks import SPACE, Block, Characters, Lookahead, Mark, MarkPart, Source
+from codeagent.llm.protocols.marks import (
+    SPACE,
+    Block,
+    Characters,
+    Lookahead,
+    Mark,
+    MarkPart,
+    Source,
+)
 from codeagent.llm.protocols.named_blocks import BRACKET, TAGS, NamedMarks
 from codeagent.llm.protocols.protocol import Body, ProtocolChoice
 from codeagent.llm.protocols.reader import Reader
@@ -65,7 +80,8 @@ _BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
     (("<｜tool▁call▁begin｜>", _NAME, "<｜tool▁sep｜>", SPACE, _OBJECT), "<｜tool▁call▁end｜>", False),
     (("<function=", _NAME, ">", SPACE, _OBJECT), "</function>", False),
 )  # fmt: skip  # a table, one format to the line
-"""How JSON begins and ends, and whether a code fence is around it. No end: the JSON's own end is enough."""
+"""How JSON begins and ends, and whether a code fence is around it. No end: the JSON's own end is
+enough."""
 _TAGS: tuple[tuple[tuple[MarkPart, ...], Tags], ...] = (
     (("<function=", _NAME, ">"), QWEN),
     (("<tool_call>", SPACE, _NAME, SPACE, Lookahead("<arg_key>")), GLM),
@@ -90,7 +106,11 @@ _AROUND_HERMES = (
 _PREFIXES = ("", "antml:", "｜DSML｜", "｜DSML｜ ")
 """What models put before `invoke` and `parameter`."""
 _AROUND_XML = (
-    *(f"{prefix}{name}" for prefix in _PREFIXES for name in ("function_calls", "tool_calls", "calls")),
+    *(
+        f"{prefix}{name}"
+        for prefix in _PREFIXES
+        for name in ("function_calls", "tool_calls", "calls")
+    ),
     "tool_call",
     "minimax:tool_call",
     "dots_function_call",
@@ -103,7 +123,15 @@ _XML_FORM = (
     "Nothing is escaped in a value. Only where a value itself contains such tags, write it as "
     "<![CDATA[...]]>, with ]]> inside written as ]]]]><![CDATA[>."
 )
-_CDATA_NEEDED = ("<![cdata[", "<parameter", "</parameter", "<invoke", "</invoke", "<result", "</result")
+_CDATA_NEEDED = (
+    "<![cdata[",
+    "<parameter",
+    "</parameter",
+    "<invoke",
+    "</invoke",
+    "<result",
+    "</result",
+)
 _WORDS = ("true", "false", "null")
 
 
@@ -120,15 +148,20 @@ class TextProtocol:
     result: str
     """A sentence on how results look."""
     render_call: Callable[[ToolCall], str]
-    """Writes a call so that the parser reads the same name, and the same arguments if they are a JSON object."""
+    """Writes a call so that the parser reads the same name, and the same arguments if they are a
+    JSON object."""
     render_results: Callable[[Sequence[ToolMessage]], str]
-    """Writes one user message for the calls of one answer: each result with its number and its tool's name."""
+    """Writes one user message for the calls of one answer: each result with its number and its
+    tool's name."""
     parser: Callable[[Sequence[ToolDefinition]], Reader]
     """Makes a parser for one answer."""
 
     def render_tools(self, tools: Sequence[ToolDefinition]) -> str:
         """Return the last section of the system prompt."""
-        about = ({"name": one.name, "description": one.description, "parameters": one.parameters} for one in tools)
+        about = (
+            {"name": one.name, "description": one.description, "parameters": one.parameters}
+            for one in tools
+        )
         listed = "\n".join(json.dumps(one, ensure_ascii=False) for one in about)
         return (
             "# Tools\n\n"
@@ -151,12 +184,16 @@ def _in_fence(results: Sequence[ToolMessage]) -> str:
 
 
 def _json_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Make a parser to which only JSON with exactly the shape of a call and the name of a known tool is a call."""
-    return Reader((Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools))
+    """Make a parser to which only JSON with exactly the shape of a call and the name of a known
+    tool is a call."""
+    return Reader(
+        (Mark(LLAMA, llama_block), *AROUND_LLAMA), bare=frozenset(tool.name for tool in tools)
+    )
 
 
 def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Make a parser that also reads relatives' special tokens; values in tags get the types of the tool's schema."""
+    """Make a parser that also reads relatives' special tokens; values in tags get the types of the
+    tool's schema."""
     marks = [Mark(parts, partial(_json_block, closer, fenced)) for parts, closer, fenced in _BODIES]
     marks += [Mark(parts, partial(_argument_block, tags, tools)) for parts, tags in _TAGS]
     marks += [Mark(LLAMA, llama_block), Mark(_UNFINISHED, _unfinished), *AROUND_LLAMA]
@@ -165,7 +202,8 @@ def _hermes_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 
 def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
-    """Make a parser that takes values byte for byte; types come from `type`, or else from the tool's schema."""
+    """Make a parser that takes values byte for byte; types come from `type`, or else from the
+    tool's schema."""
     formats = [attribute_tags(f"{prefix}invoke", f"{prefix}parameter") for prefix in _PREFIXES]
     marks: list[Mark] = []
     for tags in (*formats, attribute_tags("function", "param")):
@@ -180,7 +218,11 @@ def _xml_parser(tools: Sequence[ToolDefinition]) -> Reader:
 
 def _xml_call(call: ToolCall) -> str:
     given = members(call.arguments) if call.arguments.strip() else {}
-    lines = "".join(_parameter(key, value) + "\n" for key, value in given.items()) if given is not None else ""
+    lines = (
+        "".join(_parameter(key, value) + "\n" for key, value in given.items())
+        if given is not None
+        else ""
+    )
     body = lines if given is not None else f"{call.arguments}\n"
     return f'<invoke name="{_attribute(call.name)}">\n{body}</invoke>'
 
@@ -234,22 +276,25 @@ def _named(name: str, marks: NamedMarks) -> TextProtocol:
         form=f"{form}\n\nA block begins a line, and nothing follows it on its last one.",
         result="the next message holds each result between such marks, in the order of the calls.",
         render_call=marks.render,
-        render_results=lambda results: "\n".join(map(wrapped, _results_json(results, opened_result, closed_result))),
+        render_results=lambda results: "\n".join(
+            map(wrapped, _results_json(results, opened_result, closed_result))
+        ),
         parser=lambda tools: Reader(marks.all_of(tools)),
     )
 
 
 PROTOCOLS = {
-    protocol.name: protocol for protocol in (JSON, HERMES, XML, _named("bracket", BRACKET), _named("tags", TAGS))
+    protocol.name: protocol
+    for protocol in (JSON, HERMES, XML, _named("bracket", BRACKET), _named("tags", TAGS))
 }
 
 
 def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
     """Return the protocol of calls between two marks of the user's choice.
 
-    The body is JSON with name and arguments, or the name and then the arguments as JSON, or lines with the arguments
-    and a text. White space around the marks does not count. Raises ValueError if a mark is empty, or could be mistaken
-    for a part of the body.
+    The body is JSON with name and arguments, or the name and then the arguments as JSON, or lines
+    with the arguments and a text. White space around the marks does not count. Raises ValueError if
+    a mark is empty, or could be mistaken for a part of the body.
     """
     opening, closing = opening.strip(), closing.strip()
     if not opening or not closing:
@@ -261,20 +306,25 @@ def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
     mark = Mark((opening, SPACE, *parts), partial(_json_block, closing, False))
 
     def render_call(call: ToolCall) -> str:
-        return wrapped(_call_json(call) if in_json else f"{call.name}\n{call.arguments.strip() or '{}'}")
+        return wrapped(
+            _call_json(call) if in_json else f"{call.name}\n{call.arguments.strip() or '{}'}"
+        )
 
     return TextProtocol(
         name="delimited",
         form=wrapped(_FORM if in_json else f"the_tool\n{_ARGUMENTS}"),
         result="the next message holds each result between the same marks, in the order of the calls.",
         render_call=render_call,
-        render_results=lambda results: "\n".join(map(wrapped, _results_json(results, opening, closing))),
+        render_results=lambda results: "\n".join(
+            map(wrapped, _results_json(results, opening, closing))
+        ),
         parser=lambda tools: Reader((mark,)),
     )
 
 
 def protocol_of(choice: ProtocolChoice) -> TextProtocol | None:
-    """Return the chosen protocol; None for native calls. Raises ValueError for `delimited` without its marks."""
+    """Return the chosen protocol; None for native calls. Raises ValueError for `delimited` without
+    its marks."""
     if choice.protocol == "delimited":
         return delimited(choice.opening, choice.closing, choice.body)
     return PROTOCOLS.get(choice.protocol)
@@ -284,7 +334,9 @@ def _json_block(closer: str, fenced: bool, source: Source, opened: Match[str]) -
     return JsonBlock(source, opened[0], closer, name=_name(opened), fenced=fenced).read()
 
 
-def _argument_block(tags: Tags, tools: Sequence[ToolDefinition], source: Source, opened: Match[str]) -> Block:
+def _argument_block(
+    tags: Tags, tools: Sequence[ToolDefinition], source: Source, opened: Match[str]
+) -> Block:
     name = _name(opened)
     schema = next((tool.parameters for tool in tools if tool.name == name), {})
     return ArgumentBlock(source, tags, opened[0], name, schema).read()
@@ -301,18 +353,27 @@ def _name(opened: Match[str]) -> str:
 
 
 def _call_json(call: ToolCall) -> str:
-    """Return `{"name": …, "arguments": …}`; arguments that are not an object stay as the model wrote them."""
+    """Return `{"name": …, "arguments": …}`; arguments that are not an object stay as the model
+    wrote them."""
     name = json.dumps(call.name, ensure_ascii=False)
     if is_object(call.arguments) or not call.arguments.strip():
         return f'{{"name": {name}, "arguments": {call.arguments.strip() or "{}"}}}'
-    return call.arguments if name in call.arguments else f'{{"name": {name}, "arguments": {call.arguments}}}'
+    return (
+        call.arguments
+        if name in call.arguments
+        else f'{{"name": {name}, "arguments": {call.arguments}}}'
+    )
 
 
 def _results_json(results: Sequence[ToolMessage], *marks: str) -> list[str]:
-    """Return one line per result, numbered from 1; no tag can be closed from within it, and none of the marks."""
+    """Return one line per result, numbered from 1; no tag can be closed from within it, and none of
+    the marks."""
     lines: list[str] = []
     for number, result in enumerate(results, start=1):
-        name, content = (_string(text, marks) for text in (result.name, only_text(result.content, _IMAGE_FOLLOWS)))
+        name, content = (
+            _string(text, marks)
+            for text in (result.name, only_text(result.content, _IMAGE_FOLLOWS))
+        )
         error = ', "error": true' if result.is_error else ""
         lines.append(f'{{"call": {number}, "name": {name}, "content": {content}{error}}}')
     return lines

@@ -45,18 +45,28 @@ def unreadable(name: str, opened: str, body: str, why: str = NO_CALL) -> AnswerP
 
 
 class JsonBlock:
-    """JSON between marks: the block ends with the closing mark, or with the JSON if there is no such mark.
+    """JSON between marks: the block ends with the closing mark, or with the JSON if there is no
+    such mark.
 
     If the JSON is broken, the first closing mark counts, even one inside what looks like a string.
     """
 
     def __init__(
-        self, source: Source, opened: str, closer: str, *, name: str = "", fenced: bool = False, between: str = ""
+        self,
+        source: Source,
+        opened: str,
+        closer: str,
+        *,
+        name: str = "",
+        fenced: bool = False,
+        between: str = "",
     ) -> None:
-        """`opened` is the mark as the model wrote it; `closer` is empty if the end of the JSON is enough.
+        """`opened` is the mark as the model wrote it; `closer` is empty if the end of the JSON is
+        enough.
 
-        `fenced`: a code fence ends before the closing mark. With a `name` the JSON is the arguments. `between` are the
-        characters allowed between two calls of one block; such a block ends where no other call follows.
+        `fenced`: a code fence ends before the closing mark. With a `name` the JSON is the
+        arguments. `between` are the characters allowed between two calls of one block; such a block
+        ends where no other call follows.
         """
         self._source = source
         self._opened = opened
@@ -116,7 +126,8 @@ class JsonBlock:
                 return (yield from self._broken(certain=False))
 
     def _broken(self, *, certain: bool) -> Block:
-        """Read up to the first closing mark; `certain`: the JSON was good until the block ended. Raises AnswerEnded."""
+        """Read up to the first closing mark; `certain`: the JSON was good until the block ended.
+        Raises AnswerEnded."""
         if not self._closer:
             raw = self._source.block()
             broken = BrokenCall(self._name or name_in(raw), self._opened + raw, NOT_JSON)
@@ -174,11 +185,16 @@ class Candidate(JsonScanner):
 
     def calls(self, text: str) -> list[Call]:
         """Return the calls that the text is; none if it is anything else, or not whole."""
-        return (calls_in(text, known=self._known) or []) if self.possible and self.state == "whole" else []
+        return (
+            (calls_in(text, known=self._known) or [])
+            if self.possible and self.state == "whole"
+            else []
+        )
 
 
 def bare_json(source: Source, known: Collection[str], as_written: Collection[str]) -> Block:
-    """Read JSON in the open text: it is text again as soon as it cannot be a call. The names are as for a Candidate."""
+    """Read JSON in the open text: it is text again as soon as it cannot be a call. The names are as
+    for a Candidate."""
     candidate, why = Candidate(known, as_written), NOT_JSON
     while True:
         source.take(candidate.feed(source.data, source.at))
@@ -203,9 +219,15 @@ class FencedJson:
     """
 
     def __init__(
-        self, source: Source, opened: str, size: int, known: Collection[str], as_written: Collection[str]
+        self,
+        source: Source,
+        opened: str,
+        size: int,
+        known: Collection[str],
+        as_written: Collection[str],
     ) -> None:
-        """`opened` is the whole first line, with `size` backticks; the names are as for a Candidate."""
+        """`opened` is the whole first line, with `size` backticks; the names are as for a
+        Candidate."""
         self._source, self._opened, self._size = source, opened, size
         self._new = partial(Candidate, known, as_written)
         self._candidate = self._new()
@@ -270,7 +292,9 @@ class FencedJson:
     def _called(self) -> BlockEnd:
         says_json = bool(self._opened.strip("` \n"))
         whole = self._opened + self._source.block()
-        return BlockEnd(tuple(ParsedCall(*call) for call in self._calls), tentative=whole, alone=not says_json)
+        return BlockEnd(
+            tuple(ParsedCall(*call) for call in self._calls), tentative=whole, alone=not says_json
+        )
 
     def _broken(self) -> Block:
         """Read up to the end of the fence: that is the raw text of a call. Raises AnswerEnded."""

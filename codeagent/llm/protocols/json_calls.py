@@ -1,4 +1,5 @@
-"""Calls written as JSON: where the JSON ends, whether it is a call, and the exact text of its arguments."""
+"""Calls written as JSON: where the JSON ends, whether it is a call, and the exact text of its
+arguments."""
 
 import json
 import re
@@ -8,7 +9,9 @@ from typing import Literal
 
 from codeagent.llm.stream import is_object
 
-CALL_KEYS = frozenset({"name", "arguments", "parameters", "id", "call_id", "index", "type", "function", "tool_calls"})
+CALL_KEYS = frozenset(
+    {"name", "arguments", "parameters", "id", "call_id", "index", "type", "function", "tool_calls"}
+)
 """Keys that the outermost object of a call may have."""
 Call = tuple[str, str]
 """The name, and the text of the arguments as the model wrote it."""
@@ -29,9 +32,9 @@ _decoder = JSONDecoder()
 class JsonScanner:
     """Finds the end of a JSON object or array in text that comes in pieces, in one pass.
 
-    It checks the structure only; numbers and words are left to the decoder. It begins at a `{` or `[`.
-    `keys` and `strings` hold what a call is recognised by: the keys of the object, or of the objects
-    of the array, and those of their values that are strings.
+    It checks the structure only; numbers and words are left to the decoder. It begins at a `{` or
+    `[`. `keys` and `strings` hold what a call is recognised by: the keys of the object, or of the
+    objects of the array, and those of their values that are strings.
     """
 
     def __init__(self) -> None:
@@ -47,7 +50,8 @@ class JsonScanner:
         self._kept: list[str] | None = None
 
     def feed(self, data: str, position: int) -> int:
-        """Return where it stopped: after the value, at what is not JSON, or before what is left for later."""
+        """Return where it stopped: after the value, at what is not JSON, or before what is left for
+        later."""
         while position < len(data) and self.state == "more":
             if self.in_string:
                 end = self._string(data, position)
@@ -143,7 +147,8 @@ def name_in(text: str) -> str:
 
 
 def members(text: str) -> dict[str, str] | None:
-    """Map each key to the text of its value; None for anything but one object without duplicate keys."""
+    """Map each key to the text of its value; None for anything but one object without duplicate
+    keys."""
     try:
         return _members(text.strip()) if is_object(text) else None
     except (ValueError, IndexError, RecursionError):
@@ -156,10 +161,18 @@ def _calls(text: str, known: Collection[str] | None) -> list[Call] | None:
     has = _members(text)
     if has.keys() == {"tool_calls"} and has["tool_calls"].startswith("["):
         return _all(_items(has["tool_calls"]), None)
-    if "function" in has and has.keys() <= _EXTRA | {"function"} and has["function"].startswith("{"):
+    if (
+        "function" in has
+        and has.keys() <= _EXTRA | {"function"}
+        and has["function"].startswith("{")
+    ):
         return _calls(has["function"], known)
     given = [key for key in _ARGUMENTS if key in has]
-    if len(given) > 1 or not has.keys() <= _EXTRA | {"name", *given} or (known is not None and not given):
+    if (
+        len(given) > 1
+        or not has.keys() <= _EXTRA | {"name", *given}
+        or (known is not None and not given)
+    ):
         return None
     name = json.loads(has.get("name", "null"))
     if not isinstance(name, str) or not name or (known is not None and name not in known):
@@ -194,7 +207,8 @@ def _items(text: str) -> list[str]:
 
 
 def _values(text: str, opening: str, closing: str) -> Iterator[tuple[str, str]]:
-    """Yield the key, empty in an array, and the text of each value. Raises ValueError, IndexError."""
+    """Yield the key, empty in an array, and the text of each value. Raises ValueError,
+    IndexError."""
     key, position = "", _after(text, 0, opening)
     while text[position] != closing:
         if opening == "{":

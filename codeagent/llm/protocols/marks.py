@@ -1,4 +1,5 @@
-"""How blocks begin and code fences end, recognised while the text is still coming, and the blocks of thinking.
+"""How blocks begin and code fences end, recognised while the text is still coming, and the blocks
+of thinking.
 
 Thinking that a server leaves in the text is shown, and its calls do not run.
 """
@@ -152,8 +153,8 @@ class BlockEnd:
 Block = Generator[str, bool, BlockEnd]
 """Reads what lies between a mark and its end.
 
-When it needs more of the answer it yields what is text in any case, mostly nothing, and leaves at most a mark's length
-unread; it is sent False when nothing more comes.
+When it needs more of the answer it yields what is text in any case, mostly nothing, and leaves at
+most a mark's length unread; it is sent False when nothing more comes.
 """
 
 
@@ -169,7 +170,8 @@ class Mark:
 
     parts: tuple[MarkPart, ...]
     read: Callable[[Source, re.Match[str]], Block] | None
-    """Begins to read the block. None: it only surrounds blocks and is dropped there; elsewhere it is text."""
+    """Begins to read the block. None: it only surrounds blocks and is dropped there; elsewhere it
+    is text."""
     thinking: Literal["", "begins", "ends"] = ""
     """It begins thinking, or ends thinking whose beginning is not in the answer."""
     line: bool = False
@@ -225,14 +227,19 @@ def _begun(parts: tuple[MarkPart, ...]) -> str:
 
 def _beginnings(literal: str, rest: str) -> str:
     shorter = "|".join(re.escape(literal[:size]) for size in range(len(literal) - 1, 0, -1))
-    return f"(?:{re.escape(literal)}{rest}|{shorter}|)" if shorter else f"(?:{re.escape(literal)}{rest}|)"
+    return (
+        f"(?:{re.escape(literal)}{rest}|{shorter}|)"
+        if shorter
+        else f"(?:{re.escape(literal)}{rest}|)"
+    )
 
 
 class Literals:
     """Finds the first of several literals in text that comes in pieces."""
 
     def __init__(self, literals: Iterable[str], *others: str) -> None:
-        """`others` are regular expressions of what is found, too, and not cut off at the end of the text."""
+        """`others` are regular expressions of what is found, too, and not cut off at the end of the
+        text."""
         known = sorted(set(literals), key=len, reverse=True)
         self._pattern = re.compile("|".join([*map(re.escape, known), *others]))
         self._begun = {literal[:size] for literal in known for size in range(1, len(literal))}
@@ -240,7 +247,8 @@ class Literals:
         self._ends: tuple[str, list[int]] = "", []
 
     def find(self, data: str, position: int) -> tuple[re.Match[str] | None, int]:
-        """Return the first and its place, or None and the end of the text in which none can have begun."""
+        """Return the first and its place, or None and the end of the text in which none can have
+        begun."""
         if data is not self._ends[0]:
             last = range(max(0, len(data) - self._longest), len(data))
             self._ends = data, [at for at in last if data[at:] in self._begun]
@@ -252,18 +260,22 @@ class Literals:
 class FenceEnd:
     """Finds the line that closes a code fence, as CommonMark defines it.
 
-    That is at least as many of the same character, alone on a line, indented by three spaces at most.
+    That is at least as many of the same character, alone on a line, indented by three spaces at
+    most.
     """
 
     def __init__(self, character: str, size: int, *, at_line_start: bool = True) -> None:
         self._size = size
         self._character = character
         self._run = re.compile(re.escape(character) + "*")
-        self._part: Literal["margin", "run", "trail", "rest"] = "margin" if at_line_start else "rest"
+        self._part: Literal["margin", "run", "trail", "rest"] = (
+            "margin" if at_line_start else "rest"
+        )
         self._count = 0
 
     def read(self, data: str, position: int) -> tuple[int, bool]:
-        """Return where it stopped, at the end of `data` at the latest, and whether the fence ended there."""
+        """Return where it stopped, at the end of `data` at the latest, and whether the fence ended
+        there."""
         while position < len(data):
             match self._part:
                 case "margin":
@@ -301,12 +313,14 @@ class FenceEnd:
         return found.end()
 
 
-def thinking_block(ends: tuple[str, ...], calls: tuple[str, ...], source: Source, opened: re.Match[str]) -> Block:
+def thinking_block(
+    ends: tuple[str, ...], calls: tuple[str, ...], source: Source, opened: re.Match[str]
+) -> Block:
     """Read up to the mark that ends the thinking.
 
-    `opened` is the mark that began it, `ends` are those that may end it, `calls` the beginnings of calls. If no end
-    comes, the calls at the end of the answer may be meant: from the first one on, the text is held back, to be read as
-    if the thinking had ended before it.
+    `opened` is the mark that began it, `ends` are those that may end it, `calls` the beginnings of
+    calls. If no end comes, the calls at the end of the answer may be meant: from the first one on,
+    the text is held back, to be read as if the thinking had ended before it.
     """
     text, marks = opened[0], Literals((*ends, *calls))
     while True:
@@ -331,14 +345,19 @@ def thinking_block(ends: tuple[str, ...], calls: tuple[str, ...], source: Source
 def thinking_marks(calls: Iterable[str]) -> tuple[Mark, ...]:
     """Return the marks of thinking; `calls` are the literals that blocks of calls begin with.
 
-    An end without a beginning belongs to thinking that the prompt opened: calls before it do not count.
+    An end without a beginning belongs to thinking that the prompt opened: calls before it do not
+    count.
     """
     heads = tuple(calls)
     opening = [
         Mark((opened,), partial(thinking_block, ends, heads), thinking="begins")
         for opened, ends in (*_THINKING_TAGS, *_THINKING_TOKENS, *_THINKING_PHRASES)
     ]
-    closing = [Mark((end,), None, thinking="ends") for _, ends in (*_THINKING_TAGS, *_THINKING_TOKENS) for end in ends]
+    closing = [
+        Mark((end,), None, thinking="ends")
+        for _, ends in (*_THINKING_TAGS, *_THINKING_TOKENS)
+        for end in ends
+    ]
     return (*opening, *closing)
 
 

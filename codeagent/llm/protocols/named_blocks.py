@@ -1,7 +1,8 @@
-"""Blocks whose marks name the tool, with lines or attributes for arguments and any text between: `[/read]…[read/]`.
+"""Blocks whose marks name the tool, with lines or attributes for arguments and any text between:
+`[/read]…[read/]`.
 
-A block starts at the beginning of a line and ends at the end of one, so neither prose that mentions the format nor a
-mark inside the text is taken for a call.
+A block starts at the beginning of a line and ends at the end of one, so neither prose that mentions
+the format nor a mark inside the text is taken for a call.
 """
 
 import json
@@ -34,7 +35,9 @@ from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall
 
 NAME = "{name}"
 """Stands for the tool's name in a mark."""
-NO_ARGUMENT = "the text in this block belongs to no argument: write each argument by its name; nothing ran"
+NO_ARGUMENT = (
+    "the text in this block belongs to no argument: write each argument by its name; nothing ran"
+)
 _LINE = re.compile(r"@@(?P<key>[\w.-]{0,64})(?P<json>:json)?=(?P<value>.*?)(?:\r?\n|\Z)")
 _ATTRIBUTE = re.compile(
     r"""\s+(?P<key>[\w.-]{0,64})(?P<json>:json)?\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')"""
@@ -57,20 +60,27 @@ class NamedMarks:
     closing: str
     """Contains `{name}`; otherwise it is the same for every tool."""
     attributes: bool = False
-    """Whether the arguments are attributes of the opening mark, `key="value"`, not lines `@@key=value` after it."""
+    """Whether the arguments are attributes of the opening mark, `key="value"`, not lines
+    `@@key=value` after it."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError if a mark could occur in JSON outside of strings, where it could not be escaped."""
+        """Raises ValueError if a mark could occur in JSON outside of strings, where it could not be
+        escaped."""
         if not all(only_in_strings(self.of("", mark)) for mark in (self.opening, self.closing)):
-            raise ValueError("a mark needs a character that occurs in JSON only within strings, such as / or <")
+            raise ValueError(
+                "a mark needs a character that occurs in JSON only within strings, such as / or <"
+            )
 
     def of(self, tool: str, mark: str) -> str:
         """Return one of the marks for a tool."""
         return mark.replace(NAME, tool)
 
     def all_of(self, tools: Sequence[ToolDefinition]) -> tuple[Mark, ...]:
-        """Return the marks that blocks of these tools begin with; after a fixed mark any name may follow."""
-        heads = tuple(self.head(tool.name) for tool in tools) if self.names_tool else (self.opening,)
+        """Return the marks that blocks of these tools begin with; after a fixed mark any name may
+        follow."""
+        heads = (
+            tuple(self.head(tool.name) for tool in tools) if self.names_tool else (self.opening,)
+        )
         known = {tool.name: tool for tool in tools}
 
         def read(head: str, name: str, source: Source, opened: re.Match[str]) -> Block:
@@ -79,11 +89,18 @@ class NamedMarks:
             return _NamedBlock(source, self, tool, opened[0], head, heads).read()
 
         if not self.names_tool:
-            parts: tuple[MarkPart, ...] = (self.opening, Characters(r"\s", 1), _TOOL, Lookahead(characters=r"\s"))
+            parts: tuple[MarkPart, ...] = (
+                self.opening,
+                Characters(r"\s", 1),
+                _TOOL,
+                Lookahead(characters=r"\s"),
+            )
             return (Mark(parts, partial(read, self.opening, ""), line=True),)
         behind = (Lookahead(characters=r"[\s/>]"),) if self.attributes else ()
         named = zip(heads, tools, strict=True)
-        return tuple(Mark((head, *behind), partial(read, head, tool.name), line=True) for head, tool in named)
+        return tuple(
+            Mark((head, *behind), partial(read, head, tool.name), line=True) for head, tool in named
+        )
 
     @property
     def names_tool(self) -> bool:
@@ -111,11 +128,16 @@ class NamedMarks:
         return "\n".join([head, *(f"@@{key}={value}" for key, value in pairs), closing])
 
     def _argument(self, key: str, value: str, marks: Sequence[str]) -> tuple[str, str]:
-        """Return key and value as they are written: plain text if that fits on a line and is unambiguous."""
+        """Return key and value as they are written: plain text if that fits on a line and is
+        unambiguous."""
         text = json.loads(value) if value.startswith('"') else None
         if text is None or not text.isprintable() or any(mark in text for mark in marks):
             return f"{key}:json", _on_a_line(value, marks)
-        typed = as_said(text) != as_string(text) or text.strip().lower() in _WORDS or text.lstrip()[:1] in ("[", "{")
+        typed = (
+            as_said(text) != as_string(text)
+            or text.strip().lower() in _WORDS
+            or text.lstrip()[:1] in ("[", "{")
+        )
         return (f"{key}:json", _on_a_line(value, marks)) if typed else (key, text)
 
 
@@ -131,9 +153,16 @@ class _NamedBlock:
     """Reads one block; the text between its marks is taken as it is."""
 
     def __init__(
-        self, source: Source, marks: NamedMarks, tool: ToolDefinition, opened: str, nested: str, heads: tuple[str, ...]
+        self,
+        source: Source,
+        marks: NamedMarks,
+        tool: ToolDefinition,
+        opened: str,
+        nested: str,
+        heads: tuple[str, ...],
     ) -> None:
-        """`opened` is the opening mark as the model wrote it; `heads` are the beginnings of all blocks.
+        """`opened` is the opening mark as the model wrote it; `heads` are the beginnings of all
+        blocks.
 
         A line that begins with `nested` opens another block within the text.
         """
@@ -164,7 +193,9 @@ class _NamedBlock:
         except AnswerEnded:
             rest = source.block() + source.rest
             raw = self._opened + rest
-            begun = not self._marks.attributes or ">" in self._opened or _ATTRIBUTE_BEGUN.match(rest)
+            begun = (
+                not self._marks.attributes or ">" in self._opened or _ATTRIBUTE_BEGUN.match(rest)
+            )
             if self._closed_within or not begun:
                 return BlockEnd((Text(raw),))
             return BlockEnd((BrokenCall(self._tool.name, raw, UNCLOSED),))
@@ -204,13 +235,16 @@ class _NamedBlock:
             behind = rest.lstrip(" \t\r")
             if len(rest) - len(behind) > _MOST_BLANKS:
                 return False
-            if behind and not any(head.startswith(behind) and head != behind for head in self._heads):
+            if behind and not any(
+                head.startswith(behind) and head != behind for head in self._heads
+            ):
                 return behind.startswith(("\n", *self._heads))
             if not (yield ""):
                 return not behind
 
     def _read_attributes(self) -> Generator[str, bool, bool]:
-        """Read the attributes; True if the tag is empty, `<read path="a"/>`. Raises _NotATag, AnswerEnded."""
+        """Read the attributes; True if the tag is empty, `<read path="a"/>`. Raises _NotATag,
+        AnswerEnded."""
         source = self._source
         quote = ""
         while True:
@@ -239,7 +273,9 @@ class _NamedBlock:
         return bool(end["empty"])
 
     def _add(self, key: str, text: str, *, in_json: bool) -> None:
-        self._arguments.append((key, as_said(text) if in_json else as_json(text, self._tool.parameters, key)))
+        self._arguments.append(
+            (key, as_said(text) if in_json else as_json(text, self._tool.parameters, key))
+        )
 
     def _called(self, text: str) -> AnswerPiece:
         """Return the call, or a broken one if there is text that belongs to no argument."""
@@ -259,17 +295,25 @@ class _NamedBlock:
             if (key := _main_argument(self._tool.parameters, given)) is None:
                 return BrokenCall(name, self._opened + text, NO_ARGUMENT)
             self._arguments.append((key, as_json(content, self._tool.parameters, key)))
-        return ParsedCall(name, "{" + ", ".join(f"{as_string(key)}: {value}" for key, value in self._arguments) + "}")
+        return ParsedCall(
+            name,
+            "{" + ", ".join(f"{as_string(key)}: {value}" for key, value in self._arguments) + "}",
+        )
 
 
 def _main_argument(schema: Mapping[str, Any], given: Collection[str]) -> str | None:
-    """Return the argument that gets the text of a block: the only required one left, or else the only text left."""
+    """Return the argument that gets the text of a block: the only required one left, or else the
+    only text left."""
     properties = schema.get("properties")
     required = schema.get("required")
     left = [name for name in required or () if name not in given]
     if len(left) == 1 or not isinstance(properties, Mapping):
         return left[0] if len(left) == 1 else None
-    texts = [name for name, about in properties.items() if name not in given and "string" in kinds_of(about, schema)]
+    texts = [
+        name
+        for name, about in properties.items()
+        if name not in given and "string" in kinds_of(about, schema)
+    ]
     return texts[0] if not left and len(texts) == 1 else None
 
 
@@ -278,7 +322,9 @@ def _on_a_line(value: str, marks: Sequence[str]) -> str:
     said = value.replace("\n", " ").replace("\r", " ")
     for mark in marks:
         character = only_in_strings(mark)[0]
-        escaped = json.dumps(character)[1:-1] if not character.isascii() else f"\\u{ord(character):04x}"
+        escaped = (
+            json.dumps(character)[1:-1] if not character.isascii() else f"\\u{ord(character):04x}"
+        )
         said = said.replace(mark, mark.replace(character, escaped, 1))
     return said
 

@@ -8,7 +8,15 @@ from itertools import groupby
 
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.protocols.json_blocks import INFOS, UNCLOSED, FencedJson, bare_json
-from codeagent.llm.protocols.marks import Block, BlockEnd, FenceEnd, Literals, Mark, Source, thinking_marks
+from codeagent.llm.protocols.marks import (
+    Block,
+    BlockEnd,
+    FenceEnd,
+    Literals,
+    Mark,
+    Source,
+    thinking_marks,
+)
 from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Retracted, Text
 
 UNSURE = "the thinking before this block was never closed and continues after it, so nothing ran"
@@ -39,18 +47,22 @@ class _Held:
 
 
 class Reader:
-    """Reads the text of one answer. Marks within code are text; white space around blocks is dropped.
+    """Reads the text of one answer. Marks within code are text; white space around blocks is
+    dropped.
 
     Each character is read a bounded number of times, whatever the text and however it is cut.
     """
 
     def __init__(self, marks: Sequence[Mark], *, bare: Collection[str] | None = None) -> None:
-        """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None if no tool's may."""
+        """`bare` are the tools whose calls may also be plain JSON, on its own or in a fence; None
+        if no tool's may."""
         calls = [mark.head for mark in marks if mark.read is not None]
         self._call_heads = tuple(calls)
         marks = (*marks, *thinking_marks([*calls, *_BARE_HEADS] if bare else calls))
         heads = {mark.head for mark in marks}
-        self._by_head = {head: tuple(mark for mark in marks if head.startswith(mark.head)) for head in heads}
+        self._by_head = {
+            head: tuple(mark for mark in marks if head.startswith(mark.head)) for head in heads
+        }
         self._interest = Literals(heads, "[`~{[]" if bare else "[`~]")
         self._bare = bare
         self._as_written = {json.dumps(name, ensure_ascii=False)[1:-1] for name in bare or ()}
@@ -128,7 +140,9 @@ class Reader:
         data, at = self._source.data, self._source.at
         begins_line = self._margin <= _DEEPEST_MARGIN
         known = [mark for mark in self._by_head.get(head, ()) if begins_line or not mark.line]
-        return next((mark for mark in known if mark.match(data, at) or mark.may_begin(data, at)), None)
+        return next(
+            (mark for mark in known if mark.match(data, at) or mark.may_begin(data, at)), None
+        )
 
     def _open(self, mark: Mark, opened: re.Match[str]) -> _Reading:
         self._source.skip(opened.end())
@@ -144,12 +158,17 @@ class Reader:
             self._space.append("" if self._after_block else opened[0])
 
     def _read_character(self, character: str) -> Generator[None, bool, bool]:
-        """Read what no mark begins with: code, plain JSON, or only the character; True if more must be known first."""
+        """Read what no mark begins with: code, plain JSON, or only the character; True if more must
+        be known first."""
         source = self._source
         if character in "`~":
             yield from self._read_code(character)
             return False
-        if character in "{[" and self._bare and (self._last.isspace() or self._last in _BEFORE_JSON):
+        if (
+            character in "{["
+            and self._bare
+            and (self._last.isspace() or self._last in _BEFORE_JSON)
+        ):
             if _BARE_MAY_BEGIN.match(source.data, source.at):
                 return True
             if _BARE_BEGINS.match(source.data, source.at):
@@ -174,7 +193,9 @@ class Reader:
             self._unsure = len(self._out)
         if end.tentative and self._worded and end.alone:
             self._emit(end.tentative)
-        elif end.tentative or (self._held and not any(isinstance(piece, Text) for piece in end.pieces)):
+        elif end.tentative or (
+            self._held and not any(isinstance(piece, Text) for piece in end.pieces)
+        ):
             self._hold(end)
         else:
             for piece in end.pieces:
@@ -205,7 +226,8 @@ class Reader:
             yield from self._read_inline(run)
 
     def _read_info(self, run: str) -> _Reading:
-        """Read the line that opens a code fence, after its `run`; it is held back while the fence may be a call."""
+        """Read the line that opens a code fence, after its `run`; it is held back while the fence
+        may be a call."""
         source, info = self._source, ""
         held = run if self._bare and run[0] == "`" else ""
         if not held:
@@ -247,7 +269,8 @@ class Reader:
                 return
 
     def _read_inline(self, size: int) -> _Reading:
-        """Read code within a line, up to the next run of `size` backticks or to the end of the line."""
+        """Read code within a line, up to the next run of `size` backticks or to the end of the
+        line."""
         source, run = self._source, 0
         while True:
             found = _INLINE.search(source.data, source.at)

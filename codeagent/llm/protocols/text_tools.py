@@ -54,23 +54,28 @@ _WAS_THINKING = "this block was part of your thinking, so nothing ran"
 
 
 class NativeFirstModel(ModelWrapper):
-    """A model with native calls until its provider refuses them; from then on, the same conversation as text."""
+    """A model with native calls until its provider refuses them; from then on, the same
+    conversation as text."""
 
     def __init__(self, inner: Model, protocol: str, learned: Learned | None = None) -> None:
-        """`protocol` is the name of the one for text; `learned`: what is known about the model's server."""
+        """`protocol` is the name of the one for text; `learned`: what is known about the model's
+        server."""
         super().__init__(inner)
         self._learned = learned or Learned()
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
         self._lacked = False
-        """Whether the server said that its template has no tools, which may change when it is restarted."""
+        """Whether the server said that its template has no tools, which may change when it is
+        restarted."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self._learned.look()
         if self._lacked and not self._learned.lacks_tools:
             self._lacked = False
             self._as_text = None
-            yield Adapted(f"{self.name}: its server says that its template has tools; they are sent as such")
+            yield Adapted(
+                f"{self.name}: its server says that its template has tools; they are sent as such"
+            )
         if self._as_text is None and self._learned.lacks_tools:
             self._lacked = True
             self._as_text = self._text_model()
@@ -81,21 +86,28 @@ class NativeFirstModel(ModelWrapper):
         if self._as_text is not None:
             events = self._as_text.stream(request)
         else:
-            events = self._unless_refused(request, partial(self._needs_text, request), partial(self._in_text, request))
+            events = self._unless_refused(
+                request, partial(self._needs_text, request), partial(self._in_text, request)
+            )
         async for event in events:
             yield event
 
     async def _in_text(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
         self._as_text = self._text_model()
-        yield Retrying(f"{error}; tools are written as text from here on ({self._protocol})", 2, 0.0)
+        yield Retrying(
+            f"{error}; tools are written as text from here on ({self._protocol})", 2, 0.0
+        )
         async for event in self._as_text.stream(request):
             yield event
 
     def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
-        """Tell whether calls and results were refused: by what runs the model, or by the roles of its template."""
+        """Tell whether calls and results were refused: by what runs the model, or by the roles of
+        its template."""
         if request.tools and refuses_tools(error):
             return True
-        return refuses_roles(error) and any(isinstance(one, ToolMessage) for one in request.messages)
+        return refuses_roles(error) and any(
+            isinstance(one, ToolMessage) for one in request.messages
+        )
 
     def _text_model(self) -> "TextToolModel":
         from codeagent.llm.protocols.formats import PROTOCOLS  # parsers that most models never need
@@ -104,10 +116,11 @@ class NativeFirstModel(ModelWrapper):
 
 
 class TextToolModel(ModelWrapper):
-    """A model whose calls are text of one protocol; the loop sees the same events as with native calls.
+    """A model whose calls are text of one protocol; the loop sees the same events as with native
+    calls.
 
-    A block that must not run becomes a call too, with arguments that are not JSON and begin with the
-    reason: its error result tells the model, and the user.
+    A block that must not run becomes a call too, with arguments that are not JSON and begin with
+    the reason: its error result tells the model, and the user.
     """
 
     def __init__(self, inner: Model, protocol: "TextProtocol") -> None:
@@ -186,18 +199,23 @@ class _Answer:
                     yield self._closed(name or _NAMELESS, f"{why}{_REPORT_ENDS}{raw}")
                 case Retracted():
                     refused = f"{_WAS_THINKING}{_REPORT_ENDS}"
-                    self._calls = [replace(call, arguments=refused + call.arguments) for call in self._calls]
+                    self._calls = [
+                        replace(call, arguments=refused + call.arguments) for call in self._calls
+                    ]
                 case _:
                     assert_never(piece)
 
     def _closed(self, name: str, arguments: str) -> CallClosed:
         call = ToolCall(id=f"call_{os.urandom(16).hex()}", name=name, arguments=arguments)
         self._calls.append(call)
-        return CallClosed(call, certain=False)  # what follows may show that it was part of the thinking
+        return CallClosed(
+            call, certain=False
+        )  # what follows may show that it was part of the thinking
 
 
 def as_text(request: ModelRequest, protocol: "TextProtocol") -> ModelRequest:
-    """Return the request without native calls; like any other, it only appends to the one before."""
+    """Return the request without native calls; like any other, it only appends to the one
+    before."""
     system = request.system
     if tools := tuple(tool for tool in request.tools if not tool.at_provider):
         section = protocol.render_tools(tools)
@@ -214,7 +232,10 @@ def _rendered(messages: Sequence[Message], protocol: "TextProtocol") -> Iterator
                 case ToolMessage():
                     results.append(message)
                 case AssistantMessage() if message.calls:
-                    written = [*filter(None, [message.text]), *map(protocol.render_call, message.calls)]
+                    written = [
+                        *filter(None, [message.text]),
+                        *map(protocol.render_call, message.calls),
+                    ]
                     yield replace(message, text="\n".join(written), calls=(), stop="end")
                 case _:
                     yield message

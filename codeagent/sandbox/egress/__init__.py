@@ -1,1 +1,2 @@
-"""Egress, the only way out of a container: a proxy on this side of a unix socket, which checks before it connects."""
+"""Egress, the only way out of a container: a proxy on this side of a unix socket, which checks
+before it connects."""

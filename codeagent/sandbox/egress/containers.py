@@ -1,4 +1,5 @@
-"""The containers of commands that may reach hosts: one for each list, each with a forwarder to the proxy's socket."""
+"""The containers of commands that may reach hosts: one for each list, each with a forwarder to the
+proxy's socket."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -30,7 +31,8 @@ _Scope = tuple[frozenset[str], bool, str]
 
 
 class Forwarder:
-    """Runs inside as the keeper's user, so that no command can end or replace it; ends with the container."""
+    """Runs inside as the keeper's user, so that no command can end or replace it; ends with the
+    container."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -39,7 +41,8 @@ class Forwarder:
         self._turn = asyncio.Lock()
 
     async def ready(self, engine: Engine, container_id: str) -> int:
-        """Start it unless it runs; return its port. Raises SandboxUnavailable, EngineError, SandboxLost."""
+        """Start it unless it runs; return its port. Raises SandboxUnavailable, EngineError,
+        SandboxLost."""
         async with self._turn:
             if container_id != self._container or self._watch is None or self._watch.done():
                 self.close()
@@ -59,7 +62,9 @@ class Forwarder:
 
     async def _start(self, engine: Engine, container_id: str) -> None:
         target = ExecTarget(container_id, f"{KEEPER}:{KEEPER}", "/")
-        command = script_command("forward", [f"{PROXY_FOLDER}/{SOCKET}", _source("py"), _source("pl")])
+        command = script_command(
+            "forward", [f"{PROXY_FOLDER}/{SOCKET}", _source("py"), _source("pl")]
+        )
         _, stream = await start_exec(engine, target, command)
         try:
             pieces = stream.pieces()
@@ -72,7 +77,9 @@ class Forwarder:
             stream.close()
             if said.strip() == "none":
                 problem = "the sandbox's image has neither python3 nor perl, so commands cannot get network access"
-                raise SandboxUnavailable(problem, "choose an image with one of them (codeagent sandbox status)")
+                raise SandboxUnavailable(
+                    problem, "choose an image with one of them (codeagent sandbox status)"
+                )
             problem = f"network access for the sandbox did not start: {said.strip()[-200:] or 'no answer'}"
             raise SandboxUnavailable(problem, "run the command without network access")
         self.port, self._container = int(words[1]), container_id
@@ -80,7 +87,8 @@ class Forwarder:
 
 
 async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
-    """Return the forwarder's first line on standard output, or its errors if it printed no line. Raises EngineError."""
+    """Return the forwarder's first line on standard output, or its errors if it printed no line.
+    Raises EngineError."""
     out, errors = b"", b""
     try:
         async with asyncio.timeout(_START_SECONDS):
@@ -107,7 +115,9 @@ async def _until_it_ends(stream: ExecStream, pieces: AsyncIterator[tuple[bool, b
 @lru_cache(maxsize=2)
 def _source(language: str) -> str:
     name = f"forward.{language}.txt"
-    return resources.files("codeagent.sandbox").joinpath("scripts", name).read_text(encoding="utf-8")
+    return (
+        resources.files("codeagent.sandbox").joinpath("scripts", name).read_text(encoding="utf-8")
+    )
 
 
 @dataclass
@@ -125,7 +135,9 @@ class EgressContainers:
     So no other command sees the way out or can take it.
     """
 
-    def __init__(self, spec: SandboxSpec, proxy: EgressProxy, make: Callable[[SandboxSpec], SessionContainer]) -> None:
+    def __init__(
+        self, spec: SandboxSpec, proxy: EgressProxy, make: Callable[[SandboxSpec], SessionContainer]
+    ) -> None:
         self._spec = spec
         self._proxy = proxy
         self._make = make
@@ -136,18 +148,25 @@ class EgressContainers:
         return tuple(entry.container for entry in self._containers.values())
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command in its container."""
+        """Run a command as `Sandbox.run` does; what it leaves running ends with the last command in
+        its container."""
         try:
             rules = tuple(map(HostRule.parse, command.hosts))
         except ValueError as error:
-            raise SandboxUnavailable(f"nothing was run: {error}", "correct the list of hosts") from error
+            raise SandboxUnavailable(
+                f"nothing was run: {error}", "correct the list of hosts"
+            ) from error
         await self._proxy.open()
-        entry, unused = self._take((frozenset(command.hosts), command.read_only, command.call_id * command.alone))
+        entry, unused = self._take(
+            (frozenset(command.hosts), command.read_only, command.call_id * command.alone)
+        )
         grant = self._proxy.grant(rules, command.reach)
         notices: tuple[str, ...] = ()
 
         async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
-            return proxy_variables(await entry.forwarder.ready(engine, container.container_id), grant)
+            return proxy_variables(
+                await entry.forwarder.ready(engine, container.container_id), grant
+            )
 
         try:
             for other in unused:
@@ -156,10 +175,15 @@ class EgressContainers:
                 result = await entry.container.run(command, on_output, environment)
             finally:
                 self._proxy.end(grant)
-            # A process left running could wait for the next command's credential; the command itself may lie about it.
-            if entry.users == 1 and not await entry.container.is_empty(beside=entry.forwarder.processes):
+            # A process left running could wait for the next command's credential; the command
+            # itself may lie about it.
+            if entry.users == 1 and not await entry.container.is_empty(
+                beside=entry.forwarder.processes
+            ):
                 await run_to_end(self._drop(entry))
-                notices = ("what the command left running was stopped: nothing keeps network access",)
+                notices = (
+                    "what the command left running was stopped: nothing keeps network access",
+                )
                 result = replace(result, left_running=0)
         finally:
             entry.users -= 1
@@ -179,14 +203,22 @@ class EgressContainers:
 
     async def close(self) -> None:
         """Close; the session's resources are shut before, and closed after this."""
-        await all_done(self._proxy.close(), *(self._drop(entry) for entry in tuple(self._containers.values())))
+        await all_done(
+            self._proxy.close(), *(self._drop(entry) for entry in tuple(self._containers.values()))
+        )
 
     def _take(self, scope: _Scope) -> tuple[_EgressContainer, list[_EgressContainer]]:
-        """Return the container of this scope, and those to drop first: a new one replaces all that nobody uses.
+        """Return the container of this scope, and those to drop first: a new one replaces all that
+        nobody uses.
 
-        What nobody uses holds no process of an earlier command, so another scope with the same hosts can have it.
+        What nobody uses holds no process of an earlier command, so another scope with the same
+        hosts can have it.
         """
-        idle = (other for other, entry in self._containers.items() if other[:2] == scope[:2] and not entry.users)
+        idle = (
+            other
+            for other, entry in self._containers.items()
+            if other[:2] == scope[:2] and not entry.users
+        )
         known = scope if scope in self._containers else next(idle, None)
         if known is not None:
             entry = self._containers[scope] = self._containers.pop(known)
@@ -198,7 +230,9 @@ class EgressContainers:
         return entry, unused
 
     async def _drop(self, entry: _EgressContainer) -> None:
-        self._containers = {scope: other for scope, other in self._containers.items() if other is not entry}
+        self._containers = {
+            scope: other for scope, other in self._containers.items() if other is not entry
+        }
         entry.forwarder.close()
         await entry.container.close()
 
@@ -207,4 +241,6 @@ def proxy_variables(port: int, grant: Grant) -> tuple[str, ...]:
     """Return the variables in which programs look for the proxy, in both usual spellings."""
     address = f"http://{USER}:{grant.token}@127.0.0.1:{port}"
     values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
-    return tuple(f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower()))
+    return tuple(
+        f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower())
+    )

@@ -28,10 +28,14 @@ class RequestRefused(Exception):
 
 
 class Grant:
-    """What one command may reach: its token opens the proxy until `end`, which also ends its connections."""
+    """What one command may reach: its token opens the proxy until `end`, which also ends its
+    connections."""
 
-    def __init__(self, rules: tuple[HostRule, ...], reach: Reach | None = None, byte_limit: int = GIB) -> None:
-        """`reach` decides about each host that a rule allows; `byte_limit` is for both directions together."""
+    def __init__(
+        self, rules: tuple[HostRule, ...], reach: Reach | None = None, byte_limit: int = GIB
+    ) -> None:
+        """`reach` decides about each host that a rule allows; `byte_limit` is for both directions
+        together."""
         self.token = secrets.token_hex(24)
         self.ended = False
         self.pinned: dict[str, tuple[Address, ...]] = {}
@@ -45,7 +49,8 @@ class Grant:
         self._refused: Counter[tuple[str, str]] = Counter()
 
     async def rule_for(self, name: str, port: int) -> HostRule:
-        """Return the narrowest rule that allows it; may wait until the user has decided. Raises RequestRefused."""
+        """Return the narrowest rule that allows it; may wait until the user has decided. Raises
+        RequestRefused."""
         matching = [rule for rule in self._rules if rule.matches(name, port)]
         if not matching:
             raise RequestRefused("not among the hosts of this command")
@@ -68,7 +73,8 @@ class Grant:
         connection.add_done_callback(self._connections.discard)
 
     def spend(self, size: int) -> None:
-        """Count bytes that are passed on. Raises RequestRefused past the limit, and once the network is off."""
+        """Count bytes that are passed on. Raises RequestRefused past the limit, and once the
+        network is off."""
         self._left -= size
         if self._left < 0:
             raise RequestRefused(self._spent)
@@ -88,7 +94,11 @@ class Grant:
 
     def refused(self, name: str | None, port: int, reason: str) -> None:
         key = _UNREADABLE if name is None else _label(name, port), reason
-        key = key if key in self._refused or len(self._refused) < MOST_HOSTS else (_OTHERS, "too many")
+        key = (
+            key
+            if key in self._refused or len(self._refused) < MOST_HOSTS
+            else (_OTHERS, "too many")
+        )
         self._refused[key] += 1
         if self._reach is not None and self._refused[key] == 1:
             self._reach.note(*key)
@@ -103,7 +113,8 @@ class Grant:
         """Return one line about all requests."""
         allowed = [f"{_requests(count)} to {name}" for name, count in self._allowed.most_common()]
         refused = [
-            f"{_requests(count)} to {name} refused ({why})" for (name, why), count in self._refused.most_common()
+            f"{_requests(count)} to {name} refused ({why})"
+            for (name, why), count in self._refused.most_common()
         ]
         said = [f"{_listed(allowed)} allowed"] if allowed else []
         said += [_listed(refused)] if refused else []

@@ -1,4 +1,5 @@
-"""Connections to the Internet: a name is resolved once, its addresses are checked, and only those are connected to."""
+"""Connections to the Internet: a name is resolved once, its addresses are checked, and only those
+are connected to."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,7 +21,8 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _CONNECT_SECONDS = 10.0
 _MOST_TRIED = 4
 NOT_PUBLIC = (
-    "it leads to an address that is not public; only the user can allow a private one: private_hosts under [network]"
+    "it leads to an address that is not public; only the user can allow a private one: "
+    "private_hosts under [network]"
 )
 
 
@@ -35,10 +37,11 @@ class Internet:
         problem: str | None = None,
         private: tuple[HostRule, ...] = (),
     ) -> None:
-        """With `upstream`, names that this machine cannot resolve are left to it, and so is the connection.
+        """With `upstream`, names that this machine cannot resolve are left to it, and so is the
+        connection.
 
-        `private`: the hosts that may have private addresses besides, at the ports of their rule only.
-        `problem`: why nothing can be reached at all.
+        `private`: the hosts that may have private addresses besides, at the ports of their rule
+        only. `problem`: why nothing can be reached at all.
         """
         self._upstream = upstream
         self._problem = problem
@@ -68,7 +71,9 @@ class Internet:
             grant.pinned[name] = await self._looked_up(name)
         addresses = grant.pinned[name]
         named = any(rule.matches(name, port) for rule in self._private)
-        if not all(self._allowed(address) or (named and is_private(address)) for address in addresses):
+        if not all(
+            self._allowed(address) or (named and is_private(address)) for address in addresses
+        ):
             raise RequestRefused(NOT_PUBLIC)
         return addresses
 
@@ -85,9 +90,12 @@ def any_address(address: Address) -> bool:
 
 
 def internet_of(
-    environment: Mapping[str, str], allowed: Callable[[Address], bool] = is_public, private: tuple[HostRule, ...] = ()
+    environment: Mapping[str, str],
+    allowed: Callable[[Address], bool] = is_public,
+    private: tuple[HostRule, ...] = (),
 ) -> Internet:
-    """Return the Internet as this machine's environment reaches it; if that fails, nothing is reached another way."""
+    """Return the Internet as this machine's environment reaches it; if that fails, nothing is
+    reached another way."""
     try:
         return Internet(upstream_of(environment), allowed=allowed, private=private)
     except ValueError as error:
@@ -98,9 +106,19 @@ async def _through(proxy: UpstreamProxy, name: str, port: int) -> Connection:
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(2 * _CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(proxy.host, proxy.port, ssl=proxy.tls or None)
-            login = "" if proxy.authorization is None else f"Proxy-Authorization: {proxy.authorization}\r\n"
-            writer.write(f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{login}\r\n".encode("ascii"))
+            reader, writer = await asyncio.open_connection(
+                proxy.host, proxy.port, ssl=proxy.tls or None
+            )
+            login = (
+                ""
+                if proxy.authorization is None
+                else f"Proxy-Authorization: {proxy.authorization}\r\n"
+            )
+            writer.write(
+                f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{login}\r\n".encode(
+                    "ascii"
+                )
+            )
             head = await reader.readuntil(b"\r\n\r\n")
         words = head.split(None, 2)
         if len(words) < 2 or not words[1].startswith(b"2"):

@@ -46,7 +46,7 @@ _ONCE = (b"host", b"content-length", b"transfer-encoding", b"proxy-authorization
 _BETWEEN_TWO = frozenset({
     b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"trailer", b"upgrade",
     b"http2-settings",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Headers for the next hop only, besides those that `Connection` names."""
 
 
@@ -70,7 +70,9 @@ class Request:
         if kind.lower() != b"basic":
             return None
         try:
-            user, _, token = base64.b64decode(encoded.strip(), validate=True).decode("ascii").partition(":")
+            user, _, token = (
+                base64.b64decode(encoded.strip(), validate=True).decode("ascii").partition(":")
+            )
         except (binascii.Error, UnicodeDecodeError):
             return None
         return token if user == USER else None
@@ -79,7 +81,8 @@ class Request:
         return next((value for found, value in self.headers if found == name), None)
 
     def where(self) -> tuple[str, int, bytes]:
-        """Return host and port in their one spelling, and the path, empty for a tunnel. Raises RequestRefused.
+        """Return host and port in their one spelling, and the path, empty for a tunnel. Raises
+        RequestRefused.
 
         A Host header must name the same host.
         """
@@ -96,7 +99,9 @@ class Request:
 
     def onward(self, name: str, port: int, path: bytes) -> bytes:
         """Return the head for the server itself; the connection is for this one request."""
-        dropped = _BETWEEN_TWO | {b"host"} | {word.strip().lower() for word in self._connection_words()}
+        dropped = (
+            _BETWEEN_TWO | {b"host"} | {word.strip().lower() for word in self._connection_words()}
+        )
         lines = [
             self.method + b" " + path + b" HTTP/1.1",
             b"Host: " + (name if port == 80 else f"{name}:{port}").encode(),
@@ -105,7 +110,8 @@ class Request:
         return b"\r\n".join([*lines, b"Connection: close", b"", b""])
 
     def body_size(self) -> int | None:
-        """Return the size of the body in bytes, None if it comes in chunks. Raises RequestRefused."""
+        """Return the size of the body in bytes, None if it comes in chunks. Raises
+        RequestRefused."""
         size, coding = self.one(b"content-length"), self.one(b"transfer-encoding")
         if coding is not None:
             if size is not None or coding.lower() != b"chunked":
@@ -118,7 +124,12 @@ class Request:
     def _connection_words(self) -> list[bytes]:
         protected = (b"content-length", b"transfer-encoding")
         named = [value for found, value in self.headers if found == b"connection"]
-        return [word for value in named for word in value.split(b",") if word.strip().lower() not in protected]
+        return [
+            word
+            for value in named
+            for word in value.split(b",")
+            if word.strip().lower() not in protected
+        ]
 
     def _tunnel(self) -> tuple[str, int, bytes]:
         name, port = split_port(self.target.decode("ascii"))
@@ -163,7 +174,8 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 class EgressProxy:
-    """Listens from the first `open` to `close`; without a running command's token nobody gets anything."""
+    """Listens from the first `open` to `close`; without a running command's token nobody gets
+    anything."""
 
     def __init__(self, state_dir: Path, internet: Internet, byte_limit: int = GIB) -> None:
         """`byte_limit`: see Grant."""
@@ -178,11 +190,13 @@ class EgressProxy:
 
     @property
     def folder(self) -> Path:
-        """Contains only the socket. The folder around it, which is ours alone, decides who may enter."""
+        """Contains only the socket. The folder around it, which is ours alone, decides who may
+        enter."""
         return self._folder / "socket"
 
     async def open(self) -> None:
-        """Start listening; idempotent. Raises SandboxUnavailable if this machine has no such sockets."""
+        """Start listening; idempotent. Raises SandboxUnavailable if this machine has no such
+        sockets."""
         async with self._turn:
             if self._server is None:
                 self._server = await self._listening()
@@ -309,7 +323,8 @@ async def _say_no(writer: asyncio.StreamWriter, refusal: RequestRefused) -> None
 
 
 def _listen(folder: Path) -> socket.socket:
-    """Listen on the socket, bound through the folder's descriptor: a path may be too long for a socket's address."""
+    """Listen on the socket, bound through the folder's descriptor: a path may be too long for a
+    socket's address."""
     listener = socket.socket(socket.AF_UNIX)
     fd = open_folder(folder)
     try:

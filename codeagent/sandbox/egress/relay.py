@@ -1,6 +1,8 @@
-"""Passes bytes through the proxy: bodies with a known end, and tunnels whose TLS server name is checked.
+"""Passes bytes through the proxy: bodies with a known end, and tunnels whose TLS server name is
+checked.
 
-The server name is in the ClientHello (RFC 8446 4.1.2, RFC 6066 3), which is read before any of it is passed on.
+The server name is in the ClientHello (RFC 8446 4.1.2, RFC 6066 3), which is read before any of it
+is passed on.
 """
 
 import asyncio
@@ -28,16 +30,24 @@ _LONGEST_RECORD = 2**14
 class Relay:
     """Passes on one connection of a grant; IDLE_SECONDS without a byte end it."""
 
-    def __init__(self, grant: Grant, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, grant: Grant, client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
         self._grant = grant
         self._client = client
         self._to_client = to_client
         self._deadline = asyncio.timeout(IDLE_SECONDS)
 
     async def tunnel(
-        self, name: str, port: int, rule: HostRule, server: asyncio.StreamReader, to_server: asyncio.StreamWriter
+        self,
+        name: str,
+        port: int,
+        rule: HostRule,
+        server: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
     ) -> None:
-        """Pass bytes both ways, to both ends. Raises RequestRefused before the first byte for another host.
+        """Pass bytes both ways, to both ends. Raises RequestRefused before the first byte for
+        another host.
 
         Only a rule that names its port lets something other than TLS through.
         """
@@ -51,9 +61,14 @@ class Relay:
         await self._both(up(), self._pump(server, self._to_client), until=asyncio.ALL_COMPLETED)
 
     async def exchange(
-        self, head: bytes, size: int | None, server: asyncio.StreamReader, to_server: asyncio.StreamWriter
+        self,
+        head: bytes,
+        size: int | None,
+        server: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
     ) -> None:
-        """Pass on one request and its answer, and nothing the client sends after it. `size`: see Request.body_size."""
+        """Pass on one request and its answer, and nothing the client sends after it. `size`: see
+        Request.body_size."""
 
         async def up() -> None:
             await self._pass(head, to_server)
@@ -63,7 +78,9 @@ class Relay:
 
         await self._both(up(), self._pump(server, self._to_client), until=asyncio.FIRST_COMPLETED)
 
-    async def _both(self, up: Coroutine[Any, Any, None], down: Coroutine[Any, Any, None], *, until: str) -> None:
+    async def _both(
+        self, up: Coroutine[Any, Any, None], down: Coroutine[Any, Any, None], *, until: str
+    ) -> None:
         tasks = {asyncio.create_task(up), asyncio.create_task(down)}
         when = asyncio.FIRST_EXCEPTION if until == asyncio.ALL_COMPLETED else until
         try:

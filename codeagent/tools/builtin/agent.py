@@ -11,7 +11,17 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    SHARED,
+    Access,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.arguments import written
 from codeagent.tools.schema import faults_of, problems_of
 
@@ -22,7 +32,8 @@ _ABOUT = (
 _ROOM = 2_000
 """Characters for the lines of all agents, which every request repeats."""
 _NARROWEST = 24
-"""Characters of a description that are enough to choose an agent by; a longer one is never cut below this."""
+"""Characters of a description that are enough to choose an agent by; a longer one is never cut
+below this."""
 _NAMES_ROOM = 1_000
 """Characters for the names of agents that have no line of their own."""
 _TARGET = 200
@@ -45,7 +56,9 @@ class AgentTool(Tool[AgentArgs]):
     effect = "nothing"
     starts_agents = True
 
-    def __init__(self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False) -> None:
+    def __init__(
+        self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False
+    ) -> None:
         """`only_reads`: whether none of the agent's tools may change anything."""
         self._agents = agents
         self._only_reads = only_reads
@@ -80,10 +93,14 @@ class AgentTool(Tool[AgentArgs]):
     async def run(self, args: AgentArgs, ctx: ToolContext) -> ToolResult:
         schema = _schema(args.output_format)
         if schema is None:
-            wanted = f"\n\nThe format of your answer: {args.output_format}" if args.output_format else ""
+            wanted = (
+                f"\n\nThe format of your answer: {args.output_format}" if args.output_format else ""
+            )
             return await self._agents.run(args.name, args.task + wanted, lambda text: "", ctx)
         if problems := problems_of(schema):
-            raise InvalidArgs(f"output_format is not a JSON Schema that can be checked: {problems[0]}")
+            raise InvalidArgs(
+                f"output_format is not a JSON Schema that can be checked: {problems[0]}"
+            )
         said = json.dumps(schema, ensure_ascii=False)
         task = f"{args.task}\n\nYour last message must be nothing but JSON that fits this JSON Schema:\n{said}"
         return await self._agents.run(args.name, task, lambda text: _misfit(schema, text), ctx)
@@ -104,7 +121,8 @@ def _line(agent: AgentDefinition, width: int) -> str:
 
 
 def _shared(room: int, lengths: Sequence[int]) -> int:
-    """Return the width to which texts of these lengths are cut to fit together; shorter ones stay whole."""
+    """Return the width to which texts of these lengths are cut to fit together; shorter ones stay
+    whole."""
     left = room
     for at, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - at)
@@ -136,7 +154,8 @@ def _schema(wanted: str | Mapping[str, JsonValue]) -> dict[str, Any] | None:
 
 
 def _misfit(schema: Mapping[str, Any], text: str) -> str:
-    """Return why an answer does not match the schema, for the agent that gave it; empty if it does."""
+    """Return why an answer does not match the schema, for the agent that gave it; empty if it
+    does."""
     bare = text.strip()
     fenced = _FENCE.match(bare)
     try:

@@ -15,7 +15,9 @@ _UNANSWERED = "the user did not answer"
 
 class AskUserArgs(ToolArgs):
     question: Annotated[str, written("question")]
-    options: Annotated[tuple[Annotated[str, written("option")], ...], Field(max_length=9, strict=False)] = ()
+    options: Annotated[
+        tuple[Annotated[str, written("option")], ...], Field(max_length=9, strict=False)
+    ] = ()
 
 
 class AskUser(Tool[AskUserArgs]):
@@ -42,4 +44,6 @@ class AskUser(Tool[AskUserArgs]):
         if reply.answer is not None:
             return ToolResult.from_text(reply.answer)
         message = reply.why or _UNANSWERED
-        return ToolResult.from_text(f"denied: {message}", error=ErrorInfo(kind="denied", message=message))
+        return ToolResult.from_text(
+            f"denied: {message}", error=ErrorInfo(kind="denied", message=message)
+        )

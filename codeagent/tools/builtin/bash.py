@@ -8,15 +8,32 @@ from codeagent.core.deferred import Field, model_validator
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.policy import NETWORK, ApprovalKey
 from codeagent.core.ports import Command, OutputStore, Workspace
-from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    SHARED,
+    Access,
+    Cancelled,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
-from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
+from codeagent.tools.shell.run import (
+    DEFAULT_SECONDS,
+    MOST_SECONDS,
+    check_seconds,
+    first_line,
+    run_for_model,
+)
 
 UNASKED_SECONDS = 20.0
-"""The time limit of a read-only command that runs without approval; a longer `timeout` needs approval."""
+"""The time limit of a read-only command that runs without approval; a longer `timeout` needs
+approval."""
 _ANY_HOST = ("*",)
 _UNASKED = (
     f"a command that only reads gets {UNASKED_SECONDS:g} s, because nobody is asked about it; narrow it, or give a "
@@ -28,8 +45,12 @@ _NETWORKED = "network access: it could send what it reads to the hosts it may re
 class BashArgs(ToolArgs):
     command: Annotated[str, written("command")]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds"), AS_SECONDS] = None
-    run_in_background: Annotated[bool, Field(description="Run as a job; no time limit unless timeout is set")] = False
-    network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = False
+    run_in_background: Annotated[
+        bool, Field(description="Run as a job; no time limit unless timeout is set")
+    ] = False
+    network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _timeout_is_in_seconds(self) -> Self:
@@ -38,12 +59,14 @@ class BashArgs(ToolArgs):
 
 
 class Bash(Tool[BashArgs]):
-    """Runs alone, unless the whole command is known to be read-only, as it is not known what others touch."""
+    """Runs alone, unless the whole command is known to be read-only, as it is not known what others
+    touch."""
 
     name = "bash"
     label = "Bash"
     description = (
-        "Run a bash command in the workspace root. Only files are kept between calls. Standard input is empty."
+        "Run a bash command in the workspace root. Only files are kept between calls. Standard "
+        "input is empty."
     )
     Args = BashArgs
     permission = "prompt"
@@ -51,16 +74,25 @@ class Bash(Tool[BashArgs]):
     sandboxed = True
 
     def __init__(
-        self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None, exposed: Callable[[], str] = str
+        self,
+        outputs: OutputStore,
+        reads: ReadTracker,
+        always_ask: str | None = None,
+        exposed: Callable[[], str] = str,
     ) -> None:
-        """`always_ask` is why only a rule, and never a mode, may answer for the user. `exposed`: see Sandbox."""
+        """`always_ask` is why only a rule, and never a mode, may answer for the user. `exposed`:
+        see Sandbox."""
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
         self._exposed = exposed
 
     def access(self, args: BashArgs, workspace: Workspace) -> Access:
-        return SHARED if self.approval_key(args).reads_only and not args.run_in_background else EXCLUSIVE
+        return (
+            SHARED
+            if self.approval_key(args).reads_only and not args.run_in_background
+            else EXCLUSIVE
+        )
 
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:
@@ -89,7 +121,13 @@ class Bash(Tool[BashArgs]):
         sensitive = self._always_ask or unseen
         if not sensitive:
             return key
-        return replace(key, sensitive=sensitive, reads_only=False, leaves_files=key.reads_only, reading=frozenset())
+        return replace(
+            key,
+            sensitive=sensitive,
+            reads_only=False,
+            leaves_files=key.reads_only,
+            reading=frozenset(),
+        )
 
     def proposal(self, args: BashArgs) -> str:
         return bash_proposal(args.command, self.approval_key(args))
@@ -98,15 +136,26 @@ class Bash(Tool[BashArgs]):
         return (NETWORK if args.network else "") + first_line(args.command)
 
     async def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
-        job = (TextBlock(text="It runs in the background, as a job."),) if args.run_in_background else ()
+        job = (
+            (TextBlock(text="It runs in the background, as a job."),)
+            if args.run_in_background
+            else ()
+        )
         return Preview(self.target(args), (TerminalBlock(command=args.command), *job))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> ToolResult:
-        command = Command(args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ())
+        command = Command(
+            args.command, ctx.call_id, ctx.read_only, _ANY_HOST if args.network else ()
+        )
         try:
             return await run_for_model(command, ctx, self._outputs, self._reads)
         except Cancelled as error:
             why = f"{error}; {_UNASKED}"
-            if not (ctx.cancel.reason or "").startswith("timeout") or self.time_limit(args) != UNASKED_SECONDS:
+            if (
+                not (ctx.cancel.reason or "").startswith("timeout")
+                or self.time_limit(args) != UNASKED_SECONDS
+            ):
                 raise
-            raise Cancelled(why, content=error.content, blocks=error.blocks, details=error.details) from None
+            raise Cancelled(
+                why, content=error.content, blocks=error.blocks, details=error.details
+            ) from None

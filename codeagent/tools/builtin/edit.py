@@ -20,13 +20,17 @@ class EditArgs(PathArgs):
     def _one_form(self) -> Self:
         single = self.old_string is not None or self.new_string is not None
         if single == bool(self.edits):
-            raise ValueError("give either old_string and new_string, or edits with at least one entry")
+            raise ValueError(
+                "give either old_string and new_string, or edits with at least one entry"
+            )
         if single and (self.old_string is None or self.new_string is None):
             missing = "old_string" if self.old_string is None else "new_string"
             raise ValueError(f"Missing required argument '{missing}'")
         for number, edit in enumerate(self.replacements(), start=1):
             if edit.old_string == edit.new_string:
-                raise ValueError(f"old_string and new_string of edit {number} are the same: nothing to change")
+                raise ValueError(
+                    f"old_string and new_string of edit {number} are the same: nothing to change"
+                )
         return self
 
     def replacements(self) -> tuple[Replacement, ...]:

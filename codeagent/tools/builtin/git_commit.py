@@ -1,4 +1,5 @@
-"""The `git_commit` tool: commits files of the workspace to the user's repository, on this machine, with approval."""
+"""The `git_commit` tool: commits files of the workspace to the user's repository, on this machine,
+with approval."""
 
 import asyncio
 from typing import Annotated
@@ -27,7 +28,9 @@ _SHORT = 8
 
 class GitCommitArgs(ToolArgs):
     message: Annotated[str, Field(max_length=_LONGEST_MESSAGE), written("message")]
-    paths: Annotated[tuple[PathText, ...], Field(min_length=1, max_length=_MOST_PATHS, strict=False)]
+    paths: Annotated[
+        tuple[PathText, ...], Field(min_length=1, max_length=_MOST_PATHS, strict=False)
+    ]
 
 
 class GitCommit(Tool[GitCommitArgs]):
@@ -40,14 +43,16 @@ class GitCommit(Tool[GitCommitArgs]):
         "nothing else. The user sees the diff first. Only when asked to."
     )
     hint = (
-        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; for anything else ask the user."
+        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; for "
+        "anything else ask the user."
     )
     Args = GitCommitArgs
     permission = "prompt"
     effect = "anything"
 
     def __init__(self, workspace: Workspace, committer: Committer, *, hooks: bool = False) -> None:
-        """`hooks`: whether the committer runs the repository's hooks, which every question then says."""
+        """`hooks`: whether the committer runs the repository's hooks, which every question then
+        says."""
         self._workspace = workspace
         self._committer = committer
         self._hooks = hooks
@@ -62,14 +67,20 @@ class GitCommit(Tool[GitCommitArgs]):
         if self._hooks:
             reasons.append("the repository's hooks run on your machine, outside the sandbox")
         opaque = any(key.opaque for key in keys)
-        return ApprovalKey(kind="path", parts=parts, opaque=opaque, sensitive=reasons[0] if reasons else None)
+        return ApprovalKey(
+            kind="path", parts=parts, opaque=opaque, sensitive=reasons[0] if reasons else None
+        )
 
     async def preview(self, args: GitCommitArgs, ctx: ToolContext) -> Preview:
         plan = await asyncio.to_thread(self._committer.plan, args.message, args.paths)
-        return Preview(self.target(args), (_facts(args.message, plan), *_blocks(plan.changes)), base=plan.base)
+        return Preview(
+            self.target(args), (_facts(args.message, plan), *_blocks(plan.changes)), base=plan.base
+        )
 
     async def run(self, args: GitCommitArgs, ctx: ToolContext) -> ToolResult:
-        work = asyncio.ensure_future(asyncio.to_thread(self._committer.commit, args.message, args.paths, ctx.base))
+        work = asyncio.ensure_future(
+            asyncio.to_thread(self._committer.commit, args.message, args.paths, ctx.base)
+        )
         while not work.done():
             try:
                 await asyncio.wait({work})
@@ -85,7 +96,10 @@ class GitCommit(Tool[GitCommitArgs]):
 
     def _answer(self, args: GitCommitArgs, done: Committed) -> ToolResult:
         plan = done.plan
-        named = [f"{change.kind} {spelled(change.path)}{_note(change)}" for change in plan.changes[:_MOST_NAMED]]
+        named = [
+            f"{change.kind} {spelled(change.path)}{_note(change)}"
+            for change in plan.changes[:_MOST_NAMED]
+        ]
         rest = len(plan.changes) - len(named)
         lines = [
             f"Committed {done.commit[:_SHORT]} on {shown(plan.branch)}: {self.target(args)}",
@@ -107,7 +121,10 @@ class GitCommit(Tool[GitCommitArgs]):
 
 
 def _facts(message: str, plan: CommitPlan) -> TextBlock:
-    kinds = [(sum(change.kind == kind for change in plan.changes), kind) for kind in ("new", "changed", "deleted")]
+    kinds = [
+        (sum(change.kind == kind for change in plan.changes), kind)
+        for kind in ("new", "changed", "deleted")
+    ]
     counted = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
     after = f"after {plan.parent[:_SHORT]}" if plan.parent else "its first commit"
     lines = [
@@ -127,7 +144,8 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
-    """Return a diff for each text file, if there are few; the rest by name, so that every file is shown."""
+    """Return a diff for each text file, if there are few; the rest by name, so that every file is
+    shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for change in changes:

@@ -1,4 +1,5 @@
-"""The `info` tool: the full documentation of a tool or a skill that the prompt only names (FEATURES F27)."""
+"""The `info` tool: the full documentation of a tool or a skill that the prompt only names (FEATURES
+F27)."""
 
 import asyncio
 import json
@@ -21,7 +22,8 @@ class InfoArgs(ToolArgs):
 
 
 class Info(Tool[InfoArgs]):
-    """Does not need approval: it shows what the user, or the project, wrote for the model to read."""
+    """Does not need approval: it shows what the user, or the project, wrote for the model to
+    read."""
 
     name = "info"
     label = "Info"
@@ -31,17 +33,23 @@ class Info(Tool[InfoArgs]):
     concurrency = "shared"
     effect = "nothing"
 
-    def __init__(self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills, read: set[str] | None = None) -> None:
-        """`tools` returns the tools in use at that moment; names of tools read about are added to `read`."""
+    def __init__(
+        self, tools: Callable[[], Iterable[Tool[Any]]], skills: Skills, read: set[str] | None = None
+    ) -> None:
+        """`tools` returns the tools in use at that moment; names of tools read about are added to
+        `read`."""
         self._tools = tools
         self._skills = skills
         self._read = set() if read is None else read
 
     @staticmethod
     def is_useful(
-        tools: Iterable[Tool[Any]], skills: Skills, required: Callable[[Tool[Any]], bool] = lambda tool: False
+        tools: Iterable[Tool[Any]],
+        skills: Skills,
+        required: Callable[[Tool[Any]], bool] = lambda tool: False,
     ) -> bool:
-        """Whether there is more to read than the definitions, or a tool whose documentation is `required` reading."""
+        """Whether there is more to read than the definitions, or a tool whose documentation is
+        `required` reading."""
         return bool(skills.listed) or any(tool.documentation or required(tool) for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:
@@ -61,22 +69,38 @@ class Info(Tool[InfoArgs]):
         if skill is not None:
             parts.append(await asyncio.to_thread(self._about_skill, skill, file or None))
         if not parts:
-            known = dict.fromkeys([*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)])
-            raise NotFound(f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}")
-        return ToolResult.from_text("\n\n".join(parts), details={} if tool is None else {"tool": name})
+            known = dict.fromkeys(
+                [*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)]
+            )
+            raise NotFound(
+                f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}"
+            )
+        return ToolResult.from_text(
+            "\n\n".join(parts), details={} if tool is None else {"tool": name}
+        )
 
     def _about_skill(self, skill: Skill, file: str | None) -> str:
         if file is not None and skill.place == "project":
             folder = skill.where.rpartition("/")[0]
-            raise NotFound(f"the files of {skill.name} are in this workspace: read {folder}/{spelled(file)}")
+            raise NotFound(
+                f"the files of {skill.name} are in this workspace: read {folder}/{spelled(file)}"
+            )
         try:
             found = self._skills.read(skill.name, file)
         except (KeyError, MissingPath):
-            what = f"file '{spelled(file)}' in the skill {skill.name}" if file is not None else f"skill {skill.name!r}"
+            what = (
+                f"file '{spelled(file)}' in the skill {skill.name}"
+                if file is not None
+                else f"skill {skill.name!r}"
+            )
             raise NotFound(f"there is no {what}; it may have been removed") from None
         if file is not None:
             return found.text
-        how = "to be opened with read" if skill.place == "project" else f'to be opened with info("{skill.name}/FILE")'
+        how = (
+            "to be opened with read"
+            if skill.place == "project"
+            else f'to be opened with info("{skill.name}/FILE")'
+        )
         files = [f"\nFiles of this skill, {how}:", *found.files] if found.files else []
         return "\n".join([f"# Skill {skill.name} ({skill.where})", "", found.text.rstrip(), *files])
 
@@ -90,7 +114,11 @@ def _about_tool(tool: Tool[Any]) -> str:
         f"at most {tool.timeout:g} s" if tool.timeout is not None else "",
         f"at most {tool.max_calls} calls in a run" if tool.max_calls is not None else "",
     ]
-    parts = [f"# {tool.name} ({origin})", visible(tool.description.strip()), visible(tool.documentation.strip())]
+    parts = [
+        f"# {tool.name} ({origin})",
+        visible(tool.description.strip()),
+        visible(tool.documentation.strip()),
+    ]
     parts += [f"Facts: {', '.join(fact for fact in facts if fact)}."]
     parts += [f"Arguments (JSON Schema): {json.dumps(tool_schema(tool), ensure_ascii=False)}"]
     return "\n\n".join(part for part in parts if part)

@@ -31,7 +31,8 @@ class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
     description = (
-        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: read on in that line."
+        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: "
+        "read on in that line."
     )
     Args = OutputReadArgs
     permission = "auto"
@@ -54,7 +55,9 @@ class OutputRead(Tool[OutputReadArgs]):
             listed = ", ".join(known[-_MOST_HANDLES:]) or "none"
             raise NotFound(f"there is no output {args.id!r}; there are: {listed}") from None
         if not page.lines and args.offset > max(page.total, 1):
-            raise InvalidArgs(f"the output has {page.total} lines; offset {args.offset} is past its end")
+            raise InvalidArgs(
+                f"the output has {page.total} lines; offset {args.offset} is past its end"
+            )
         text = _page(page) if args.column is None else _rest_of_line(page, args.column)
         return ToolResult.from_text(text)
 
@@ -62,7 +65,10 @@ class OutputRead(Tool[OutputReadArgs]):
 def _page(page: OutputPage) -> str:
     """Return as many lines as fit, and where they are."""
     numbered = enumerate(map(_plain, page.lines), start=page.first)
-    cut = (shortened(line, _LONGEST_LINE, f"offset={at}, column={_LONGEST_LINE + 1}") for at, line in numbered)
+    cut = (
+        shortened(line, _LONGEST_LINE, f"offset={at}, column={_LONGEST_LINE + 1}")
+        for at, line in numbered
+    )
     out = list(fitting(cut, _MOST_CHARACTERS))
     last = page.first + len(out) - 1
     notes = [f"[Lines {page.first}-{last} of {page.total}."]
@@ -78,7 +84,9 @@ def _rest_of_line(page: OutputPage, column: int) -> str:
     """Return the line from that column on, as far as it fits. Raises InvalidArgs."""
     line = _plain(page.lines[0]) if page.lines else ""
     if column > max(len(line), 1):
-        raise InvalidArgs(f"line {page.first} has {len(line)} characters; column {column} is past its end")
+        raise InvalidArgs(
+            f"line {page.first} has {len(line)} characters; column {column} is past its end"
+        )
     piece = line[column - 1 : column - 1 + _LONGEST_PIECE]
     last = column + len(piece) - 1
     more = f" Continue with column={last + 1}." if last < len(line) else ""
@@ -86,5 +94,6 @@ def _rest_of_line(page: OutputPage, column: int) -> str:
 
 
 def _plain(raw: str) -> str:
-    """Return the line as in a command's output: without colours and, if it was overwritten, in its last state."""
+    """Return the line as in a command's output: without colours and, if it was overwritten, in its
+    last state."""
     return shown(readable(raw))

@@ -9,7 +9,13 @@ from codeagent.core.ports import Command, OutputStore
 from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell.run import DEFAULT_SECONDS, MOST_SECONDS, check_seconds, first_line, run_for_model
+from codeagent.tools.shell.run import (
+    DEFAULT_SECONDS,
+    MOST_SECONDS,
+    check_seconds,
+    first_line,
+    run_for_model,
+)
 
 _MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"
@@ -19,7 +25,9 @@ def _encodable(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("code cannot hold half a surrogate pair; write \\u escapes in a string") from error
+        raise ValueError(
+            "code cannot hold half a surrogate pair; write \\u escapes in a string"
+        ) from error
     return value
 
 
@@ -44,7 +52,9 @@ class Python(Tool[PythonArgs]):
     effect = "anything"
     sandboxed = True
 
-    def __init__(self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None) -> None:
+    def __init__(
+        self, outputs: OutputStore, reads: ReadTracker, always_ask: str | None = None
+    ) -> None:
         """The arguments are as for Bash."""
         self._outputs = outputs
         self._reads = reads
@@ -68,7 +78,8 @@ class Python(Tool[PythonArgs]):
 
 
 def command_for(code: str) -> str:
-    """Return a command line for bash that runs python3 with exactly `code`, whatever it is, and a final newline."""
+    """Return a command line for bash that runs python3 with exactly `code`, whatever it is, and a
+    final newline."""
     end = _END
     while end in code:
         end += "_"

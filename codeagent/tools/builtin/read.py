@@ -12,7 +12,16 @@ from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Access,
+    Failed,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, text_lines
@@ -30,12 +39,16 @@ _SECONDS = 10.0
 """How long a page of a file too large for memory may be looked for."""
 _IN_PLACE = 1 << 20
 """Bytes up to which reading is faster than starting a thread for it."""
-_IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
 _BINARIES = (
     (b"\x7fELF", "an ELF program"), (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip data"),
     (b"%PDF", "a PDF document"), (b"SQLite format 3", "an SQLite database"), (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ", "xz data"), (b"\x00asm", "WebAssembly"), (b"\xca\xfe\xba\xbe", "Java or Mach-O code"),
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 
 
 class ReadArgs(ToolArgs):
@@ -97,7 +110,9 @@ class Read(Tool[ReadArgs]):
 
     async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
         path = ctx.workspace.relative(args.path)
-        return Preview(spelled(path), (TextBlock(text=f"Read {spelled(path)} and show it to the model."),))
+        return Preview(
+            spelled(path), (TextBlock(text=f"Read {spelled(path)} and show it to the model."),)
+        )
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
@@ -127,23 +142,30 @@ class Read(Tool[ReadArgs]):
         shown_page = _numbered(page, args.offset)
         if (before := self._shown_before(path, data, shown_page, ctx)) is not None:
             self._reads.read(path, data, shown_page.whole, len(lines))
-            # The details do not say that lines were seen: the earlier result shows them, and it may be lost first.
+            # The details do not say that lines were seen: the earlier result shows them, and it may
+            # be lost first.
             return ToolResult.from_text(
                 f"[{spelled(path)} is unchanged since line {args.offset} of your last read, which is still above. "
                 f"{' '.join(filter(None, (f'{shown_page.where}.', shown_page.more)))}]",
                 details={"path": spelled(path), "unchanged": before},
             )
-        details = self._reads.read(path, data, shown_page.whole, len(lines), (ctx.call_id, shown_page.range))
+        details = self._reads.read(
+            path, data, shown_page.whole, len(lines), (ctx.call_id, shown_page.range)
+        )
         return ToolResult.from_text(shown_page.text, details=details)
 
-    def _shown_before(self, path: str, data: bytes, page: "_ShownPage", ctx: ToolContext) -> str | None:
-        """Return the last call whose result shows this page of the same content and is still in the context."""
+    def _shown_before(
+        self, path: str, data: bytes, page: "_ShownPage", ctx: ToolContext
+    ) -> str | None:
+        """Return the last call whose result shows this page of the same content and is still in the
+        context."""
         calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
         wanted = "\n{}\n".format("\n".join(page.lines))
         return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
-        """Return one page of a file that is too large for memory; it is not recorded, so it cannot be edited."""
+        """Return one page of a file that is too large for memory; it is not recorded, so it cannot
+        be edited."""
         if is_binary(head):
             raise _not_text(path, "a binary file", head, file.seek(0, 2))
         file.seek(0)
@@ -163,19 +185,28 @@ class Read(Tool[ReadArgs]):
 
 
 def _numbered(page: _Page, first: int) -> _ShownPage:
-    lines = list(fitting((shortened(line, _LONGEST_LINE) for line in page.lines), _PAGE_CHARACTERS, _NUMBER_SIZE))
+    lines = list(
+        fitting(
+            (shortened(line, _LONGEST_LINE) for line in page.lines), _PAGE_CHARACTERS, _NUMBER_SIZE
+        )
+    )
     out = tuple(f"{number}\t{shown(line)}" for number, line in enumerate(lines, first))
     whole = [
-        (number, number) for number, line in enumerate(page.lines[: len(out)], first) if len(line) <= _LONGEST_LINE
+        (number, number)
+        for number, line in enumerate(page.lines[: len(out)], first)
+        if len(line) <= _LONGEST_LINE
     ]
     last = first + len(out) - 1
     where = f"Lines {first}-{last}" + ("" if page.total is None else f" of {page.total}")
     more = len(out) < len(page.lines) or page.total is None or last < page.total
-    return _ShownPage(out, (first, last), where, f"Continue with offset={last + 1}." if more else "", whole)
+    return _ShownPage(
+        out, (first, last), where, f"Continue with offset={last + 1}." if more else "", whole
+    )
 
 
 def _page_of(file: BinaryIO, offset: int, limit: int) -> _Page:
-    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is dropped.
+    """Return lines of a file of any size, in memory bounded by the page; most of an endless line is
+    dropped.
 
     Raises NotText at a NUL, as a hole in a sparse file reads, and TimeoutError.
     """
@@ -224,10 +255,14 @@ def _check_offset(path: str, offset: int, total: int) -> None:
 def _image(path: str, media_type: str, file: BinaryIO) -> ToolResult:
     data = file.read(_LARGEST_IMAGE + 1)
     if len(data) > _LARGEST_IMAGE:
-        raise Failed(f"{spelled(path)} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show")
+        raise Failed(
+            f"{spelled(path)} is an image of more than {_LARGEST_IMAGE >> 20} MiB, too large to show"
+        )
     part = ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
     text = TextPart(text=f"{spelled(path)}: {media_type}, {len(data)} bytes")
-    return ToolResult(content=(text, part), blocks=(ImageBlock(path=spelled(path), media_type=media_type),))
+    return ToolResult(
+        content=(text, part), blocks=(ImageBlock(path=spelled(path), media_type=media_type),)
+    )
 
 
 def _image_type(head: bytes) -> str | None:

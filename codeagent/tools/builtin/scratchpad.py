@@ -7,7 +7,16 @@ from codeagent.core.errors import SessionError
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Scratchpad, ScratchpadFull, Workspace
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Access, Failed, InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Access,
+    Failed,
+    InvalidArgs,
+    NotFound,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_KEY = 100
@@ -42,12 +51,16 @@ class ScratchpadTool(Tool[ScratchpadArgs]):
         return Access("shared" if args.action in ("get", "list") else "keyed", _PLACE)
 
     def approval_key(self, args: ScratchpadArgs) -> ApprovalKey:
-        return ApprovalKey(kind="text", parts=(f"{args.action} {one_line(args.key, _LONGEST_KEY)}".strip(),))
+        return ApprovalKey(
+            kind="text", parts=(f"{args.action} {one_line(args.key, _LONGEST_KEY)}".strip(),)
+        )
 
     async def run(self, args: ScratchpadArgs, ctx: ToolContext) -> ToolResult:
         pad = self._project if args.project else self._session
         if pad is None:
-            raise Failed("nothing can be kept for this project here; leave out project to keep it for this session")
+            raise Failed(
+                "nothing can be kept for this project here; leave out project to keep it for this session"
+            )
         if args.action != "list" and not args.key.strip():
             raise InvalidArgs(f"{args.action} needs a key")
         if len(args.key) > _LONGEST_KEY:
@@ -78,7 +91,10 @@ def _do(pad: Scratchpad, args: ScratchpadArgs) -> str:
                 raise NotFound(f"there is no note {args.key!r}{_others(pad, args.key)}")
             return f"Deleted {args.key!r}."
         case "list":
-            return "\n".join(f"{note.key}  {note.size} characters" for note in pad.list()) or "(no notes)"
+            return (
+                "\n".join(f"{note.key}  {note.size} characters" for note in pad.list())
+                or "(no notes)"
+            )
         case _:
             assert_never(args.action)
 

@@ -1,4 +1,5 @@
-"""The `search` tool: ripgrep finds matches, and every shown line is read again inside the workspace."""
+"""The `search` tool: ripgrep finds matches, and every shown line is read again inside the
+workspace."""
 
 import asyncio
 from collections import Counter
@@ -85,7 +86,9 @@ class Search(Tool[SearchArgs]):
 
     async def run(self, args: SearchArgs, ctx: ToolContext) -> ToolResult:
         if self._program is None:
-            raise Failed("ripgrep is missing: install codeagent with its dependencies, or put rg on PATH")
+            raise Failed(
+                "ripgrep is missing: install codeagent with its dependencies, or put rg on PATH"
+            )
         path = ctx.workspace.resolve(args.path)
         status = ctx.workspace.stat(path)
         if status.kind not in ("file", "directory"):
@@ -106,14 +109,18 @@ class Search(Tool[SearchArgs]):
             LARGEST_FILE,
         )
         hits, left_out = list[MatchedLine](), LeftOut()
-        async with aclosing(search(self._program, ctx.workspace.descriptor(), query, left_out)) as found:
+        async with aclosing(
+            search(self._program, ctx.workspace.descriptor(), query, left_out)
+        ) as found:
             async for hit in found:
                 hits.append(hit)
                 if len(hits) > args.limit:
                     break
         more = len(hits) > args.limit
         # If the named file itself holds secrets, the user was asked about it.
-        page = _Results(args.context, self._reads, ctx.withheld, allowed=path if status.kind == "file" else None)
+        page = _Results(
+            args.context, self._reads, ctx.withheld, allowed=path if status.kind == "file" else None
+        )
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit, left_out)
 
@@ -147,7 +154,11 @@ class _Results:
         notes = [*self._notes(more, limit), *self._left_out(left_out)]
         lines = self.lines if self.lines or self.unseen.total() else ["No matches."]
         text = "\n".join([*lines, *notes])
-        blocks = (FilesBlock(paths=tuple(map(spelled, self.files))),) if self.files and not self.lines else ()
+        blocks = (
+            (FilesBlock(paths=tuple(map(spelled, self.files))),)
+            if self.files and not self.lines
+            else ()
+        )
         details: dict[str, JsonValue] = {
             "matches": self.matches,
             "files": len(self.files),
@@ -179,7 +190,11 @@ class _Results:
             self.unseen["binary"] += 1
             return
         lines = text.removesuffix("\n").split("\n")
-        raw = None if data.startswith((b"\xff\xfe", b"\xfe\xff")) else data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        raw = (
+            None
+            if data.startswith((b"\xff\xfe", b"\xfe\xff"))
+            else data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        )
         good = [hit for hit in hits if _is_there(hit, raw, lines)]
         self.unseen["changed"] += len(hits) - len(good)
         if good:
@@ -194,7 +209,9 @@ class _Results:
         around = {
             number
             for line in matched
-            for number in range(max(1, line - self.context), min(len(lines), line + self.context) + 1)
+            for number in range(
+                max(1, line - self.context), min(len(lines), line + self.context) + 1
+            )
         }
         last = 0
         for number in sorted(around):
@@ -224,9 +241,15 @@ class _Results:
 
     def _left_out(self, left_out: LeftOut) -> Iterator[str]:
         if left_out.large:
-            named = [name for name in left_out.names if secret_reason(name) is None and not self.withheld(name)]
+            named = [
+                name
+                for name in left_out.names
+                if secret_reason(name) is None and not self.withheld(name)
+            ]
             rest = left_out.large - len(named)
-            listed = ", ".join([*map(spelled, named), *([f"{rest} more"] if named and rest else [])])
+            listed = ", ".join(
+                [*map(spelled, named), *([f"{rest} more"] if named and rest else [])]
+            )
             files = count(left_out.large, "file")
             yield f"[Not searched: {files} over {LARGEST_FILE >> 20} MiB{f' ({listed})' if listed else ''}.]"
         if left_out.records:

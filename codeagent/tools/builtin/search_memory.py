@@ -1,4 +1,5 @@
-"""The `search_memory` tool: searches what was asked, answered and run in earlier sessions here (FEATURES F28)."""
+"""The `search_memory` tool: searches what was asked, answered and run in earlier sessions here
+(FEATURES F28)."""
 
 import asyncio
 import time

@@ -1,4 +1,5 @@
-"""The `todo` tool: the model's plan for work of several steps, as a list that the user sees (FEATURES F39)."""
+"""The `todo` tool: the model's plan for work of several steps, as a list that the user sees
+(FEATURES F39)."""
 
 from typing import Annotated, Any
 
@@ -66,4 +67,6 @@ class TodoTool(Tool[TodoArgs]):
 
 
 def _items(args: TodoArgs) -> tuple[TodoItem, ...]:
-    return tuple(TodoItem(text=one_line(entry.text, _LONGEST), state=entry.state) for entry in args.items)
+    return tuple(
+        TodoItem(text=one_line(entry.text, _LONGEST), state=entry.state) for entry in args.items
+    )

@@ -1,4 +1,5 @@
-"""The `toolset_list` tool: the sets of further tools that the model can turn on, and what is in each (FEATURES F23)."""
+"""The `toolset_list` tool: the sets of further tools that the model can turn on, and what is in
+each (FEATURES F23)."""
 
 from typing import Annotated
 
@@ -38,7 +39,8 @@ class ToolsetList(Tool[ToolsetListArgs]):
     repeatable = True
 
     def __init__(self, toolsets: Toolsets) -> None:
-        """The description names the current toolsets and never changes, as the model was told it."""
+        """The description names the current toolsets and never changes, as the model was told
+        it."""
         self._toolsets = toolsets
         known = one_line(", ".join(toolsets.all()), _NAMED)
         self.description = f"List sets of further tools ({known}); with name, the tools of one."
@@ -53,14 +55,18 @@ class ToolsetList(Tool[ToolsetListArgs]):
         words = args.search.lower().split()
         if args.name:
             toolset = await self._toolsets.ready(args.name)
-            head = self._line(next(one for one in self._toolsets.facts() if one.name == toolset.name))
+            head = self._line(
+                next(one for one in self._toolsets.facts() if one.name == toolset.name)
+            )
             lines = [_tool(tool) for tool in toolset.tools if _fits(words, tool)]
             return ToolResult.from_text("\n".join([head, *_page(lines, args.page, "tools")]))
         await self._toolsets.all_started(_SECONDS)
         lines = [self._line(facts) for facts in self._toolsets.facts()]
         if words:
             lines = self._found(words)
-        return ToolResult.from_text("\n".join(_page(lines, args.page, "tools" if words else "toolsets")))
+        return ToolResult.from_text(
+            "\n".join(_page(lines, args.page, "tools" if words else "toolsets"))
+        )
 
     def _found(self, words: list[str]) -> list[str]:
         """Return every tool with these words, once, with the smallest toolset that has it."""
@@ -85,7 +91,10 @@ def _state(facts: ToolsetFacts) -> str:
             state = "off"
     count = f"{facts.tools} tool{'s' * (facts.tools != 1)}"
     if facts.in_use:
-        count, state = f"{facts.in_use} of {count} in use", state if facts.state in ("failed", "starting") else ""
+        count, state = (
+            f"{facts.in_use} of {count} in use",
+            state if facts.state in ("failed", "starting") else "",
+        )
     return ", ".join(part for part in (state, count) if part)
 
 
@@ -106,4 +115,8 @@ def _page(lines: list[str], page: int, what: str) -> list[str]:
     if not lines:
         return [f"[no {what}]"]
     more = f"; page={page + 1} shows more, search narrows it" if page < pages else ""
-    return shown if pages == 1 and shown else [*shown, f"[page {page} of {pages}, {len(lines)} {what}{more}]"]
+    return (
+        shown
+        if pages == 1 and shown
+        else [*shown, f"[page {page} of {pages}, {len(lines)} {what}{more}]"]
+    )

@@ -1,4 +1,5 @@
-"""The `toolset_use` tool: turns a toolset on or off, or shows the whole definitions of its tools (FEATURES F23)."""
+"""The `toolset_use` tool: turns a toolset on or off, or shows the whole definitions of its tools
+(FEATURES F23)."""
 
 import json
 from typing import Annotated, Literal, Self
@@ -53,7 +54,9 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
             case "off":
                 choice = self._toolsets.turn_off(args.name, args.tools)
                 what = ", ".join(args.tools) or args.name
-                return ToolResult.from_text(f"From your next answer on, {what} is off.", details=choice.details)
+                return ToolResult.from_text(
+                    f"From your next answer on, {what} is off.", details=choice.details
+                )
             case "detail":
                 found = await self._toolsets.shown(args.name, args.tools)
                 return ToolResult.from_text("\n\n".join(map(_whole, found)))
@@ -64,7 +67,9 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
         taken = [tool.name for tool in picked if self._toolsets.taken(toolset, tool.name)]
         lines = [f"{args.name} is on. From your next answer on you can call:"]
         lines += [_line(tool) for tool in picked if tool.name not in taken]
-        lines += [f"Not in use, because another tool has the name: {', '.join(taken)}"] if taken else []
+        lines += (
+            [f"Not in use, because another tool has the name: {', '.join(taken)}"] if taken else []
+        )
         if toolset.instructions is not None and (instructions := toolset.instructions(ctx.agent)):
             lines += ["", instructions]
         return ToolResult.from_text("\n".join(lines), details=choice.details)

@@ -20,7 +20,8 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
     name = "write"
     label = "Write"
     description = (
-        "Create a file, or replace one that was read whole; append adds to its end. Change part of one with edit."
+        "Create a file, or replace one that was read whole; append adds to its end. Change part "
+        "of one with edit."
     )
     Args = WriteArgs
 
@@ -39,11 +40,15 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
         path = ctx.workspace.resolve(args.path)
         old = self._present(path, ctx)
         if old is None:
-            return PendingChange(path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING)
+            return PendingChange(
+                path, None, _NEW, args.content, _encoded(_NEW, args.content, path), NOTHING
+            )
         seen = self._known(path, old, ctx, again=again)
         if not args.append and not (seen.whole or seen.stale):
             reason = f"{spelled(path)} was read only in part; nothing was written."
-            raise self._reads.refusal(path, old, reason, "Read all of it before you replace it, or use edit.")
+            raise self._reads.refusal(
+                path, old, reason, "Read all of it before you replace it, or use edit."
+            )
         try:
             there = read_text(old)
         except NotText as error:
@@ -51,14 +56,21 @@ class Write(ChangeTool[WriteArgs, PendingChange]):
                 f"{spelled(path)} is {error}; it is not replaced by text. Remove it first if that is meant."
             ) from None
         if args.append:
-            added = args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
-            return PendingChange(path, old, there, there.text + added, old + _encoded(there, added, path), seen)
+            added = (
+                args.content if "\r\n" in args.content else _with_newlines_of(there, args.content)
+            )
+            return PendingChange(
+                path, old, there, there.text + added, old + _encoded(there, added, path), seen
+            )
         content = _with_newlines_of(there, args.content)
-        return PendingChange(path, old, there, content, there.bom + _encoded(there, content, path), seen)
+        return PendingChange(
+            path, old, there, content, there.bom + _encoded(there, content, path), seen
+        )
 
 
 def _known_after(change: PendingChange, lines: int) -> tuple[Lines, ...]:
-    """Return what the model knows of `lines` lines after appending to a file that may have been partly read."""
+    """Return what the model knows of `lines` lines after appending to a file that may have been
+    partly read."""
     begun = change.before != "" and not change.before.endswith("\n")
     return joined([*change.known.lines, (change.before.count("\n") + 1 + begun, lines)])
 

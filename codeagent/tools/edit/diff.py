@@ -35,13 +35,20 @@ def region(before: str, after: str) -> Region:
     old, new = before.split("\n"), after.split("\n")
     head, tail = same_ends(old, new)
     head, tail = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
-    return Region(head, "\n".join(old[head : len(old) - tail]), "\n".join(new[head : len(new) - tail]))
+    return Region(
+        head, "\n".join(old[head : len(old) - tail]), "\n".join(new[head : len(new) - tail])
+    )
 
 
 def diff_block(path: str, before: str, after: str) -> DiffBlock:
     """Return the part of the file that changes, as the user sees it."""
     part = region(before, after)
-    return DiffBlock(path=spelled(path), before=shown(part.before), after=shown(part.after), start_line=part.first + 1)
+    return DiffBlock(
+        path=spelled(path),
+        before=shown(part.before),
+        after=shown(part.after),
+        start_line=part.first + 1,
+    )
 
 
 def unified(before: str, after: str) -> str:
@@ -49,7 +56,11 @@ def unified(before: str, after: str) -> str:
     part = region(before, after)
     from difflib import unified_diff  # a start changes nothing
 
-    lines = list(unified_diff(shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2))[2:]
+    lines = list(
+        unified_diff(
+            shown(part.before).split("\n"), shown(part.after).split("\n"), lineterm="", n=2
+        )
+    )[2:]
     for at, line in enumerate(lines):
         if line.startswith("@@"):
             lines[at] = _LINE_NUMBER.sub(lambda found: str(int(found[0]) + part.first), line)

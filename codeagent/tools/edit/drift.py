@@ -1,7 +1,9 @@
-"""Finds the places that an edit means although its text differs from them by slips, and the text that results.
+"""Finds the places that an edit means although its text differs from them by slips, and the text
+that results.
 
-A place counts only if its text and the old text have the same canonical form, so that every difference is one of those
-listed here. Nothing is guessed: if two places, or two readings of the new text, are possible, the edit is refused.
+A place counts only if its text and the old text have the same canonical form, so that every
+difference is one of those listed here. Nothing is guessed: if two places, or two readings of the
+new text, are possible, the edit is refused.
 """
 
 from bisect import bisect_right
@@ -56,11 +58,15 @@ class _Place:
 def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedPlace]:
     """Return the places that `old` means with the fewest slips, in order; of many, only the first.
 
-    Replacements are given for a single place, or with `replace_all`; for ambiguous places they are empty.
-    Raises AmbiguousEdit.
+    Replacements are given for a single place, or with `replace_all`; for ambiguous places they are
+    empty. Raises AmbiguousEdit.
     """
     lines = _FileLines(text)
-    places = [place for reading in readings(old, new) for place in _places(lines, reading, replace_all=replace_all)]
+    places = [
+        place
+        for reading in readings(old, new)
+        for place in _places(lines, reading, replace_all=replace_all)
+    ]
     kinds = {place.slips for place in places}
     least = [place for place in places if not any(slips < place.slips for slips in kinds)]
     if not replace_all and len({(place.start, place.end) for place in least}) > 1:
@@ -71,7 +77,9 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
             raise AmbiguousEdit("it has the escapes or line numbers of old_string only in part")
         is_all = not text[: place.start].strip() and not text[place.end :].strip()
         if is_all and _INDENTATION in place.slips:
-            raise AmbiguousEdit("the whole file is indented differently, so nothing says which indentation is meant")
+            raise AmbiguousEdit(
+                "the whole file is indented differently, so nothing says which indentation is meant"
+            )
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
             raise AmbiguousEdit("the file already has what it says")
@@ -83,9 +91,11 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
 
 
 def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedPlace | None:
-    """Return the replacement for a match that begins within a line's leading blanks; None for the literal new text.
+    """Return the replacement for a match that begins within a line's leading blanks; None for the
+    literal new text.
 
-    There, the new text's own indentation would come after the rest of the line's. Raises AmbiguousEdit.
+    There, the new text's own indentation would come after the rest of the line's. Raises
+    AmbiguousEdit.
     """
     begin = text.rfind("\n", 0, start) + 1
     first, wanted = line_of(old.partition("\n")[0]), line_of(new.partition("\n")[0])
@@ -100,7 +110,9 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Drifte
             pass
         case _, "" if had and is_whole:
             pass
-        case _, _ if wanted.text and (wanted.indent == has or (is_whole and (had or wanted.indent))):
+        case _, _ if wanted.text and (
+            wanted.indent == has or (is_whole and (had or wanted.indent))
+        ):
             pass
         case _:
             return None
@@ -111,7 +123,11 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Drifte
         if not had:
             return None
         raise AmbiguousEdit("the file already has this indentation")
-    return None if result == text[begin:start] + new else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
+    return (
+        None
+        if result == text[begin:start] + new
+        else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
+    )
 
 
 def _line_end(text: str, at: int) -> int:
@@ -155,11 +171,15 @@ class _FileLines:
         """Return the position in the line of a character of its canonical form."""
         if self._measured[0] != at:
             line = line_of(self.raw[at])
-            self._measured = at, [len(line.indent) + offset for offset in offsets_of_folded(line.text)]
+            self._measured = (
+                at,
+                [len(line.indent) + offset for offset in offsets_of_folded(line.text)],
+            )
         return self._measured[1][offset]
 
     def begin(self, at: int, newlines: int) -> int:
-        """Return where the line begins, or up to that many newlines earlier with only blanks in between."""
+        """Return where the line begins, or up to that many newlines earlier with only blanks in
+        between."""
         start = self.starts[at]
         first = 0 if at == 0 else self.starts[at - 1] + len(self.raw[at - 1])
         for _ in range(newlines):
@@ -171,7 +191,8 @@ class _FileLines:
         return line if newlines and is_blank(self.text[line:start]) else start
 
     def end(self, at: int, newlines: int) -> int:
-        """Return where the line's text ends, or up to that many newlines later with only blanks in between."""
+        """Return where the line's text ends, or up to that many newlines later with only blanks in
+        between."""
         raw = self.raw[at]
         end = self.starts[at] + len(raw)
         last = self.starts[at + 1] if at + 1 < len(self.starts) else len(self.text)
@@ -194,11 +215,13 @@ class _Match:
     """The indexes of its lines."""
     begin: int | None
     end: int | None
-    """Offsets in the canonical forms of the first and last line; None for the line's beginning and end."""
+    """Offsets in the canonical forms of the first and last line; None for the line's beginning and
+    end."""
 
 
 def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_Place]:
-    """Return matches of whole lines if there are any, else of parts between words; no more than are worth listing."""
+    """Return matches of whole lines if there are any, else of parts between words; no more than are
+    worth listing."""
     old = block_of(reading.old)
     if not old.lines:
         return []
@@ -242,7 +265,9 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, new: Passage | None) -> _Place | None:
+def _placed(
+    lines: _FileLines, match: _Match, reading: Reading, old: Passage, new: Passage | None
+) -> _Place | None:
     """Return the place, if it differs from the old text only by slips."""
     start, stop = lines.starts[match.first], lines.starts[match.last]
     if match.begin is None:
@@ -265,7 +290,9 @@ def _placed(lines: _FileLines, match: _Match, reading: Reading, old: Passage, ne
     if ends_in_blanks and not is_blank(lines.text[stop : _line_end(lines.text, stop)]):
         return None
     there = block_of(lines.text[start:stop])
-    missing = sum(abs(a.count("\n") - b.count("\n")) for a, b in zip(old.gaps, there.gaps, strict=True))
+    missing = sum(
+        abs(a.count("\n") - b.count("\n")) for a, b in zip(old.gaps, there.gaps, strict=True)
+    )
     indentation = Indentation(old.indents, there.indents)
     if missing > _BLANK_LINES or indentation.is_unlike:
         return None

@@ -74,7 +74,9 @@ class TextFile:
             return text.encode(self.encoding, self._errors)
         except UnicodeEncodeError as error:
             char = text[error.start]
-            raise NotEncodable(f"the file is {self.encoding}, which has no {char!r} (U+{ord(char):04X})") from None
+            raise NotEncodable(
+                f"the file is {self.encoding}, which has no {char!r} (U+{ord(char):04X})"
+            ) from None
 
     def _width(self, start: int, end: int) -> int:
         """Return the number of bytes of the characters from `start` to `end`."""

@@ -1,4 +1,5 @@
-"""A change of one file: shown first, applied only if the file is still as shown, and accepted whole or hunk by hunk."""
+"""A change of one file: shown first, applied only if the file is still as shown, and accepted whole
+or hunk by hunk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -86,7 +87,8 @@ ChangeT = TypeVar("ChangeT", bound=PendingChange)
 
 
 def binding(path: str, content: bytes | None) -> str:
-    """Return a text that identifies a file and its content; `content` is None if the file does not exist."""
+    """Return a text that identifies a file and its content; `content` is None if the file does not
+    exist."""
     return f"{spelled(path)}\n{'new' if content is None else digest(content)}"
 
 
@@ -95,14 +97,17 @@ BETWEEN = "\n\n"
 
 
 def is_bound(base: str | None, path: str, content: bytes) -> bool:
-    """Whether the approval `base` was given for this file with this content, alone or among others."""
+    """Whether the approval `base` was given for this file with this content, alone or among
+    others."""
     return binding(path, content) in (base or "").split(BETWEEN)
 
 
 def taken_by_hunk(change: PendingChange, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
-    """Apply the hunks that the user took; None if all were taken, or the user was not asked hunk by hunk.
+    """Apply the hunks that the user took; None if all were taken, or the user was not asked hunk by
+    hunk.
 
-    Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks, WorkspaceError.
+    Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks,
+    WorkspaceError.
     """
     if ctx.hunks is None:
         return None
@@ -142,7 +147,8 @@ class Answered(Generic[ChangeT]):
         return self.took.after == self.change.after
 
     def told(self, reads: ReadTracker) -> tuple[str, dict[str, JsonValue]]:
-        """Return, for a change that was written, a text for the model, and what the model now knows of the file."""
+        """Return, for a change that was written, a text for the model, and what the model now knows
+        of the file."""
         change, took = self.change, self.took
         changed = unified(took.before, took.after)
         text = f"What changed in {spelled(change.path)}:\n{changed}\n"
@@ -150,7 +156,9 @@ class Answered(Generic[ChangeT]):
         if self.left_out:
             return "\n".join([text, *change.notes]), {}
         lines, whole = _known(change, self.hunks, self.answers, told=not changed.endswith(LEFT_OUT))
-        return "\n".join([text, *change.notes]), reads.wrote(took.path, took.data, lines, whole=whole)
+        return "\n".join([text, *change.notes]), reads.wrote(
+            took.path, took.data, lines, whole=whole
+        )
 
 
 def answered_result(changes: Sequence[Answered[ChangeT]], reads: ReadTracker) -> ToolResult:
@@ -167,25 +175,33 @@ def answered_result(changes: Sequence[Answered[ChangeT]], reads: ReadTracker) ->
         },
     }
     text = f"{_what_was_taken(answers)} " + "\n".join(said for said, _ in told)
-    blocks = [diff_block(one.change.path, one.took.before, one.took.after) for one in changes if not one.left_out]
+    blocks = [
+        diff_block(one.change.path, one.took.before, one.took.after)
+        for one in changes
+        if not one.left_out
+    ]
     return ToolResult(content=(TextPart(text=text),), blocks=tuple(blocks), details=details)
 
 
 def as_answered(change: ChangeT, answers: Sequence[HunkAnswer]) -> ChangeT:
-    """Return the part of a change that the user took. Raises Failed if the answers do not fit the hunks."""
+    """Return the part of a change that the user took. Raises Failed if the answers do not fit the
+    hunks."""
     hunks = _hunks(change, answers)
     return _took(change, hunks, _settled(change, hunks, answers))
 
 
 def _took(change: ChangeT, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> ChangeT:
-    """Return the taken change. Raises Failed if the file's encoding does not have what the user typed."""
+    """Return the taken change. Raises Failed if the file's encoding does not have what the user
+    typed."""
     after = _landed(change, hunks, answers)
     if after == change.after:
         return change
     try:
         return replace(change, after=after, data=change.file.bom + change.file.encode(after))
     except NotEncodable as error:
-        raise Failed(f"{spelled(change.path)} was not changed: the user changed a hunk, but {error}") from None
+        raise Failed(
+            f"{spelled(change.path)} was not changed: the user changed a hunk, but {error}"
+        ) from None
 
 
 def hunks_of(change: PendingChange) -> list[Hunk]:
@@ -195,7 +211,8 @@ def hunks_of(change: PendingChange) -> list[Hunk]:
 
 
 def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
-    """Return the hunks that the answers are about, at their place in the whole file. Raises Failed."""
+    """Return the hunks that the answers are about, at their place in the whole file. Raises
+    Failed."""
     hunks = hunks_of(change)
     if not hunks or not change.region.is_shown_whole or len(answers) != len(hunks):
         raise Failed(
@@ -205,8 +222,11 @@ def _hunks(change: PendingChange, answers: Sequence[HunkAnswer]) -> list[Hunk]:
     return hunks
 
 
-def _settled(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> list[HunkAnswer]:
-    """Return the answers with the file's newlines; True or False if the user's own lines amount to that."""
+def _settled(
+    change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]
+) -> list[HunkAnswer]:
+    """Return the answers with the file's newlines; True or False if the user's own lines amount to
+    that."""
     found: list[HunkAnswer] = []
     total = change.before.count("\n") + 1
     for hunk, answer in zip(hunks, answers, strict=True):
@@ -219,11 +239,15 @@ def _settled(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[Hun
     return found
 
 
-def _with_newlines_of(change: PendingChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool) -> tuple[str, ...]:
+def _with_newlines_of(
+    change: PendingChange, hunk: Hunk, lines: tuple[str, ...], *, at_end: bool
+) -> tuple[str, ...]:
     """Return lines with the file's line ends; `at_end`: the last one is without a newline."""
     if _only_crlf(change):
         ended = len(lines) - at_end
-        return tuple(line.removesuffix("\r") + ("\r" if at < ended else "") for at, line in enumerate(lines))
+        return tuple(
+            line.removesuffix("\r") + ("\r" if at < ended else "") for at, line in enumerate(lines)
+        )
     if "\r\n" in change.before or any(line.endswith("\r") for line in hunk.new):
         return lines
     return tuple(line.removesuffix("\r") for line in lines)
@@ -238,12 +262,16 @@ def _only_crlf(change: PendingChange) -> bool:
 def _landed(change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer]) -> str:
     text = landed(change.before, hunks, answers)
     at_end = hunks[-1].start + len(hunks[-1].old) == change.before.count("\n") + 1
-    # If the user removed the last lines, the newline before them goes together with its carriage return.
+    # If the user removed the last lines, the newline before them goes together with its carriage
+    # return.
     return text.removesuffix("\r") if answers[-1] == () and at_end and _only_crlf(change) else text
 
 
 def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
-    taken, left = sum(answer is True for answer in answers), sum(answer is False for answer in answers)
+    taken, left = (
+        sum(answer is True for answer in answers),
+        sum(answer is False for answer in answers),
+    )
     changed = len(answers) - taken - left
     parts = [f"took {taken} of {count(len(answers), 'hunk')} of this change"]
     if changed:
@@ -256,7 +284,8 @@ def _what_was_taken(answers: Sequence[HunkAnswer]) -> str:
 def _known(
     change: PendingChange, hunks: Sequence[Hunk], answers: Sequence[HunkAnswer], *, told: bool
 ) -> tuple[tuple[Lines, ...], bool]:
-    """Return the lines of the new content that the model knows, and whether those are all; `told`: the diff is full."""
+    """Return the lines of the new content that the model knows, and whether those are all; `told`:
+    the diff is full."""
     runs = ((1, change.before.count("\n") + 1),) if change.known.whole else change.known.lines
     whole, shift = change.known.whole, 0
     for hunk, answer in zip(hunks, answers, strict=True):
@@ -273,4 +302,8 @@ def _known(
 
 def _without(runs: tuple[Lines, ...], first: int, last: int) -> tuple[Lines, ...]:
     """Return the runs without those lines."""
-    return joined(part for start, end in runs for part in ((start, min(end, first - 1)), (max(start, last + 1), end)))
+    return joined(
+        part
+        for start, end in runs
+        for part in ((start, min(end, first - 1)), (max(start, last + 1), end))
+    )

@@ -1,4 +1,5 @@
-"""Finds the one place that an edit means, exactly or up to unambiguous slips, or else the nearest places."""
+"""Finds the one place that an edit means, exactly or up to unambiguous slips, or else the nearest
+places."""
 
 import re
 from bisect import bisect_left
@@ -36,13 +37,17 @@ class Matches:
 def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     """Return the spans of `text` that `old` means, and their replacements.
 
-    Exact matches come first, with any newline style. Slips are considered only if there is none; the result must
-    be exactly one place, or several where all are to be replaced. Newlines of the replacement follow the place.
-    Raises NoMatch.
+    Exact matches come first, with any newline style. Slips are considered only if there is none;
+    the result must be exactly one place, or several where all are to be replaced. Newlines of the
+    replacement follow the place. Raises NoMatch.
     """
     if "\r\n" in old and not replace_all:
         exact = _exact(text, old, apart=False)
-        places = [place for place in exact if not any(text[max(at - 1, 0) : at + 1] == "\r\n" for at in place)]
+        places = [
+            place
+            for place in exact
+            if not any(text[max(at - 1, 0) : at + 1] == "\r\n" for at in place)
+        ]
         if len(places) == 1:
             start, end = places[0]
             return Matches([Splice(start, end, newlines_as_there(text, start, end, new))], None)
@@ -85,7 +90,8 @@ def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool)
 
 
 def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
-    """Return where `old` begins and ends; if `apart`, without places that overlap the one before."""
+    """Return where `old` begins and ends; if `apart`, without places that overlap the one
+    before."""
     places = []
     at = text.find(old)
     while at >= 0:
@@ -95,7 +101,8 @@ def _exact(text: str, old: str, *, apart: bool) -> list[tuple[int, int]]:
 
 
 def newlines_as_there(text: str, start: int, end: int, new: str) -> str:
-    """Return `new` with the newlines of the lines that it replaces; unchanged first and last lines keep theirs."""
+    """Return `new` with the newlines of the lines that it replaces; unchanged first and last lines
+    keep theirs."""
     lines = new.replace("\r\n", "\n").split("\n")
     if len(lines) == 1:
         return new
@@ -128,7 +135,8 @@ def _line_ends(text: str) -> list[str]:
 
 
 def nearest(text: str, old: str, what: str = "old_string") -> str:
-    """Describe the most likely places, with line numbers and actual text, and the next step; `what` was given."""
+    """Describe the most likely places, with line numbers and actual text, and the next step; `what`
+    was given."""
     lines = text.split("\n")
     wanted = old.removesuffix("\n").split("\n")
     places = _places(lines, wanted)

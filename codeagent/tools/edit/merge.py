@@ -1,7 +1,9 @@
-"""Merges an edit into a place that differs from what the model remembered: text, indentation and blank lines.
+"""Merges an edit into a place that differs from what the model remembered: text, indentation and
+blank lines.
 
-The old text is the base, the new text is what the model made of it, and the file is what is really there. If part of
-the new text equals the old one, the file's own characters stay; only what the model changed is used.
+The old text is the base, the new text is what the model made of it, and the file is what is really
+there. If part of the new text equals the old one, the file's own characters stay; only what the
+model changed is used.
 """
 
 import re
@@ -11,7 +13,16 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from codeagent.core.dataclass import dataclass
-from codeagent.tools.edit.normalize import Opcode, Passage, folded, is_blank, line_opcodes, opcodes, plain, tokens
+from codeagent.tools.edit.normalize import (
+    Opcode,
+    Passage,
+    folded,
+    is_blank,
+    line_opcodes,
+    opcodes,
+    plain,
+    tokens,
+)
 
 _WIDEST_TAB = 16
 _USUAL_WIDTHS = (4, 8)
@@ -22,7 +33,8 @@ _ALIKE = 0.5
 
 
 class AmbiguousEdit(Exception):
-    """An edit does not say what is meant; the message says why, as the end of a sentence about its new text."""
+    """An edit does not say what is meant; the message says why, as the end of a sentence about its
+    new text."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +51,13 @@ class IndentReading:
     """Only some lines have slipped, so what applies to them does not apply to others."""
 
 
-def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]) -> list[IndentReading]:
+def ways(
+    old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, int]]
+) -> list[IndentReading]:
     """Return every reading that fits: with the same slip as the old text, or as in the file.
 
-    `pairs` are indexes of old and new lines that are the same line: those that slipped tell which of the two it is, and
-    so does the outermost indentation.
+    `pairs` are indexes of old and new lines that are the same line: those that slipped tell which
+    of the two it is, and so does the outermost indentation.
     """
     had, has, wanted = old.indents, there.indents, new.indents
     if had == has or not wanted:
@@ -59,7 +73,8 @@ def ways(old: Passage, new: Passage, there: Passage, pairs: Sequence[tuple[int, 
     fits = _begins_alike if mapping.width is None else mapping.is_in_style
     as_had, as_has = fits(wanted, had), fits(wanted, has)
     has_lost = not any(had) and any(
-        _OPENS.search(line.text) and len(after.indent) <= len(line.indent) for line, after in pairwise(new.lines)
+        _OPENS.search(line.text) and len(after.indent) <= len(line.indent)
+        for line, after in pairwise(new.lines)
     )
     found = []
     if says_had or (as_had and not (as_has and says_has)):
@@ -138,7 +153,8 @@ def _lost(indent: str) -> str:
 
 
 def _shift(had: Sequence[str], has: Sequence[str]) -> tuple[str, str] | None:
-    """Return (removed, added), which turn every old indentation into the file's; None if they differ."""
+    """Return (removed, added), which turn every old indentation into the file's; None if they
+    differ."""
     shifts = set()
     for mine, actual in zip(had, has, strict=True):
         if actual.endswith(mine):
@@ -175,7 +191,8 @@ def _width(had: Sequence[str], has: Sequence[str]) -> int | None:
     if width not in _USUAL_WIDTHS and len(depths) < 2:
         return None
     unequal = any(
-        mine == actual and (len(mine) >= width or "\t" in mine) for mine, actual in zip(had, has, strict=True)
+        mine == actual and (len(mine) >= width or "\t" in mine)
+        for mine, actual in zip(had, has, strict=True)
     )
     return None if unequal else width
 
@@ -194,17 +211,22 @@ class _Placed:
 
 
 def carried(old: Passage, new: Passage, there: Passage) -> str:
-    """Return the replacement of `there`, whose canonical lines are those of `old`. Raises AmbiguousEdit."""
+    """Return the replacement of `there`, whose canonical lines are those of `old`. Raises
+    AmbiguousEdit."""
     codes = list(line_opcodes(old, new))
     even = [code for code in codes if code[2] - code[1] == code[4] - code[3]]
     pairs = [(start + n, at + n) for _, start, end, at, _ in even for n in range(end - start)]
     repeated = _repeated(old) | _repeated(new)
-    sure = [pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated]
+    sure = [
+        pair for pair in pairs if not {old.lines[pair[0]].key, new.lines[pair[1]].key} & repeated
+    ]
     found = ways(old, new, there, sure)
     if len(sure) < len(pairs):
         found += ways(old, new, there, pairs)
     if old != there and len(sure) < len(pairs) and len(even) < len(codes):
-        raise AmbiguousEdit("some of its lines occur several times, and it is unclear which is which")
+        raise AmbiguousEdit(
+            "some of its lines occur several times, and it is unclear which is which"
+        )
     if not found:
         raise AmbiguousEdit("its indentation fits neither old_string nor the file")
     results = {_Merge(old, new, there, codes, way).text() for way in found}
@@ -216,7 +238,9 @@ def carried(old: Passage, new: Passage, there: Passage) -> str:
 class _Merge:
     """The three texts, with one reading of the indentation."""
 
-    def __init__(self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: IndentReading) -> None:
+    def __init__(
+        self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: IndentReading
+    ) -> None:
         self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
         self._typed, self._real = _typography(old, there)
 
@@ -240,12 +264,17 @@ class _Merge:
     def _paired(self, at: int, new_at: int) -> _Placed:
         old, new, there = self._old.lines[at], self._new.lines[new_at], self._there.lines[at]
         indent = there.indent
-        if new.indent != self._way.base[at] and not (self._way.is_irregular and new.indent == there.indent):
+        if new.indent != self._way.base[at] and not (
+            self._way.is_irregular and new.indent == there.indent
+        ):
             if self._way.is_irregular:
-                raise AmbiguousEdit("it changes the indentation of a line that is indented differently in the file")
+                raise AmbiguousEdit(
+                    "it changes the indentation of a line that is indented differently in the file"
+                )
             indent = self._way.moved(new.indent)
         if self._way.is_ambiguous and (
-            SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio() < _ALIKE
+            SequenceMatcher(None, tokens(old.text), tokens(new.text), autojunk=False).ratio()
+            < _ALIKE
         ):
             raise AmbiguousEdit("one indentation in old_string stands for several in the file")
         tail = _merged(old.tail, new.tail, there.tail, new.tail)
@@ -260,22 +289,39 @@ class _Merge:
             raise AmbiguousEdit("a changed line is too long to compare")
         mine, wanted, actual = tokens(old), tokens(new), tokens(there)
         out: list[str] = []
-        for tag, start, end, new_start, new_end in opcodes(list(map(folded, mine)), list(map(folded, wanted))):
+        for tag, start, end, new_start, new_end in opcodes(
+            list(map(folded, mine)), list(map(folded, wanted))
+        ):
             if tag != "equal":
                 out += map(self._as_typed, wanted[new_start:new_end])
                 continue
             for at in range(end - start):
                 token = wanted[new_start + at]
                 if is_blank(token) and token == mine[start + at] != actual[start + at]:
-                    raise AmbiguousEdit("a line that it changes has different white space between words in the file")
-                out.append(_merged(mine[start + at], token, actual[start + at], token if is_blank(token) else None))
+                    raise AmbiguousEdit(
+                        "a line that it changes has different white space between words in the file"
+                    )
+                out.append(
+                    _merged(
+                        mine[start + at],
+                        token,
+                        actual[start + at],
+                        token if is_blank(token) else None,
+                    )
+                )
         return "".join(out)
 
     def _as_typed(self, token: str) -> str:
-        """Return new text, with plain characters if the model types typographic ones for plain ones of the file."""
+        """Return new text, with plain characters if the model types typographic ones for plain ones
+        of the file."""
         if self._typed and token != plain(token):
-            if any(char != plain(char) and plain(char) not in self._typed - self._real for char in token):
-                raise AmbiguousEdit("its new text has typographic characters where the file has plain ones")
+            if any(
+                char != plain(char) and plain(char) not in self._typed - self._real
+                for char in token
+            ):
+                raise AmbiguousEdit(
+                    "its new text has typographic characters where the file has plain ones"
+                )
             return plain(token)
         return token
 
@@ -292,17 +338,25 @@ class _Merge:
                 case _, had, has if had == has:
                     return new
                 case _:
-                    raise AmbiguousEdit("it changes blank lines where the file has a different number of them")
+                    raise AmbiguousEdit(
+                        "it changes blank lines where the file has a different number of them"
+                    )
         first = max((line.base + 1 for line in placed[:at] if line.base is not None), default=0)
-        last = min((line.base for line in placed[at:] if line.base is not None), default=len(self._old.lines))
+        last = min(
+            (line.base for line in placed[at:] if line.base is not None),
+            default=len(self._old.lines),
+        )
         for number in range(first, last + 1):
             if self._old.gaps[number].count("\n") != self._there.gaps[number].count("\n"):
-                raise AmbiguousEdit("it adds or removes lines where the file has a different number of blank lines")
+                raise AmbiguousEdit(
+                    "it adds or removes lines where the file has a different number of blank lines"
+                )
         return new
 
 
 def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
-    """Return the side that changed, or `otherwise` if both did. Raises AmbiguousEdit if that is None."""
+    """Return the side that changed, or `otherwise` if both did. Raises AmbiguousEdit if that is
+    None."""
     if new in (old, there):
         return there
     if old == there:
@@ -313,7 +367,8 @@ def _merged(old: str, new: str, there: str, otherwise: str | None) -> str:
 
 
 def _typography(old: Passage, there: Passage) -> tuple[set[str], set[str]]:
-    """Return plain characters that the model types as typographic ones, and those that are so in the file."""
+    """Return plain characters that the model types as typographic ones, and those that are so in
+    the file."""
     typed, real = set(), set()
     for mine, actual in zip(old.lines, there.lines, strict=True):
         for a, b in zip(tokens(mine.text), tokens(actual.text), strict=True):

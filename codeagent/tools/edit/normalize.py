@@ -1,4 +1,5 @@
-"""Normalizes text for comparison: folds blanks and typography, undoes line numbers and escapes that a model added."""
+"""Normalizes text for comparison: folds blanks and typography, undoes line numbers and escapes that
+a model added."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,9 @@ from itertools import combinations
 from codeagent.core.dataclass import dataclass
 from codeagent.tools.edit.diff import same_ends
 
-_SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_SPACES = (
+    "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+)
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -24,7 +27,9 @@ _PLAIN = str.maketrans(
 _BLANK_RUN = re.compile(f"[{_BLANKS}]+")
 _FOLDED = re.compile(f"[{_BLANKS}]+|.", re.DOTALL)
 """The typographic characters that become a plain one."""
-_TOKEN = re.compile(f"[{_BLANKS}]+|[-<>=+*/|{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL)
+_TOKEN = re.compile(
+    f"[{_BLANKS}]+|[-<>=+*/|{_DASHES}]+|['{_SINGLE}]+|[\"{_DOUBLE}]+|\\w+|.", re.DOTALL
+)
 _LARGEST_DIFF = 4_000_000
 """The most pairs of items that are compared; beyond that, nothing counts as equal."""
 
@@ -37,7 +42,9 @@ _ENTITIES = {
     '"': ("&quot;", "&#34;"),
     "'": ("&#39;", "&#x27;", "&apos;"),
 }
-_ENTITY = re.compile("|".join(re.escape(entity) for entities in _ENTITIES.values() for entity in entities))
+_ENTITY = re.compile(
+    "|".join(re.escape(entity) for entities in _ENTITIES.values() for entity in entities)
+)
 _CHARACTER = {entity: char for char, entities in _ENTITIES.items() for entity in entities}
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\t": "\t"}
 _QUOTES = {'\\"', "\\'"}
@@ -64,7 +71,8 @@ class Passage:
 
     lines: tuple[TextLine, ...]
     gaps: tuple[str, ...]
-    """Newlines and blank lines before the first line, between lines, and after the last; one more than lines."""
+    """Newlines and blank lines before the first line, between lines, and after the last; one more
+    than lines."""
 
     @property
     def indents(self) -> list[str]:
@@ -107,12 +115,14 @@ def folded(text: str) -> str:
 
 
 def offsets_of_folded(text: str) -> list[int]:
-    """Return for each character of `folded(text)` its offset in `text`, and at the end the length of `text`."""
+    """Return for each character of `folded(text)` its offset in `text`, and at the end the length
+    of `text`."""
     return [*(found.start() for found in _FOLDED.finditer(text)), len(text)]
 
 
 def tokens(text: str) -> list[str]:
-    """Split text into words and runs of blanks, quotes or operators, the same way in every typography."""
+    """Split text into words and runs of blanks, quotes or operators, the same way in every
+    typography."""
     return _TOKEN.findall(text)
 
 
@@ -124,9 +134,18 @@ def line_opcodes(old: Passage, new: Passage) -> Iterator[Opcode]:
         if tag != "replace":
             yield tag, start, end, new_start, new_end
             continue
-        keys, new_keys = [key for _, key in mine[start:end]], [key for _, key in wanted[new_start:new_end]]
+        keys, new_keys = (
+            [key for _, key in mine[start:end]],
+            [key for _, key in wanted[new_start:new_end]],
+        )
         for code in opcodes(keys, new_keys):
-            yield code[0], code[1] + start, code[2] + start, code[3] + new_start, code[4] + new_start
+            yield (
+                code[0],
+                code[1] + start,
+                code[2] + start,
+                code[3] + new_start,
+                code[4] + new_start,
+            )
 
 
 def opcodes(old: Sequence[object], new: Sequence[object]) -> Iterator[Opcode]:
@@ -137,7 +156,9 @@ def opcodes(old: Sequence[object], new: Sequence[object]) -> Iterator[Opcode]:
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
     too_large = len(a) * len(b) > _LARGEST_DIFF
     middle: list[Opcode] = [("replace", 0, len(a), 0, len(b))] if too_large else []
-    for tag, start, end, new_start, new_end in middle or SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+    for tag, start, end, new_start, new_end in (
+        middle or SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    ):
         yield tag, start + head, end + head, new_start + head, new_end + head
     if tail:
         yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
@@ -175,7 +196,10 @@ def _without_numbers(old: str, new: str) -> Iterator[Reading]:
         if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
             continue
         yield Reading(
-            _joined(old, bare), _new_without(new, number, separator), "line numbers that were copied along", numbers[0]
+            _joined(old, bare),
+            _new_without(new, number, separator),
+            "line numbers that were copied along",
+            numbers[0],
         )
 
 
@@ -183,7 +207,9 @@ def _bare(text: str, number: re.Pattern[str], separator: str) -> list[tuple[int,
     """Return each line's number and the rest of it; None unless every line has a number."""
     out = []
     for line in text.removesuffix("\n").split("\n"):
-        match = number.fullmatch(line) or number.fullmatch(line + separator[len(separator.rstrip()) :])
+        match = number.fullmatch(line) or number.fullmatch(
+            line + separator[len(separator.rstrip()) :]
+        )
         if match is None or len(match[1]) > 9:
             return None
         out.append((int(match[1]), match[2]))
@@ -228,20 +254,27 @@ def _unescaped(text: str) -> str:
 
 
 def _without_escapes(old: str, new: str) -> Iterator[Reading]:
-    """Yield a reading for each choice of the kinds of escapes in the old text; the new text is read the same way."""
+    """Yield a reading for each choice of the kinds of escapes in the old text; the new text is read
+    the same way."""
     kinds = sorted(set(_ESCAPE.findall(old)))
     if '\\"' in old or "\\'" in old:
         # Perhaps only quotes were escaped, and backslashes before them were not.
         for quotes in ("\"'", '"', "'"):
-            yield from _decoded(old, new, re.compile(rf"\\[{quotes}]"), frozenset(f"\\{quote}" for quote in quotes))
+            yield from _decoded(
+                old, new, re.compile(rf"\\[{quotes}]"), frozenset(f"\\{quote}" for quote in quotes)
+            )
     for count in range(1, len(kinds) + 1):
         for chosen in combinations(kinds, count):
             yield from _decoded(old, new, _ESCAPE, frozenset(chosen))
 
 
-def _decoded(old: str, new: str, pattern: re.Pattern[str], kinds: frozenset[str]) -> Iterator[Reading]:
+def _decoded(
+    old: str, new: str, pattern: re.Pattern[str], kinds: frozenset[str]
+) -> Iterator[Reading]:
     def decode(text: str) -> str:
-        return pattern.sub(lambda match: _ESCAPES[match[0]] if match[0] in kinds else match[0], text)
+        return pattern.sub(
+            lambda match: _ESCAPES[match[0]] if match[0] in kinds else match[0], text
+        )
 
     def bare(text: str) -> set[str]:
         """Return the characters of these kinds that are not escaped."""

@@ -1,4 +1,5 @@
-"""Tracks which lines of each file the model has read, so that it never changes what it has not seen (FEATURES F18)."""
+"""Tracks which lines of each file the model has read, so that it never changes what it has not seen
+(FEATURES F18)."""
 
 import hashlib
 import re
@@ -47,7 +48,8 @@ class ReadState:
     """Runs of lines that were read, in order and not overlapping."""
     whole: bool
     stale: bool = False
-    """The content has changed since; the user saw the change applied to the current content, and approved it."""
+    """The content has changed since; the user saw the change applied to the current content, and
+    approved it."""
 
     def covers(self, first: int, last: int) -> bool:
         return self.whole or any(start <= first and last <= end for start, end in self.lines)
@@ -77,8 +79,8 @@ class _Copy:
 class ReadTracker:
     """Remembers what the model has read in this session; paths are resolved, relative to the root.
 
-    Only what the model was shown counts: by `read`, by `search`, by what a command printed, or as the diff in a
-    refusal. What a command or the user changed on disk does not.
+    Only what the model was shown counts: by `read`, by `search`, by what a command printed, or as
+    the diff in a refusal. What a command or the user changed on disk does not.
     """
 
     def __init__(self, workspace: Workspace, kept_bytes: int = 8 << 20) -> None:
@@ -88,7 +90,8 @@ class ReadTracker:
         self._forgotten: set[str] = set()
         """Files that were read but whose text is not in the conversation."""
         self._shown: dict[str, tuple[str, list[_Shown]]] = {}
-        """By path: the SHA-256 of the content that the model saw last, and the pages of it that calls showed."""
+        """By path: the SHA-256 of the content that the model saw last, and the pages of it that
+        calls showed."""
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         self._copied_bytes = 0
         self._kept_bytes = kept_bytes
@@ -96,11 +99,18 @@ class ReadTracker:
         """Guards the fields, as parallel calls may each read in a thread of their own."""
 
     def read(
-        self, path: str, data: bytes, runs: Iterable[Lines], total: int, page: tuple[str, Lines] | None = None
+        self,
+        path: str,
+        data: bytes,
+        runs: Iterable[Lines],
+        total: int,
+        page: tuple[str, Lines] | None = None,
     ) -> dict[str, JsonValue]:
-        """Record that the model was shown these of the `total` lines of a file. Returns the details for `restore`.
+        """Record that the model was shown these of the `total` lines of a file. Returns the details
+        for `restore`.
 
-        `page`, for `shown_by`: the id of the call whose result shows a page of the file, and the lines of the page.
+        `page`, for `shown_by`: the id of the call whose result shows a page of the file, and the
+        lines of the page.
         """
         sha256 = digest(data)
         with self._changing:
@@ -116,19 +126,24 @@ class ReadTracker:
             return details
 
     def shown_by(self, path: str, data: bytes, page: Lines) -> tuple[str, ...]:
-        """Return the latest calls that may have shown the model these lines of this content, the newest first.
+        """Return the latest calls that may have shown the model these lines of this content, the
+        newest first.
 
-        Empty if it has seen other content of the file since. Their results may have left its context.
+        Empty if it has seen other content of the file since. Their results may have left its
+        context.
         """
         with self._changing:
             sha256, shown = self._shown.get(path, ("", []))
-            fitting = [one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]]
+            fitting = [
+                one.call_id for one in shown if one.lines[0] <= page[0] and page[1] <= one.lines[1]
+            ]
         if not fitting or sha256 != digest(data):
             return ()
         return tuple(reversed(fitting[-_MOST_PAGES:]))
 
     def printed(self, command: str, text: str) -> dict[str, JsonValue]:
-        """Record which lines of files a command printed, for files named in it or its output. Returns the details."""
+        """Record which lines of files a command printed, for files named in it or its output.
+        Returns the details."""
         shown = []
         if not text.strip():
             return {}
@@ -145,14 +160,19 @@ class ReadTracker:
                 shown.append(self.read(path, data, runs, len(lines)))
         return shown_files(shown)
 
-    def wrote(self, path: str, data: bytes, lines: tuple[Lines, ...], *, whole: bool) -> dict[str, JsonValue]:
-        """Record that the model changed or created a file; `lines` is what it knows of the new content."""
+    def wrote(
+        self, path: str, data: bytes, lines: tuple[Lines, ...], *, whole: bool
+    ) -> dict[str, JsonValue]:
+        """Record that the model changed or created a file; `lines` is what it knows of the new
+        content."""
         return self._keep(path, data, ReadState(digest(data), lines, whole))
 
     def check(self, path: str, data: bytes, *, shown: bool = False) -> ReadState:
-        """Return what was seen of the file whose current content is `data`. Raises Failed if unread, or changed.
+        """Return what was seen of the file whose current content is `data`. Raises Failed if
+        unread, or changed.
 
-        `shown`: the user sees, or saw, the change applied to exactly this content; then it is not refused.
+        `shown`: the user sees, or saw, the change applied to exactly this content; then it is not
+        refused.
         """
         seen = self._files.get(path)
         if seen is None and path in self._forgotten:
@@ -161,15 +181,23 @@ class ReadTracker:
                 f"broke off; nothing was changed. {_AGAIN}"
             )
         if seen is None:
-            raise Failed(f"{spelled(path)} was not read in this session; nothing was changed. Read it first.")
+            raise Failed(
+                f"{spelled(path)} was not read in this session; nothing was changed. Read it first."
+            )
         if seen.sha256 == digest(data):
             return seen
         if shown:
             return ReadState(digest(data), (), whole=False, stale=True)
-        raise self.refusal(path, data, f"{spelled(path)} has changed since you read it; nothing was written.", _AGAIN)
+        raise self.refusal(
+            path,
+            data,
+            f"{spelled(path)} has changed since you read it; nothing was written.",
+            _AGAIN,
+        )
 
     def refusal(self, path: str, data: bytes, reason: str, otherwise: str) -> Failed:
-        """Return the error that says why `path` is not changed, with what has changed since the model read it.
+        """Return the error that says why `path` is not changed, with what has changed since the
+        model read it.
 
         A full diff counts as read; if it is not full, `otherwise` is the next step.
         """
@@ -182,16 +210,22 @@ class ReadTracker:
         if diff.endswith(LEFT_OUT):
             return Failed(said + otherwise)
         details = self._keep(path, data, ReadState(digest(data), (), copy.whole))
-        then = "That is all that changed: make the call again if it still fits." if copy.whole else otherwise
+        then = (
+            "That is all that changed: make the call again if it still fits."
+            if copy.whole
+            else otherwise
+        )
         return Failed(said + then, details=details)
 
     def remember(self, call_id: str, details: Mapping[str, JsonValue]) -> None:
-        """Record, for `shown_by`, what a logged result showed; to be called in the order in which the calls ended."""
+        """Record, for `shown_by`, what a logged result showed; to be called in the order in which
+        the calls ended."""
         for path, state in read_states(details):
             self._show(path, state.sha256).append(_Shown(call_id, _ANY_LINES))
 
     def restore(self, details: Mapping[str, JsonValue]) -> None:
-        """Restore the state from a logged result's details, as returned by `read`, `printed`, `wrote` or `refusal`."""
+        """Restore the state from a logged result's details, as returned by `read`, `printed`,
+        `wrote` or `refusal`."""
         for path, state in read_states(details):
             lines, whole, known = state.lines, state.whole, self._files.get(path)
             if known is not None and known.sha256 == state.sha256:
@@ -199,9 +233,11 @@ class ReadTracker:
             self._files[path] = ReadState(state.sha256, lines, whole)
 
     def keep_only(self, results: Iterable[Mapping[str, JsonValue]]) -> None:
-        """Forget everything except what these results (their details) showed, as the model no longer has the rest.
+        """Forget everything except what these results (their details) showed, as the model no
+        longer has the rest.
 
-        Copies of forgotten files are dropped: a diff against a content that the model no longer has would be useless.
+        Copies of forgotten files are dropped: a diff against a content that the model no longer has
+        would be useless.
         """
         with self._changing:
             before, self._files = self._files, {}
@@ -212,7 +248,8 @@ class ReadTracker:
                 self._copied_bytes -= len(self._copies.pop(path).data)
 
     def _show(self, path: str, sha256: str) -> list[_Shown]:
-        """Return the pages of this content that calls showed, and make it the content that the model saw last."""
+        """Return the pages of this content that calls showed, and make it the content that the
+        model saw last."""
         if path not in self._shown or self._shown[path][0] != sha256:
             self._shown[path] = sha256, []
         return self._shown[path][1]
@@ -239,10 +276,17 @@ class ReadTracker:
 
     def _named(self, command: str, output: list[str]) -> list[str]:
         """Return the files that a command line or its output (`path:12:text`) names."""
-        words = list(dict.fromkeys(word for word in _WORD_ENDS.split(command) if word))[:_MOST_NAMED]
-        folders = ["", *(f"{word.rstrip('/')}/" for word in words if self._kind(word) == "directory")]
+        words = list(dict.fromkeys(word for word in _WORD_ENDS.split(command) if word))[
+            :_MOST_NAMED
+        ]
+        folders = [
+            "",
+            *(f"{word.rstrip('/')}/" for word in words if self._kind(word) == "directory"),
+        ]
         names = [folder + word for word in words for folder in folders]
-        names += dict.fromkeys(match[1] for line in output if (match := _PATH_AND_NUMBER.match(line)))
+        names += dict.fromkeys(
+            match[1] for line in output if (match := _PATH_AND_NUMBER.match(line))
+        )
         found: dict[str, None] = {}
         for name in names[: _MOST_NAMED * 4]:
             if self._kind(name) == "file":
@@ -285,12 +329,14 @@ def content(file: BinaryIO) -> bytes | None:
 
 
 def shown_files(shown: list[dict[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Return the details of a result that shows lines of several files; empty if it does not show any."""
+    """Return the details of a result that shows lines of several files; empty if it does not show
+    any."""
     return {"shown_files": list[JsonValue](shown)} if shown else {}
 
 
 def text_lines(text: str) -> list[str]:
-    """Return a file's lines without newlines; what follows the last newline is a line only if it is not empty."""
+    """Return a file's lines without newlines; what follows the last newline is a line only if it is
+    not empty."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -298,7 +344,8 @@ def text_lines(text: str) -> list[str]:
 
 
 def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]:
-    """Return which of a file's lines are in the output, with their number or as a run that the file has only once."""
+    """Return which of a file's lines are in the output, with their number or as a run that the file
+    has only once."""
     fits = len(lines) <= len(output) and any(lines)
     if fits and "\n{}\n".format("\n".join(lines)) in "\n{}\n".format("\n".join(output)):
         return [(1, len(lines))]
@@ -323,16 +370,22 @@ def printed_lines(path: str, lines: list[str], output: list[str]) -> list[Lines]
 
 
 def _numbered_line(path: str, lines: list[str], shown: str) -> int | None:
-    """Return the line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line differs."""
-    match = _NUMBERED.match(shown.removeprefix(f"{spelled(path)}:").removeprefix(f"./{spelled(path)}:"))
+    """Return the line number in `12:text`, `12<tab>text` or `path:12:text`; None if the file's line
+    differs."""
+    match = _NUMBERED.match(
+        shown.removeprefix(f"{spelled(path)}:").removeprefix(f"./{spelled(path)}:")
+    )
     if match is None or len(match[1]) > 9:
         return None
     number = int(match[1])
     return number if 0 < number <= len(lines) and lines[number - 1] == match[2] else None
 
 
-def _longest_run(lines: list[str], output: list[str], start: int, places: list[int]) -> tuple[int, int]:
-    """Return (index, length) of the longest run of file lines that the output continues with; 0 if none, or a tie."""
+def _longest_run(
+    lines: list[str], output: list[str], start: int, places: list[int]
+) -> tuple[int, int]:
+    """Return (index, length) of the longest run of file lines that the output continues with; 0 if
+    none, or a tie."""
     if len(places) > _MOST_PLACES:
         return 0, 0
     best: list[tuple[int, int]] = []
@@ -365,7 +418,8 @@ def joined(runs: Iterable[Lines]) -> tuple[Lines, ...]:
 
 
 def after_change(runs: tuple[Lines, ...], first: int, last: int, count: int) -> tuple[Lines, ...]:
-    """Return the runs after lines `first` to `last`, all of them seen, were replaced by `count` lines."""
+    """Return the runs after lines `first` to `last`, all of them seen, were replaced by `count`
+    lines."""
     moved: list[Lines] = [(first, first + count - 1)]
     shift = count - (last - first + 1)
     for start, end in runs:

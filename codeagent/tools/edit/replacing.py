@@ -32,7 +32,8 @@ class Replacing:
     """One file with the replacements so far."""
 
     def __init__(self, path: str, old: bytes | None, known: ReadState) -> None:
-        """`old` is the current content, None if there is no file. Raises Failed if it is not text."""
+        """`old` is the current content, None if there is no file. Raises Failed if it is not
+        text."""
         self._path = path
         self._old = old
         self._known = known
@@ -48,12 +49,24 @@ class Replacing:
         """The change so far."""
         file, told = self.file, tuple(self.notes)
         return Edited(
-            self._path, self._old, self._begun, file.text, file.data, self._known, self._seen, told, self._replaced
+            self._path,
+            self._old,
+            self._begun,
+            file.text,
+            file.data,
+            self._known,
+            self._seen,
+            told,
+            self._replaced,
         )
 
     def knows(self, first: int, last: int) -> bool:
         """Whether the model has read these lines, or the user sees what happens to them."""
-        return self._known.whole or self._known.stale or ReadState("", self._seen, whole=False).covers(first, last)
+        return (
+            self._known.whole
+            or self._known.stale
+            or ReadState("", self._seen, whole=False).covers(first, last)
+        )
 
     def apply(self, edit: Replacement, which: str) -> None:
         """Replace one string; `which` begins an error or a note. Raises InvalidArgs, Failed."""
@@ -76,13 +89,15 @@ class Replacing:
         self.put(spans, which, proven=drift is None and len(spans) == 1)
         if drift is not None:
             lines = ", ".join(str(line_of(text, span.start)) for span in spans[:5])
-            self.notes.append(f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept.")
+            self.notes.append(
+                f"{which}old_string matched line {lines} only up to {drift}; the file's own was kept."
+            )
 
     def put(self, spans: list[Splice], which: str, *, proven: bool) -> None:
         """Replace pieces of the current text, in order and not overlapping.
 
-        `proven`: the text occurs exactly once, as given, which cannot be chance, so it need not have been read. Raises
-        Failed.
+        `proven`: the text occurs exactly once, as given, which cannot be chance, so it need not
+        have been read. Raises Failed.
         """
         self._check_seen(spans, which, proven=proven)
         self._splice(spans, which)
@@ -100,7 +115,13 @@ class Replacing:
                     f"{which}lines {first}-{last} of {self._path} were not read; nothing was changed. "
                     f"Read them first, with offset={first} and limit={last - first + 1}."
                 )
-            count_new = last - first + 1 + span.replacement.count("\n") - text.count("\n", span.start, span.end)
+            count_new = (
+                last
+                - first
+                + 1
+                + span.replacement.count("\n")
+                - text.count("\n", span.start, span.end)
+            )
             self._seen = after_change(self._seen, first + shift, last + shift, count_new)
             shift += count_new - (last - first + 1)
 
@@ -110,5 +131,7 @@ class Replacing:
         except NotEncodable as error:
             raise Failed(f"{which}nothing was changed in {self._path}: {error}") from None
         if len(file.data) > LARGEST_RESULT:
-            raise Failed(f"{which}nothing was changed in {self._path}: the result would be {len(file.data)} bytes")
+            raise Failed(
+                f"{which}nothing was changed in {self._path}: the result would be {len(file.data)} bytes"
+            )
         self.file = file

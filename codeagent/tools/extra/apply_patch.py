@@ -1,4 +1,5 @@
-"""The `apply_patch` tool: adds, updates, moves and deletes files according to one patch, either all or none."""
+"""The `apply_patch` tool: adds, updates, moves and deletes files according to one patch, either all
+or none."""
 
 from collections.abc import Sequence
 from typing import Annotated, assert_never
@@ -11,7 +12,15 @@ from codeagent.tools.edit.encoding import NotText, read_text
 from codeagent.tools.edit.reads import NOTHING, ReadState
 from codeagent.tools.edit.replacing import Edited, Replacement, Replacing
 from codeagent.tools.extra.changeset import ChangeSet, ChangeSetTool, FileStep, Move, Removal
-from codeagent.tools.extra.patch import AddFile, DeleteFile, FilePatch, UpdateFile, apply_chunks, parse_patch, paths_of
+from codeagent.tools.extra.patch import (
+    AddFile,
+    DeleteFile,
+    FilePatch,
+    UpdateFile,
+    apply_chunks,
+    parse_patch,
+    paths_of,
+)
 
 
 def _readable(patch: str) -> str:
@@ -27,7 +36,8 @@ class ApplyPatch(ChangeSetTool[ApplyPatchArgs]):
     name = "apply_patch"
     label = "Patch files"
     description = (
-        "Apply a patch in the format '*** Begin Patch' … '*** End Patch' to one or more files, all of it or nothing."
+        "Apply a patch in the format '*** Begin Patch' … '*** End Patch' to one or more files, "
+        "all of it or nothing."
     )
     documentation = """\
 Between `*** Begin Patch` and `*** End Patch` come one or more files:
@@ -53,7 +63,9 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         for path in paths_of(patches):
             resolved = ctx.workspace.resolve(path)
             if resolved in used:
-                raise InvalidArgs(f"the patch names {spelled(path)} twice; put all its changes under one name")
+                raise InvalidArgs(
+                    f"the patch names {spelled(path)} twice; put all its changes under one name"
+                )
             used.add(resolved)
         return ChangeSet(tuple(self._step(patch, ctx, again=again) for patch in patches))
 
@@ -88,7 +100,9 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
             self._known(resolved, data, ctx, again=again)
         return Removal(resolved, data, before)
 
-    def _moved(self, patch: UpdateFile, path: str, to: str, ctx: ToolContext, *, again: bool) -> Move:
+    def _moved(
+        self, patch: UpdateFile, path: str, to: str, ctx: ToolContext, *, again: bool
+    ) -> Move:
         resolved, data = self._itself(path, ctx)
         target = self._free(to, ctx)
         if not patch.chunks:
@@ -106,7 +120,8 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
             return None
 
     def _itself(self, path: str, ctx: ToolContext) -> tuple[str, bytes]:
-        """Return a file and its content. Raises MissingPath, or Failed if the path goes through a link."""
+        """Return a file and its content. Raises MissingPath, or Failed if the path goes through a
+        link."""
         resolved = ctx.workspace.resolve(path)
         if resolved != ctx.workspace.relative(path):
             raise Failed(
@@ -124,4 +139,6 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
             ctx.workspace.stat(resolved)
         except MissingPath:
             return resolved
-        raise Failed(f"{spelled(path)} exists already; use '*** Update File: ' to change it. No file was changed")
+        raise Failed(
+            f"{spelled(path)} exists already; use '*** Update File: ' to change it. No file was changed"
+        )

@@ -1,4 +1,5 @@
-"""A change of several files: shown together, bound to the content of each, and applied either to all or to none."""
+"""A change of several files: shown together, bound to the content of each, and applied either to
+all or to none."""
 
 import asyncio
 from abc import abstractmethod
@@ -13,7 +14,16 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, Preview, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    Access,
+    BaseChanged,
+    Denied,
+    Failed,
+    Preview,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.changes import AnyArgsT, FileTool
 from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.hunks import BETWEEN, Answered, answered_result, binding, hunks_of
@@ -78,7 +88,8 @@ class ChangeSet:
         return tuple(block for step in self.steps for block in _blocks(step))
 
     def taken_by_hunk(self, ctx: ToolContext, reads: ReadTracker) -> ToolResult | None:
-        """Apply the hunks that the user took, in all files or none; None if all were taken, or not asked hunk by hunk.
+        """Apply the hunks that the user took, in all files or none; None if all were taken, or not
+        asked hunk by hunk.
 
         Raises BaseChanged, Denied if none was taken, Failed if the answers do not fit the hunks.
         """
@@ -88,7 +99,9 @@ class ChangeSet:
         rest, answered = list(ctx.hunks if ctx.base is not None else ()), list[Answered[Edited]]()
         for step in self.steps:
             if not isinstance(step, Edited):
-                raise Failed("a change that moves or removes files cannot be taken by hunk; make the same call again")
+                raise Failed(
+                    "a change that moves or removes files cannot be taken by hunk; make the same call again"
+                )
             own = len(hunks_of(step)) if step is not self.steps[-1] else len(rest)
             answered.append(Answered.of(step, rest[:own]))
             del rest[:own]
@@ -101,7 +114,8 @@ class ChangeSet:
         return answered_result(answered, reads)
 
     def apply(self, ctx: ToolContext) -> None:
-        """Do every step, or put back what was done. Raises BaseChanged if something else was approved, Failed."""
+        """Do every step, or put back what was done. Raises BaseChanged if something else was
+        approved, Failed."""
         self._check(ctx)
         self.do(ctx)
 
@@ -110,7 +124,8 @@ class ChangeSet:
             raise BaseChanged
 
     def do(self, ctx: ToolContext) -> None:
-        """Do every step, or put back what was done. Raises BaseChanged if a file is not as it was shown, Failed."""
+        """Do every step, or put back what was done. Raises BaseChanged if a file is not as it was
+        shown, Failed."""
         undo: list[tuple[str, Callable[[], None]]] = []
         try:
             # Removals come last: until then, everything can be put back as it was.
@@ -119,7 +134,9 @@ class ChangeSet:
         except WorkspaceError as error:
             lost = _put_back(undo)
             if lost:
-                raise Failed(f"{error}; and these could not be put back as they were: {named(lost)}") from None
+                raise Failed(
+                    f"{error}; and these could not be put back as they were: {named(lost)}"
+                ) from None
             if isinstance(error, ContentChanged) and ctx.base is not None:
                 raise BaseChanged from None
             raise Failed(f"{error}; no file was changed") from None
@@ -132,7 +149,9 @@ class ChangeSet:
                 known.append({"path": spelled(step.path), "sha256": ""})
             match step:
                 case (Edited() as edited) | Move(edited=Edited() as edited):
-                    known.append(reads.wrote(edited.path, edited.data, edited.seen, whole=edited.known.whole))
+                    known.append(
+                        reads.wrote(edited.path, edited.data, edited.seen, whole=edited.known.whole)
+                    )
                 case Move(known=ReadState() as seen):
                     known.append(reads.wrote(step.to, step.old, seen.lines, whole=seen.whole))
                 case _:
@@ -141,7 +160,8 @@ class ChangeSet:
 
 
 class ChangeSetTool(FileTool[AnyArgsT]):
-    """Computes a change of several files from a call, shows it, and applies the part that the user accepted."""
+    """Computes a change of several files from a call, shows it, and applies the part that the user
+    accepted."""
 
     def access(self, args: AnyArgsT, workspace: Workspace) -> Access:
         keys = {workspace.key(path) for path in self._paths(args)}
@@ -163,7 +183,9 @@ class ChangeSetTool(FileTool[AnyArgsT]):
         changes.apply(ctx)
         notes = [note for step in changes.steps for note in _notes(step)]
         text = "\n".join([*changes.lines, *dict.fromkeys(notes)])
-        return ToolResult.from_text(text, blocks=changes.blocks, details=changes.record(self._reads))
+        return ToolResult.from_text(
+            text, blocks=changes.blocks, details=changes.record(self._reads)
+        )
 
     def _previewed(self, args: AnyArgsT, ctx: ToolContext) -> Preview:
         return self._changes(args, ctx, again=ctx.base is not None).preview()
@@ -232,8 +254,11 @@ def _notes(step: FileStep) -> tuple[str, ...]:
             assert_never(step)
 
 
-def _apply(step: FileStep, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]) -> None:
-    """Do one step, and record how to undo it. Raises WorkspaceError, without having done any of the step."""
+def _apply(
+    step: FileStep, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]
+) -> None:
+    """Do one step, and record how to undo it. Raises WorkspaceError, without having done any of the
+    step."""
     match step:
         case Removal(path=path, old=old):
             workspace.remove(path, base=digest(old))
@@ -249,7 +274,12 @@ def _apply(step: FileStep, workspace: Workspace, undo: list[tuple[str, Callable[
             assert_never(step)
 
 
-def _write(edited: Edited, base: str | None, workspace: Workspace, undo: list[tuple[str, Callable[[], None]]]) -> None:
+def _write(
+    edited: Edited,
+    base: str | None,
+    workspace: Workspace,
+    undo: list[tuple[str, Callable[[], None]]],
+) -> None:
     path, data = edited.path, edited.data
     workspace.write(path, data, base=base)
     if edited.old is None:

@@ -1,4 +1,5 @@
-"""The tools `json_read` and `json_write`: read and change one place of a JSON file, without the rest."""
+"""The tools `json_read` and `json_write`: read and change one place of a JSON file, without the
+rest."""
 
 import asyncio
 import json
@@ -44,7 +45,9 @@ class JsonReadArgs(PathArgs):
 
 
 class JsonWriteArgs(PathArgs):
-    set: Annotated[dict[str, JsonValue], Field(max_length=_MOST_CHANGES)] = Field(default_factory=dict)
+    set: Annotated[dict[str, JsonValue], Field(max_length=_MOST_CHANGES)] = Field(
+        default_factory=dict
+    )
     remove: Annotated[tuple[Place, ...], Field(max_length=_MOST_CHANGES)] = ()
 
     @model_validator(mode="after")
@@ -98,7 +101,9 @@ class JsonRead(Tool[JsonReadArgs]):
         if len(source) <= _MOST_CHARACTERS and args.offset == 1:
             inside = _lines_inside(document, value)
             seen = [(1, total)] if not args.at else [inside] if inside is not None else []
-            return ToolResult.from_text(shown(source), details=self._reads.read(path, data, seen, total))
+            return ToolResult.from_text(
+                shown(source), details=self._reads.read(path, data, seen, total)
+            )
         details = self._reads.read(path, data, (), total)
         return ToolResult.from_text(_outline(document, value, args), details=details)
 
@@ -117,21 +122,27 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
         return change.preview()
 
     async def run(self, args: JsonWriteArgs, ctx: ToolContext) -> ToolResult:
-        return self._written(args, ctx, await asyncio.to_thread(self._change, args, ctx, again=False))
+        return self._written(
+            args, ctx, await asyncio.to_thread(self._change, args, ctx, again=False)
+        )
 
     def _answer(self, args: JsonWriteArgs, change: Edited) -> ToolResult:
         details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
-        did = [f"set {_named(place)}" for place in args.set] + [f"removed {_named(place)}" for place in args.remove]
+        did = [f"set {_named(place)}" for place in args.set] + [
+            f"removed {_named(place)}" for place in args.remove
+        ]
         text = "\n".join([f"{spelled(change.path)}: {', '.join(did)}.", *change.notes])
         return ToolResult.from_text(
             text, blocks=(diff_block(change.path, change.before, change.after),), details=details
         )
 
     def _change(self, args: JsonWriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
-        """Compute the change; call it in a thread, as the document is parsed again for each place."""
+        """Compute the change; call it in a thread, as the document is parsed again for each
+        place."""
         work = self._replacing(args.path, ctx, again=again)
         path = spelled(args.path)
-        # A text with escapes and only ASCII letters keeps using escapes, and Latin-1 cannot have other letters.
+        # A text with escapes and only ASCII letters keeps using escapes, and Latin-1 cannot have
+        # other letters.
         text = work.file.text
         ascii_only = work.file.encoding == "latin-1" or (text.isascii() and "\\u" in text)
         for place in map(parse_place, args.remove):
@@ -143,7 +154,13 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
         _document(path, work.file)
         return work.change()
 
-    def _put(self, work: Replacing, path: str, place: tuple[str, ...], change: Callable[[JsonText], Splice]) -> None:
+    def _put(
+        self,
+        work: Replacing,
+        path: str,
+        place: tuple[str, ...],
+        change: Callable[[JsonText], Splice],
+    ) -> None:
         """Raises Failed."""
         document = _document(path, work.file)
         try:
@@ -184,12 +201,16 @@ def _document(path: str, file: TextFile) -> JsonText:
 
 def _lines_inside(document: JsonText, value: Value) -> Lines | None:
     """Return the lines that belong to the value completely; None if there are none."""
-    first, last = line_of(document.text, value.start) + 1, line_of(document.text, max(value.start, value.end - 1)) - 1
+    first, last = (
+        line_of(document.text, value.start) + 1,
+        line_of(document.text, max(value.start, value.end - 1)) - 1,
+    )
     return (first, last) if first <= last else None
 
 
 def _outline(document: JsonText, value: Value, args: JsonReadArgs) -> str:
-    """Return the entries of a value that is too large to be shown, or the beginning of a long text."""
+    """Return the entries of a value that is too large to be shown, or the beginning of a long
+    text."""
     kind = document.kind(value)
     if kind == "value":
         return shortened(shown(document.text[value.start : value.end]), _MOST_CHARACTERS)
@@ -199,15 +220,25 @@ def _outline(document: JsonText, value: Value, args: JsonReadArgs) -> str:
     first, last = args.offset, args.offset + len(lines) - 1
     lines.insert(0, f"{kind} with {len(members)} {'entry' if len(members) == 1 else 'entries'}")
     if last < len(members):
-        lines.append(f"[Entries {first}-{last} of {len(members)}. Continue with offset={last + 1}.]")
+        lines.append(
+            f"[Entries {first}-{last} of {len(members)}. Continue with offset={last + 1}.]"
+        )
     return "\n".join(lines)
 
 
 def _line(document: JsonText, kind: str, member: Member) -> str:
     source, inner = document.text[member.start : member.end], Value(member.start, member.end)
-    name = f"[{member.name}]" if kind == "list" else json.dumps(member.name[:_SHORT], ensure_ascii=False)
+    name = (
+        f"[{member.name}]"
+        if kind == "list"
+        else json.dumps(member.name[:_SHORT], ensure_ascii=False)
+    )
     if len(source) <= _SHORT:
         return shown(f"{name}: {' '.join(source.split())}")
     what = document.kind(inner)
-    size = f"text of {len(source) - 2} characters" if what == "value" else f"{what}, {len(source)} characters"
+    size = (
+        f"text of {len(source) - 2} characters"
+        if what == "value"
+        else f"{what}, {len(source)} characters"
+    )
     return shown(f"{name}: {size}")

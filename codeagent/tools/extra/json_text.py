@@ -61,11 +61,15 @@ class JsonText:
         try:
             end = document._skip(document._decode(document._skip(0)))
         except json.JSONDecodeError as error:
-            raise NotJson(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+            raise NotJson(
+                f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise NotJson(f"it is not JSON: {error}") from None
         if end != len(text):
-            raise NotJson(f"it is not one JSON document: more text begins on line {text.count(chr(10), 0, end) + 1}")
+            raise NotJson(
+                f"it is not one JSON document: more text begins on line {text.count(chr(10), 0, end) + 1}"
+            )
         return document
 
     @cached_property
@@ -112,7 +116,8 @@ class JsonText:
                 at = self._skip(at + 1)
 
     def set(self, place: tuple[str, ...], value: JsonValue, *, ascii_only: bool) -> Splice:
-        """Return the splice that sets a value: replacing the old one, as a new key, or with `-` at the end of a list.
+        """Return the splice that sets a value: replacing the old one, as a new key, or with `-` at
+        the end of a list.
 
         If `ascii_only`, other characters are written as escapes. Raises NotJson.
         """
@@ -131,9 +136,13 @@ class JsonText:
         if there is not None:
             return Splice(there.start, there.end, written(depth))
         if self.kind(parent) == "value":
-            raise NotJson(f"{pointer(place)} cannot be set: {pointer(place[:-1])} {self._said(parent)}")
+            raise NotJson(
+                f"{pointer(place)} cannot be set: {pointer(place[:-1])} {self._said(parent)}"
+            )
         if self.kind(parent) == "list" and name != "-":
-            raise NotJson(f"{pointer(place)} does not exist; {pointer((*place[:-1], '-'))} adds to the end of the list")
+            raise NotJson(
+                f"{pointer(place)} does not exist; {pointer((*place[:-1], '-'))} adds to the end of the list"
+            )
         key = json.dumps(name, ensure_ascii=ascii_only) if self.kind(parent) == "object" else ""
         return self._added(parent, key, written(depth), depth)
 
@@ -161,7 +170,9 @@ class JsonText:
             entry = f"{key}: {written}" if key else written
             return Splice(parent.start + 1, parent.end - 1, f"{line}{entry}{closing}")
         last = members[-1]
-        between = self.text[members[-2].end if members[1:] else parent.start + 1 : last.begin].replace(",", "")
+        between = self.text[
+            members[-2].end if members[1:] else parent.start + 1 : last.begin
+        ].replace(",", "")
         colon = ": "
         if key:
             after_key = self.text[last.begin : last.start]
@@ -177,7 +188,9 @@ class JsonText:
     def _below(self, parent: Value, name: str, place: tuple[str, ...]) -> Value:
         found = self._member(parent, name, place)
         if found is None:
-            raise NotJson(f"{pointer((*place, name))} does not exist: {pointer(place)} {self._said(parent)}")
+            raise NotJson(
+                f"{pointer((*place, name))} does not exist: {pointer(place)} {self._said(parent)}"
+            )
         return Value(found.start, found.end)
 
     def _said(self, value: Value) -> str:
@@ -210,7 +223,8 @@ class JsonText:
 
 
 def parse_place(text: str) -> tuple[str, ...]:
-    """Read a JSON pointer (`/scripts/test`) or a dotted path (`scripts.test`, `jobs[0].name`); empty: the root.
+    """Read a JSON pointer (`/scripts/test`) or a dotted path (`scripts.test`, `jobs[0].name`);
+    empty: the root.
 
     Raises ValueError.
     """
@@ -223,7 +237,11 @@ def parse_place(text: str) -> tuple[str, ...]:
     names, at = list[str](), 0
     while at < len(text):
         found = _DOTTED.match(text, at)
-        if found is None or (at > 0 and found[1] is not None and text[at] != ".") or (at == 0 and text[0] == "."):
+        if (
+            found is None
+            or (at > 0 and found[1] is not None and text[at] != ".")
+            or (at == 0 and text[0] == ".")
+        ):
             raise ValueError(
                 f"{text[:_LONGEST_NAME]!r} is neither a JSON pointer such as /scripts/test nor a path such as a.b[0]"
             )
@@ -236,4 +254,6 @@ def pointer(place: tuple[str, ...]) -> str:
     """Return the place as a JSON pointer, or in words for the root."""
     if not place:
         return "the document"
-    return "".join("/" + name.replace("~", "~0").replace("/", "~1")[:_LONGEST_NAME] for name in place)
+    return "".join(
+        "/" + name.replace("~", "~0").replace("/", "~1")[:_LONGEST_NAME] for name in place
+    )

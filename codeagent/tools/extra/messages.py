@@ -1,5 +1,5 @@
-"""The tools over messages between agents: send one, watch a channel, add one, connect another agent to it, list who can
-be written to; and the one that adds an agent to a group (FEATURES F30)."""
+"""The tools over messages between agents: send one, watch a channel, add one, connect another agent
+to it, list who can be written to; and the one that adds an agent to a group (FEATURES F30)."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -11,7 +11,15 @@ from codeagent.core.groups import Nodes
 from codeagent.core.json_types import MAIN, JsonValue
 from codeagent.core.policy import ApprovalKey, Permission
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import InvalidArgs, NotFound, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    InvalidArgs,
+    NotFound,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.arguments import written
 from codeagent.tools.jobs import NoArgs
 from codeagent.tools.schema import nearest_or_all
@@ -89,9 +97,15 @@ class SendMessage(_MessageTool, Tool[SendMessageArgs]):
 
     async def run(self, args: SendMessageArgs, ctx: ToolContext) -> ToolResult:
         sent = self._post.send(self._who(ctx), args.to, args.body, args.reply_to)
-        full = f" Too much waits for {', '.join(sent.full)}, which did not get it." if sent.full else ""
+        full = (
+            f" Too much waits for {', '.join(sent.full)}, which did not get it."
+            if sent.full
+            else ""
+        )
         text = f"{sent.id} was delivered to {', '.join(sent.receivers)}.{full}"
-        return ToolResult.from_text(text, details={"message_id": sent.id, "receivers": list(sent.receivers)})
+        return ToolResult.from_text(
+            text, details={"message_id": sent.id, "receivers": list(sent.receivers)}
+        )
 
 
 class WatchChannel(_MessageTool, Tool[WatchChannelArgs]):
@@ -116,7 +130,9 @@ class WatchChannel(_MessageTool, Tool[WatchChannelArgs]):
     async def run(self, args: WatchChannelArgs, ctx: ToolContext) -> ToolResult:
         self._post.watch(self._who(ctx), args.channel, not args.stop)
         text = f"You {'no longer ' if args.stop else ''}watch {args.channel}."
-        return ToolResult.from_text(text, details={"channel": args.channel, "watched": not args.stop})
+        return ToolResult.from_text(
+            text, details={"channel": args.channel, "watched": not args.stop}
+        )
 
 
 class ChannelList(_MessageTool, Tool[NoArgs]):
@@ -133,7 +149,9 @@ class ChannelList(_MessageTool, Tool[NoArgs]):
         own = self._who(ctx)
         lines = []
         for one in self._post.addressees():
-            watchers = f", watched by {', '.join(one.watchers) or 'nobody'}" if one.kind != "agent" else ""
+            watchers = (
+                f", watched by {', '.join(one.watchers) or 'nobody'}" if one.kind != "agent" else ""
+            )
             lines.append(f"{one.name}: {one.kind}{' (you)' if one.name == own else ''}{watchers}")
         return ToolResult.from_text("\n".join(lines))
 
@@ -158,11 +176,14 @@ class CreateChannel(_MessageTool, Tool[CreateChannelArgs]):
     async def run(self, args: CreateChannelArgs, ctx: ToolContext) -> ToolResult:
         self._post.create(args.name, args.kind)
         details: dict[str, JsonValue] = {"channel": args.name, "kind": args.kind}
-        return ToolResult.from_text(f"The {args.kind} {args.name} was added; nobody watches it yet.", details=details)
+        return ToolResult.from_text(
+            f"The {args.kind} {args.name} was added; nobody watches it yet.", details=details
+        )
 
 
 class ConnectAgent(_MessageTool, Tool[ConnectAgentArgs]):
-    """Asks by default, as watching a channel does; a group file may give its agents the right without asking."""
+    """Asks by default, as watching a channel does; a group file may give its agents the right
+    without asking."""
 
     name = "connect_agent"
     label = "Connect agent"
@@ -188,15 +209,22 @@ class ConnectAgent(_MessageTool, Tool[ConnectAgentArgs]):
             raise InvalidArgs("that is you; watch_channel makes you watch a channel")
         agents = [one.name for one in self._post.addressees() if one.kind == "agent"]
         if args.agent not in agents:
-            raise NotFound(f"no agent is named {one_line(args.agent, 100)!r}{nearest_or_all(args.agent, agents)}")
+            raise NotFound(
+                f"no agent is named {one_line(args.agent, 100)!r}{nearest_or_all(args.agent, agents)}"
+            )
         self._post.watch(args.agent, args.channel, not args.stop)
         text = f"{args.agent} {'no longer watches' if args.stop else 'watches'} {args.channel}."
-        details: dict[str, JsonValue] = {"agent": args.agent, "connected_to": args.channel, "connected": not args.stop}
+        details: dict[str, JsonValue] = {
+            "agent": args.agent,
+            "connected_to": args.channel,
+            "connected": not args.stop,
+        }
         return ToolResult.from_text(text, details=details)
 
 
 class AddAgent(Tool[AddAgentArgs]):
-    """Does not need approval: the group file gave the right, and each call of the agent is checked like any other."""
+    """Does not need approval: the group file gave the right, and each call of the agent is checked
+    like any other."""
 
     name = "add_agent"
     label = "Add agent"
@@ -223,8 +251,12 @@ class AddAgent(Tool[AddAgentArgs]):
         return f"{args.name}: {one_line(args.task, _WIDTH)}"
 
     async def run(self, args: AddAgentArgs, ctx: ToolContext) -> ToolResult:
-        await self._nodes.add(self._adder, args.name, args.prompt, args.task, args.tools, args.channels)
-        return ToolResult.from_text(f"{args.name} was added and has begun.", details={"agent": args.name})
+        await self._nodes.add(
+            self._adder, args.name, args.prompt, args.task, args.tools, args.channels
+        )
+        return ToolResult.from_text(
+            f"{args.name} was added and has begun.", details={"agent": args.name}
+        )
 
 
 MESSAGE_TOOLS: tuple[Callable[[Post, str], Tool[Any]], ...] = (

@@ -23,7 +23,9 @@ class MultiEditArgs(ToolArgs):
     def _each_changes(self) -> Self:
         for number, edit in enumerate(self.edits, start=1):
             if edit.old_string == edit.new_string:
-                raise ValueError(f"old_string and new_string of edit {number} are the same: nothing to change")
+                raise ValueError(
+                    f"old_string and new_string of edit {number} are the same: nothing to change"
+                )
         return self
 
 
@@ -31,7 +33,8 @@ class MultiEdit(ChangeSetTool[MultiEditArgs]):
     name = "multi_edit"
     label = "Edit files"
     description = (
-        "Replace text in several files at once, all edits or none; each as edit does it, on what those before it made."
+        "Replace text in several files at once, all edits or none; each as edit does it, on what "
+        "those before it made."
     )
     documentation = (
         "Every edit names its file. Read a file before you edit it; `old_string` must be there exactly once, unless "
@@ -48,6 +51,10 @@ class MultiEdit(ChangeSetTool[MultiEditArgs]):
         for number, edit in enumerate(args.edits, start=1):
             path = ctx.workspace.resolve(edit.path)
             if path not in works:
-                works[path] = self._replacing(edit.path, ctx, again=again, makes=not edit.old_string)
-            works[path].apply(edit, f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else "")
+                works[path] = self._replacing(
+                    edit.path, ctx, again=again, makes=not edit.old_string
+                )
+            works[path].apply(
+                edit, f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
+            )
         return ChangeSet(tuple(work.change() for work in works.values()))

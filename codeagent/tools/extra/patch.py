@@ -1,4 +1,5 @@
-"""The patch format between `*** Begin Patch` and `*** End Patch`: parses patches, and applies them to text."""
+"""The patch format between `*** Begin Patch` and `*** End Patch`: parses patches, and applies them
+to text."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,18 +19,25 @@ from codeagent.tools.edit.reads import text_lines
 from codeagent.tools.edit.replacing import Replacing
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
-_ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Update File: ", "*** Move File: "
+_ADD, _DELETE, _UPDATE, _MOVE = (
+    "*** Add File: ",
+    "*** Delete File: ",
+    "*** Update File: ",
+    "*** Move File: ",
+)
 _TO, _AT_END = "*** Move to: ", "*** End of File"
 _HEREDOC = re.compile(r"\s*(?:apply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\n(.*)\n\2\s*", re.DOTALL)
 _LINE_NUMBERS = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?")
-"""Line numbers after `@@`, as in a unified diff; this format does not use them, so they are ignored."""
+"""Line numbers after `@@`, as in a unified diff; this format does not use them, so they are
+ignored."""
 _STRENGTHS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("", str),
     ("blanks at the end of lines", str.rstrip),
     ("white space around lines", str.strip),
     ("typography", lambda line: plain(line).strip()),
 )
-"""How lines are compared, the strictest way first, and the differences that the weaker ways ignore."""
+"""How lines are compared, the strictest way first, and the differences that the weaker ways
+ignore."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,13 @@ class _Reader:
             if not line.strip():
                 self._at += 1
                 continue
-            header = next((one for one in (_ADD, _DELETE, _UPDATE, _MOVE) if line.startswith(one)), None)
+            header = next(
+                (one for one in (_ADD, _DELETE, _UPDATE, _MOVE) if line.startswith(one)), None
+            )
             if header is None:
-                raise self._fault("'*** Add File: ', '*** Update File: ' or '*** Delete File: ' and a path")
+                raise self._fault(
+                    "'*** Add File: ', '*** Update File: ' or '*** Delete File: ' and a path"
+                )
             path = self._path(header)
             match header:
                 case "*** Add File: ":
@@ -167,7 +179,8 @@ class _Reader:
 
 
 def apply_chunks(work: Replacing, chunks: Sequence[Chunk], path: str) -> None:
-    """Apply the chunks to the file, each after the one before. Raises Failed, with nothing written."""
+    """Apply the chunks to the file, each after the one before. Raises Failed, with nothing
+    written."""
     start = 0
     for number, chunk in enumerate(chunks, start=1):
         which = f"part {number} of {len(chunks)}: " if len(chunks) > 1 else ""
@@ -180,7 +193,9 @@ def _apply(work: Replacing, chunk: Chunk, start: int, which: str, path: str) -> 
     for anchor in chunk.anchors:
         found = _sought(lines, [anchor], start, at_end=False)
         if found is None:
-            raise _missing(work, [anchor], which, path, f"the line {anchor!r} after @@ is not there")
+            raise _missing(
+                work, [anchor], which, path, f"the line {anchor!r} after @@ is not there"
+            )
         start = found[0] + 1
     if not chunk.old:
         if chunk.anchors:
@@ -188,7 +203,9 @@ def _apply(work: Replacing, chunk: Chunk, start: int, which: str, path: str) -> 
                 f"{which}nothing was changed in {path}: the lines after @@ {chunk.anchors[-1]!r} are only added; "
                 "give a line of context, which says where they go"
             )
-        work.put([_added_at_end(work.file.text, [line for _, line in chunk.lines])], which, proven=True)
+        work.put(
+            [_added_at_end(work.file.text, [line for _, line in chunk.lines])], which, proven=True
+        )
         return len(lines) + len(chunk.lines)
     found = _sought(lines, chunk.old, start, at_end=chunk.at_end)
     if found is None and chunk.lines[-1] == (" ", "") and len(chunk.lines) > 1:
@@ -200,10 +217,14 @@ def _apply(work: Replacing, chunk: Chunk, start: int, which: str, path: str) -> 
     others = [n for n in _places(lines, chunk.old, str) if n != at]
     work.put(list(_splices(work.file.text, chunk, at)), which, proven=not slip and not others)
     if slip:
-        work.notes.append(f"{which}the lines from {at + 1} match only up to {slip}; the context was kept as it is.")
+        work.notes.append(
+            f"{which}the lines from {at + 1} match only up to {slip}; the context was kept as it is."
+        )
     elif others and not chunk.anchors:
         also = ", ".join(str(n + 1) for n in others[:5])
-        work.notes.append(f"{which}the context is at line {at + 1} and again at {also}; the first was changed.")
+        work.notes.append(
+            f"{which}the context is at line {at + 1} and again at {also}; the first was changed."
+        )
     return at + sum(mark != "-" for mark, _ in chunk.lines)
 
 
@@ -212,8 +233,11 @@ def _missing(work: Replacing, old: list[str], which: str, path: str, what: str) 
     return Failed(f"{which}nothing was changed in {path}: {what}{close}")
 
 
-def _sought(lines: list[str], wanted: list[str], start: int, *, at_end: bool) -> tuple[int, str] | None:
-    """Return the first place from `start` on, by the strictest comparison that finds one, and how it differs.
+def _sought(
+    lines: list[str], wanted: list[str], start: int, *, at_end: bool
+) -> tuple[int, str] | None:
+    """Return the first place from `start` on, by the strictest comparison that finds one, and how
+    it differs.
 
     If `at_end`, the end of the file is tried first.
     """
@@ -241,7 +265,8 @@ def _places(lines: list[str], wanted: list[str], form: Callable[[str], str]) -> 
 
 
 def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
-    """Return the splices for a chunk that begins at the line of index `at`; the file's context is kept."""
+    """Return the splices for a chunk that begins at the line of index `at`; the file's context is
+    kept."""
     rows = text.split("\n")
     lengths = accumulate(map(len, rows), initial=0)
     starts = list(map(add, lengths, range(len(rows) + 1)))  # with the newlines before each
@@ -259,8 +284,11 @@ def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
                 removed, added = 0, []
 
 
-def _splice(text: str, rows: list[str], starts: list[int], at: int, removed: int, added: list[str]) -> Splice:
-    """Return the splice that replaces lines `at` to `at + removed` of the text with the added ones."""
+def _splice(
+    text: str, rows: list[str], starts: list[int], at: int, removed: int, added: list[str]
+) -> Splice:
+    """Return the splice that replaces lines `at` to `at + removed` of the text with the added
+    ones."""
     if not removed and at >= len(rows) - (rows[-1] == ""):
         return _added_at_end(text, added)
     start, behind = starts[at], min(starts[at + removed], len(text))
@@ -272,7 +300,8 @@ def _splice(text: str, rows: list[str], starts: list[int], at: int, removed: int
 
 
 def _added_at_end(text: str, added: list[str]) -> Splice:
-    """Return lines to append; if the file does not end with a newline, it does not afterwards either."""
+    """Return lines to append; if the file does not end with a newline, it does not afterwards
+    either."""
     new = "".join(f"{line}\n" for line in added)
     if text and not text.endswith("\n"):
         new = "\n" + new.removesuffix("\n")

@@ -24,7 +24,13 @@ class ProviderTool(Tool[ProviderToolArgs]):
     at_provider = True
 
     def __init__(self, name: str) -> None:
-        self.name, self.label, self.description = name, name.replace("_", " ").capitalize(), _ABOUT[name]
+        self.name, self.label, self.description = (
+            name,
+            name.replace("_", " ").capitalize(),
+            _ABOUT[name],
+        )
 
     async def run(self, args: ProviderToolArgs, ctx: ToolContext) -> ToolResult:
-        raise Failed(f"{self.name} runs at the provider, and only as its own tool: a function call cannot reach it")
+        raise Failed(
+            f"{self.name} runs at the provider, and only as its own tool: a function call cannot reach it"
+        )

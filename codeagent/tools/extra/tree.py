@@ -55,10 +55,20 @@ class Glob(Tool[GlobArgs]):
         globs = [(pattern, ignore_line(pattern)) for pattern in args.patterns]
         empty = next((pattern for pattern, glob in globs if glob is None), None)
         if empty is not None:
-            raise InvalidArgs(f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*")
+            raise InvalidArgs(
+                f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*"
+            )
         found = tuple(glob for _, glob in globs if glob is not None)
         ignores = ctx.workspace.ignores()
-        walk = TreeWalk(ctx.workspace, ignores, ctx.cancel, DEEPEST, found, denied=ctx.denied, most_lines=_MOST_LINES)
+        walk = TreeWalk(
+            ctx.workspace,
+            ignores,
+            ctx.cancel,
+            DEEPEST,
+            found,
+            denied=ctx.denied,
+            most_lines=_MOST_LINES,
+        )
         return await walk.result(ctx.workspace.resolve(args.path))
 
 

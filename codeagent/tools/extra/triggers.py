@@ -1,4 +1,5 @@
-"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one (FEATURES F31)."""
+"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one (FEATURES
+F31)."""
 
 from abc import abstractmethod
 from datetime import datetime, timedelta
@@ -8,7 +9,17 @@ from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import TextBlock
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.tool import ArgsT, Failed, InvalidArgs, NotFound, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    ArgsT,
+    Failed,
+    InvalidArgs,
+    NotFound,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.core.triggers import Trigger, TriggerBook
 from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.jobs import NoArgs
@@ -74,7 +85,9 @@ class _SetTool(Tool[ArgsT]):
         if ctx.agent != MAIN:
             raise Failed("only the agent that the user talks to can set triggers")
         trigger = await self._set(args)
-        return ToolResult.from_text(f"Set: {trigger_line(trigger, self._book.now())}", details={"trigger": trigger.id})
+        return ToolResult.from_text(
+            f"Set: {trigger_line(trigger, self._book.now())}", details={"trigger": trigger.id}
+        )
 
     @abstractmethod
     async def _set(self, args: ArgsT) -> Trigger:
@@ -98,7 +111,9 @@ class AddTimer(_SetTool[TimerArgs]):
 
     def target(self, args: TimerArgs) -> str:
         first = (
-            f"at {args.at}" if args.at is not None else f"{'every' if args.repeat else 'in'} {args.seconds or 0:g} s"
+            f"at {args.at}"
+            if args.at is not None
+            else f"{'every' if args.repeat else 'in'} {args.seconds or 0:g} s"
         )
         return f"{first}, at most {args.max_count or _USUAL} times" if args.repeat else first
 
@@ -106,18 +121,24 @@ class AddTimer(_SetTool[TimerArgs]):
         if (args.seconds is None) == (args.at is None):
             raise InvalidArgs("give either seconds or at")
         if args.repeat and args.seconds is None:
-            raise InvalidArgs("a timer that repeats needs seconds; for times of the day use add_schedule")
+            raise InvalidArgs(
+                "a timer that repeats needs seconds; for times of the day use add_schedule"
+            )
         due = self._book.now() + (args.seconds or 0)
         if args.at is not None:
             due = datetime.fromisoformat(args.at).timestamp()
             if due <= self._book.now():
                 raise InvalidArgs(f"{args.at} has passed; it is {local_time(self._book.now())}")
             if due > self._book.now() + _LONGEST:
-                raise InvalidArgs(f"{args.at} is more than {timedelta(seconds=_LONGEST).days} days away")
+                raise InvalidArgs(
+                    f"{args.at} is more than {timedelta(seconds=_LONGEST).days} days away"
+                )
         every = args.seconds if args.repeat else None
         at_most = (args.max_count or _USUAL) if args.repeat else 1
         when = "once" if every is None else f"every {every:g} s"
-        return await self._book.add("timer", when, args.prompt, at_most=at_most, every=every, due=due)
+        return await self._book.add(
+            "timer", when, args.prompt, at_most=at_most, every=every, due=due
+        )
 
 
 class AddSchedule(_SetTool[ScheduleArgs]):
@@ -134,7 +155,9 @@ class AddSchedule(_SetTool[ScheduleArgs]):
         return f"schedule {args.cron}, at most {args.max_count} times"
 
     async def _set(self, args: ScheduleArgs) -> Trigger:
-        return await self._book.add("schedule", " ".join(args.cron.split()), args.prompt, at_most=args.max_count)
+        return await self._book.add(
+            "schedule", " ".join(args.cron.split()), args.prompt, at_most=args.max_count
+        )
 
 
 class WatchFile(_SetTool[WatchFileArgs]):
@@ -195,12 +218,21 @@ class TriggerStopTool(Tool[StopArgs]):
 
 def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
     """Return the tools in the order in which the model sees them."""
-    return AddTimer(book), AddSchedule(book), WatchFile(book), TriggerListTool(book), TriggerStopTool(book)
+    return (
+        AddTimer(book),
+        AddSchedule(book),
+        WatchFile(book),
+        TriggerListTool(book),
+        TriggerStopTool(book),
+    )
 
 
 def trigger_line(trigger: Trigger, now: float) -> str:
     """Return id, condition, number of firings, maximum and due time of a trigger, in one line."""
-    parts = [f"{trigger.id}, {trigger.kind} {trigger.when}", f"fired {trigger.fired} of {trigger.at_most}"]
+    parts = [
+        f"{trigger.id}, {trigger.kind} {trigger.when}",
+        f"fired {trigger.fired} of {trigger.at_most}",
+    ]
     if trigger.due is not None:
         parts.append(f"next at {local_time(trigger.due)}, in {max(0.0, trigger.due - now):.0f} s")
     return f"{', '.join(parts)}: {trigger.prompt}"

@@ -1,4 +1,5 @@
-"""Turns a server's answer to a call into a result for model and user: bounded, and harmless to a terminal."""
+"""Turns a server's answer to a call into a result for model and user: bounded, and harmless to a
+terminal."""
 
 import base64
 import binascii
@@ -16,10 +17,14 @@ _MOST_IMAGES = 8
 _MOST_BLOCKS = 200
 
 
-def result_of(server: str, answer: Mapping[str, Any], misfits: Callable[[object], str] | None = None) -> ToolResult:
-    """Return the result of a `CallToolResult`, given as a JSON object. Raises Failed if it says that it is an error.
+def result_of(
+    server: str, answer: Mapping[str, Any], misfits: Callable[[object], str] | None = None
+) -> ToolResult:
+    """Return the result of a `CallToolResult`, given as a JSON object. Raises Failed if it says
+    that it is an error.
 
-    `misfits` returns what is wrong with its structured content, if the tool has an output schema; empty if it is valid.
+    `misfits` returns what is wrong with its structured content, if the tool has an output schema;
+    empty if it is valid.
     """
     blocks = [block for block in answer.get("content") or () if isinstance(block, Mapping)]
     content = tuple(_joined(_parts(server, blocks[:_MOST_BLOCKS])))
@@ -31,7 +36,9 @@ def result_of(server: str, answer: Mapping[str, Any], misfits: Callable[[object]
     content = content or (TextPart(text="(no output)"),)
     if answer.get("isError") is True:
         said = next((part.text for part in content if isinstance(part, TextPart)), "")
-        raise Failed(one_line(said, 300) or f"{server} reported an error without a text", content=content)
+        raise Failed(
+            one_line(said, 300) or f"{server} reported an error without a text", content=content
+        )
     if misfits is not None:
         wrong = "it is missing" if structured is None else misfits(structured)
         said = f"[The structured result does not match the schema of {server}: {wrong}. Do not rely on its form.]"
@@ -66,7 +73,9 @@ def _parts(server: str, blocks: Iterable[Mapping[str, Any]]) -> Iterator[Content
             case {"type": "resource", "resource": {"uri": uri, "text": str(text)}}:
                 yield TextPart(text=f"[resource {one_line(str(uri), 300)}]\n{visible(text)}")
             case {"type": "resource", "resource": {"uri": uri, "blob": str(blob)}}:
-                yield TextPart(text=f"[resource {one_line(str(uri), 300)}: {len(blob) * 3 // 4:,} bytes, not shown]")
+                yield TextPart(
+                    text=f"[resource {one_line(str(uri), 300)}: {len(blob) * 3 // 4:,} bytes, not shown]"
+                )
             case {"type": "resource_link", "uri": uri}:
                 name = one_line(str(block.get("name") or ""), 100)
                 yield TextPart(text=f"[resource {one_line(str(uri), 300)} of {server}: {name}]")

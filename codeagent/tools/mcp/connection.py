@@ -67,7 +67,8 @@ _ABOUT_SESSION = re.compile(
     rb"session[^.]{0,40}\b(?:not|invalid|unknown|missing|expired|required|uninitialized))",
     re.IGNORECASE,
 )
-"""Matches what servers say with status 400 about a session that they do not know, such as `No valid session ID`."""
+"""Matches what servers say with status 400 about a session that they do not know, such as `No valid
+session ID`."""
 T = TypeVar("T")
 
 
@@ -78,7 +79,8 @@ class OtherVersion(ServerError):
         said = f"version {one_line(versions, 80)}" if versions else "another version"
         ours = ", ".join(KNOWN_PROTOCOL_VERSIONS)
         super().__init__(
-            f"it speaks {said} of MCP, and codeagent speaks {ours}: use a release of it that does", lost=True
+            f"it speaks {said} of MCP, and codeagent speaks {ours}: use a release of it that does",
+            lost=True,
         )
 
 
@@ -106,7 +108,8 @@ class Connection:
         return self.session.instructions or ""
 
     async def tools(self) -> list[Any]:
-        """Return all pages of `tools/list`, as the server sent them; empty if it never said that it has tools."""
+        """Return all pages of `tools/list`, as the server sent them; empty if it never said that it
+        has tools."""
         try:
             return await self._pages("tools")
         except ServerError as error:
@@ -149,16 +152,23 @@ class Connection:
                 break
         return found
 
-    async def call(self, name: str, arguments: Mapping[str, Any], on_progress: ProgressFnT) -> dict[str, Any]:
-        """Call a tool; return its result as the server sent it. If the caller is cancelled, the server is told."""
-        return await self._request("tools/call", {"name": name, "arguments": dict(arguments)}, on_progress)
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], on_progress: ProgressFnT
+    ) -> dict[str, Any]:
+        """Call a tool; return its result as the server sent it. If the caller is cancelled, the
+        server is told."""
+        return await self._request(
+            "tools/call", {"name": name, "arguments": dict(arguments)}, on_progress
+        )
 
     async def _request(
         self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
-        """Send a request past the SDK's own checks, with which one tool that breaks a rule would cost all of them.
+        """Send a request past the SDK's own checks, with which one tool that breaks a rule would
+        cost all of them.
 
-        A server may answer with questions since 2026-07-28; then the same request is sent again with the answers.
+        A server may answer with questions since 2026-07-28; then the same request is sent again
+        with the answers.
         """
         return await self._send(self._exchange(method, params, on_progress))
 
@@ -187,7 +197,8 @@ class Connection:
             options["on_progress"] = on_progress
         if answers is not None:
             dumped = {
-                key: one.model_dump(by_alias=True, mode="json", exclude_none=True) for key, one in answers.items()
+                key: one.model_dump(by_alias=True, mode="json", exclude_none=True)
+                for key, one in answers.items()
             }
             params["inputResponses"] = dumped
         if state is not None:
@@ -204,19 +215,24 @@ class Connection:
         return await self.session.dispatch_input_request(context, request)
 
     async def begin(self) -> None:
-        """Agree on a version of the protocol, with a handshake or without one. Raises ServerError."""
+        """Agree on a version of the protocol, with a handshake or without one. Raises
+        ServerError."""
         try:
             await self._send(self._agree())
         except OtherVersion:
             raise
         except ServerError as error:
-            raise ServerError(f"it did not begin as the protocol requires: {error}", lost=True) from error
+            raise ServerError(
+                f"it did not begin as the protocol requires: {error}", lost=True
+            ) from error
 
     async def _agree(self) -> None:
         try:
             await self.session.initialize()
         except RuntimeError as error:
-            _, is_version, version = str(error).partition("Unsupported protocol version from the server: ")
+            _, is_version, version = str(error).partition(
+                "Unsupported protocol version from the server: "
+            )
             raise OtherVersion(version) if is_version else error from None
         except MCPError as error:
             if error.code not in (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND):
@@ -234,8 +250,12 @@ class Connection:
                 raise refused from error
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
-            supported = error.error.data.get("supported") if isinstance(error.error.data, dict) else None
-            raise OtherVersion(", ".join(map(str, supported)) if isinstance(supported, list) else "") from error
+            supported = (
+                error.error.data.get("supported") if isinstance(error.error.data, dict) else None
+            )
+            raise OtherVersion(
+                ", ".join(map(str, supported)) if isinstance(supported, list) else ""
+            ) from error
 
     async def _send(self, request: Awaitable[T]) -> T:
         try:
@@ -251,8 +271,13 @@ class Connection:
 
 
 def _is_of_transport(error: ErrorData) -> bool:
-    """Whether the SDK made the error itself, as no answer can come; servers use its code for errors of their own."""
-    return error.code == CONNECTION_CLOSED and error.data is None and error.message.startswith(_NO_ANSWER)
+    """Whether the SDK made the error itself, as no answer can come; servers use its code for errors
+    of their own."""
+    return (
+        error.code == CONNECTION_CLOSED
+        and error.data is None
+        and error.message.startswith(_NO_ANSWER)
+    )
 
 
 @asynccontextmanager
@@ -273,7 +298,9 @@ async def connected(
         return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name)])
 
     async def elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        reaction = await listener.elicit(params.model_dump(by_alias=True, exclude_none=True, mode="json"))
+        reaction = await listener.elicit(
+            params.model_dump(by_alias=True, exclude_none=True, mode="json")
+        )
         return ElicitResult(action=reaction.action, content=reaction.content)
 
     async def hear(message: IncomingMessage) -> None:
@@ -287,7 +314,9 @@ async def connected(
             streams = await stack.enter_async_context(program_streams(program, record, ended))
         else:
             client = await stack.enter_async_context(_client(config, auth, ended))
-            transport = streamable_http_client(config.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
+            transport = streamable_http_client(
+                config.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE
+            )
             streams = await stack.enter_async_context(transport)
         dispatcher = JSONRPCDispatcher[TransportContext](*streams)
         session = ClientSession(
@@ -302,7 +331,9 @@ async def connected(
         yield connection
 
 
-def _client(config: ServerConfig, auth: httpx2.Auth | None, ended: anyio.Event) -> httpx2.AsyncClient:
+def _client(
+    config: ServerConfig, auth: httpx2.Auth | None, ended: anyio.Event
+) -> httpx2.AsyncClient:
     headers = {**config.headers, "Accept-Encoding": "identity"}
     timeout = httpx2.Timeout(config.start_timeout, read=max(config.timeout, _READ_SECONDS))
     transport = _Bounded(httpx2.AsyncHTTPTransport(), ended)
@@ -310,7 +341,8 @@ def _client(config: ServerConfig, auth: httpx2.Auth | None, ended: anyio.Event) 
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends a response that is compressed or endless, and notices that a server has forgotten the session."""
+    """Ends a response that is compressed or endless, and notices that a server has forgotten the
+    session."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, ended: anyio.Event) -> None:
         self._inner = inner
@@ -321,7 +353,9 @@ class _Bounded(httpx2.AsyncBaseTransport):
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             await response.aclose()
-            raise httpx2.RemoteProtocolError(f"the answer is compressed ({encoding[:20]}), which was not asked for")
+            raise httpx2.RemoteProtocolError(
+                f"the answer is compressed ({encoding[:20]}), which was not asked for"
+            )
         streams = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if not streams:
             response.stream = _BoundedStream(response.stream)
@@ -334,7 +368,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 async def _is_forgotten(response: httpx2.Response) -> bool:
-    """Whether the server does not know the session: 404 by the protocol, or 400 with a body about it."""
+    """Whether the server does not know the session: 404 by the protocol, or 400 with a body about
+    it."""
     if response.status_code != _BAD_REQUEST:
         return response.status_code == _NOT_FOUND
     return _ABOUT_SESSION.search(await response.aread()) is not None
@@ -349,7 +384,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for piece in self._inner:
             total += len(piece)
             if total > LARGEST_MESSAGE:
-                raise httpx2.RemoteProtocolError(f"the answer has more than {LARGEST_MESSAGE >> 20} MiB")
+                raise httpx2.RemoteProtocolError(
+                    f"the answer has more than {LARGEST_MESSAGE >> 20} MiB"
+                )
             yield piece
 
     async def aclose(self) -> None:

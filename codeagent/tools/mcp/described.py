@@ -1,4 +1,5 @@
-"""What a server's configuration says of it: where its calls go, how long they may take, and what they could do."""
+"""What a server's configuration says of it: where its calls go, how long they may take, and what
+they could do."""
 
 from urllib.parse import urlsplit
 
@@ -25,7 +26,11 @@ class DescribedServer:
     def where(self) -> str:
         if self._config.url:
             return f"at {one_line(self._config.url.partition('?')[0], 200)}"
-        return "in the sandbox" if self._config.where == "sandbox" else "on this machine, outside the sandbox"
+        return (
+            "in the sandbox"
+            if self._config.where == "sandbox"
+            else "on this machine, outside the sandbox"
+        )
 
     @property
     def sensitive(self) -> str:
@@ -33,7 +38,9 @@ class DescribedServer:
         holds = [*config.env, *config.headers, *(["a login"] if config.client is not None else [])]
         on_machine = not config.url and config.where == "machine"
         phrases = (
-            f"network access to {self.hosts[0]}" if self.hosts and not is_loopback(self.hosts[-1]) else "",
+            f"network access to {self.hosts[0]}"
+            if self.hosts and not is_loopback(self.hosts[-1])
+            else "",
             f"it may reach {', '.join(config.hosts)}" if config.hosts else "",
             f"it holds {', '.join(holds)}" if holds else "",
             "it runs on this machine, outside the sandbox" if on_machine else "",
@@ -43,11 +50,16 @@ class DescribedServer:
     @property
     def hosts(self) -> tuple[str, ...]:
         parts = urlsplit(self._config.url)
-        return tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or ""))) if parts.netloc else ()
+        return (
+            tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or "")))
+            if parts.netloc
+            else ()
+        )
 
     @property
     def may_write(self) -> bool:
-        """Implement `server_tool.CallsServer`: whether it could change the workspace, in a mode other than plan."""
+        """Implement `server_tool.CallsServer`: whether it could change the workspace, in a mode
+        other than plan."""
         return bool(self._config.url) or self._config.where == "machine" or self._config.write
 
     @property

@@ -1,4 +1,5 @@
-"""Asks the user a server's question in the middle of a call: as one form, always in the server's name."""
+"""Asks the user a server's question in the middle of a call: as one form, always in the server's
+name."""
 
 import json
 from collections.abc import Mapping
@@ -42,14 +43,18 @@ class Reaction:
     content: Content | None = None
 
 
-async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, ctx: ToolContext) -> Reaction:
+async def ask_for_server(
+    server: str, params: Mapping[str, Any], asker: Asker, ctx: ToolContext
+) -> Reaction:
     """Ask for what `params` of `elicitation/create`, a JSON object, request. Raises RunCancelled.
 
-    Declines forms with too many fields. A form with an answer that is not valid is asked for again, and declined if it
-    never is. Addresses are never opened.
+    Declines forms with too many fields. A form with an answer that is not valid is asked for again,
+    and declined if it never is. Addresses are never opened.
     """
     message = one_line(str(params.get("message") or ""), _LONGEST_MESSAGE)
-    intro = f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
+    intro = (
+        f"The MCP server {server} asks, and gets your answer (never give it a password): {message}"
+    )
     if params.get("mode") == "url":
         text = f"{intro} It wants you to open {one_line(str(params.get('url')), 1000)} yourself."
         question = QuestionBlock(question=text, options=("I have opened it", "decline"))
@@ -60,18 +65,26 @@ async def ask_for_server(server: str, params: Mapping[str, Any], asker: Asker, c
     if not isinstance(schema, Mapping) or not isinstance(fields, Mapping):
         return Reaction("decline")
     if len(fields) > _MOST_FIELDS:
-        await ctx.on_progress(f"declined {server}'s form of {len(fields):,} fields: at most {_MOST_FIELDS} are asked")
+        await ctx.on_progress(
+            f"declined {server}'s form of {len(fields):,} fields: at most {_MOST_FIELDS} are asked"
+        )
         return Reaction("decline")
     if not fields:
-        reply = await asker.ask(ctx.call_id, QuestionBlock(question=intro, options=(_YES, _NO)), ctx.cancel)
+        reply = await asker.ask(
+            ctx.call_id, QuestionBlock(question=intro, options=(_YES, _NO)), ctx.cancel
+        )
         return Reaction("accept", {}) if reply.answer == _YES else Reaction("decline")
     listed = schema.get("required")
     required = listed if isinstance(listed, list) else ()
-    abouts = {str(name): about if isinstance(about, Mapping) else {} for name, about in fields.items()}
+    abouts = {
+        str(name): about if isinstance(about, Mapping) else {} for name, about in fields.items()
+    }
     form = tuple(_field(name, about, required=name in required) for name, about in abouts.items())
     problem = ""
     for _ in range(_MOST_TRIES):
-        reply = await asker.ask(ctx.call_id, QuestionBlock(question=problem + intro, fields=form), ctx.cancel)
+        reply = await asker.ask(
+            ctx.call_id, QuestionBlock(question=problem + intro, fields=form), ctx.cancel
+        )
         if reply.answer is None:
             return Reaction("cancel")
         try:
@@ -86,10 +99,19 @@ def _field(name: str, about: Mapping[str, Any], *, required: bool) -> FormField:
     kind = _kind(about)
     options = _choices(about)
     default = about.get("default")
-    begins = next((text for text, value in options.items() if value == default and type(value) is type(default)), "")
+    begins = next(
+        (
+            text
+            for text, value in options.items()
+            if value == default and type(value) is type(default)
+        ),
+        "",
+    )
     if not options and isinstance(default, str | int | float) and not isinstance(default, bool):
         begins = one_line(str(default), _LONGEST_MESSAGE)
-    bounds = _BOUNDS["several" if several else "number" if kind in ("integer", "number") else "text"]
+    bounds = _BOUNDS[
+        "several" if several else "number" if kind in ("integer", "number") else "text"
+    ]
     return FormField(
         name=name,
         label=one_line(str(about.get("title") or about.get("description") or name), _LONGEST_LABEL),
@@ -98,21 +120,30 @@ def _field(name: str, about: Mapping[str, Any], *, required: bool) -> FormField:
         several=several,
         required=required,
         begins=begins,
-        **{said: bound for key, said in bounds.items() if (bound := _bound(about.get(key))) is not None},
+        **{
+            said: bound
+            for key, said in bounds.items()
+            if (bound := _bound(about.get(key))) is not None
+        },
     )
 
 
 def _kind(about: Mapping[str, Any]) -> FieldKind:
     """Return what a field takes; a format that is not one of the protocol's is any text."""
     match about:
-        case {"type": "integer" | "number" as kind} | {"format": "email" | "uri" | "date" | "date-time" as kind}:
+        case {"type": "integer" | "number" as kind} | {
+            "format": "email" | "uri" | "date" | "date-time" as kind
+        }:
             return cast("FieldKind", kind)
         case _:
             return "text"
 
 
-def _content(form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]], answer: str) -> Content:
-    """Return what was filled in, each value of its field's type. Raises ValueError if it is not valid."""
+def _content(
+    form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]], answer: str
+) -> Content:
+    """Return what was filled in, each value of its field's type. Raises ValueError if it is not
+    valid."""
     try:
         given = json.loads(answer)
     except (ValueError, RecursionError) as error:
@@ -127,7 +158,11 @@ def _content(form: tuple[FormField, ...], abouts: Mapping[str, Mapping[str, Any]
         if text:
             choices = _choices(abouts[field.name])
             value = read(field, text)
-            chosen = [str(choices.get(word, word)) for word in value] if isinstance(value, list) else value
+            chosen = (
+                [str(choices.get(word, word)) for word in value]
+                if isinstance(value, list)
+                else value
+            )
             content[field.name] = choices.get(chosen, chosen) if isinstance(chosen, str) else chosen
     return content
 
@@ -144,7 +179,8 @@ def _bound(value: object) -> float | None:
 
 
 def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
-    """Return the allowed values of a field, by the text shown for each; empty if any value is allowed."""
+    """Return the allowed values of a field, by the text shown for each; empty if any value is
+    allowed."""
     match about:
         case {"type": "boolean"}:
             return {_YES: True, _NO: False}
@@ -155,7 +191,11 @@ def _choices(about: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
         case {"enum": [*values]}:
             pairs = [(value, value) for value in values]
         case {"oneOf": [*forms]} | {"anyOf": [*forms]}:
-            pairs = [(form.get("title"), form.get("const")) for form in forms if isinstance(form, Mapping)]
+            pairs = [
+                (form.get("title"), form.get("const"))
+                for form in forms
+                if isinstance(form, Mapping)
+            ]
         case _:
             return {}
     return {

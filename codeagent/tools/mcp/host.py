@@ -18,10 +18,12 @@ class ServerHost:
     programs: Mapping[ServerPlace, StartProgram]
     """How servers on stdio are started, by place; a missing place cannot start any."""
     pins: Path
-    """The folder with what tools said when the user agreed to them; tools must not be able to write there."""
+    """The folder with what tools said when the user agreed to them; tools must not be able to write
+    there."""
     asker: Asker | None = None
     """Who answers a server's questions; None declines them."""
     auth: Callable[[ServerConfig], Any] = lambda config: None
-    """Makes an `httpx2.Auth` for a server over HTTP, or None if not needed; called once for each connection."""
+    """Makes an `httpx2.Auth` for a server over HTTP, or None if not needed; called once for each
+    connection."""
     clean: Callable[[str], str] = str
     """Masks secrets in what a server writes."""

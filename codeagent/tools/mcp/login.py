@@ -48,7 +48,8 @@ class _Kept(BaseModel):
 
 
 class KeptLogin(httpx2.Auth):
-    """Authenticates requests with the stored login of a server, if there is one, and stores refreshed tokens."""
+    """Authenticates requests with the stored login of a server, if there is one, and stores
+    refreshed tokens."""
 
     def __init__(self, config: ServerConfig, store: SecretStore, learn: Learn) -> None:
         self._config = config
@@ -58,15 +59,20 @@ class KeptLogin(httpx2.Auth):
         self._provider: OAuthClientProvider | None = None
         self._looked = asyncio.Lock()
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Authenticate a request. Raises OAuthFlowError if the server requires a login and there is none."""
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Authenticate a request. Raises OAuthFlowError if the server requires a login and there is
+        none."""
         async with self._looked:
             if self._provider is None or not self._provider.context.is_token_valid():
                 await self._look()  # another session may have refreshed it meanwhile
         if self._provider is None:
             response = yield request
             if response.status_code == 401:
-                raise OAuthFlowError(f"it wants you to log in: codeagent mcp login {self._config.name}")
+                raise OAuthFlowError(
+                    f"it wants you to log in: codeagent mcp login {self._config.name}"
+                )
             return
         flow = self._provider.async_auth_flow(request)
         try:
@@ -79,7 +85,8 @@ class KeptLogin(httpx2.Auth):
             await flow.aclose()
 
     async def _look(self) -> None:
-        """Use the login that is stored now, if it differs. Raises ConfigError if it is not safe to trust."""
+        """Use the login that is stored now, if it differs. Raises ConfigError if it is not safe to
+        trust."""
         text = await asyncio.to_thread(self._store.find, login_name(self._config))
         if text != self._text:
             self._text, self._provider = text, self._made(text)
@@ -96,16 +103,23 @@ class KeptLogin(httpx2.Auth):
             return None  # it was made as another client
 
         async def log_in_again(url: str = "") -> AuthorizationCodeResult:
-            raise OAuthFlowError(f"its login is no longer valid: codeagent mcp login {self._config.name}")
+            raise OAuthFlowError(
+                f"its login is no longer valid: codeagent mcp login {self._config.name}"
+            )
 
         storage = _Storage(self._config, self._store, self._learn, kept)
         return storage.provider(f"http://{_LOOPBACK}{_PATH}", log_in_again, log_in_again)
 
 
 def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthClientInformationFull:
-    """Return the client for the library; its secret goes into a header, unless the server says otherwise."""
+    """Return the client for the library; its secret goes into a header, unless the server says
+    otherwise."""
     taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
-    method = "client_secret_post" if taken and "client_secret_basic" not in taken else "client_secret_basic"
+    method = (
+        "client_secret_post"
+        if taken and "client_secret_basic" not in taken
+        else "client_secret_basic"
+    )
     return OAuthClientInformationFull(
         client_id=client.client_id,
         client_secret=client.secret or None,
@@ -114,9 +128,12 @@ def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthCli
 
 
 class _Storage:
-    """Implements the SDK's TokenStorage; what a provider found out about a server is stored with the tokens."""
+    """Implements the SDK's TokenStorage; what a provider found out about a server is stored with
+    the tokens."""
 
-    def __init__(self, config: ServerConfig, store: SecretStore, learn: Learn, kept: _Kept | None = None) -> None:
+    def __init__(
+        self, config: ServerConfig, store: SecretStore, learn: Learn, kept: _Kept | None = None
+    ) -> None:
         self._config = config
         self._store = store
         self._learn = learn
@@ -137,14 +154,21 @@ class _Storage:
     ) -> OAuthClientProvider:
         async def redirect_to(url: str) -> None:
             context = provider.context
-            if self._config.client is not None:  # only now is it known how the server wants its secret
-                context.client_info = self._client = _registered(self._config.client, context.oauth_metadata)
+            if (
+                self._config.client is not None
+            ):  # only now is it known how the server wants its secret
+                context.client_info = self._client = _registered(
+                    self._config.client, context.oauth_metadata
+                )
             await show(url)
 
         metadata = OAuthClientMetadata(client_name="codeagent", redirect_uris=[AnyUrl(redirect)])
-        self._provider = provider = OAuthClientProvider(self._config.url, metadata, self, redirect_to, wait)
+        self._provider = provider = OAuthClientProvider(
+            self._config.url, metadata, self, redirect_to, wait
+        )
         if self._kept is not None:
-            # The SDK restores neither of these, and could not tell that a token has expired, nor where to refresh it.
+            # The SDK restores neither of these, and could not tell that a token has expired, nor
+            # where to refresh it.
             provider.context.token_expiry_time = self._kept.expires
             provider.context.oauth_metadata = self._kept.metadata
             provider.context.protected_resource_metadata = self._kept.resource
@@ -166,13 +190,17 @@ class _Storage:
         kept = _Kept(
             tokens=tokens,
             expires=expires,
-            client=self._client if self._config.client is None else self._client.model_copy(update=_NO_SECRET),
+            client=self._client
+            if self._config.client is None
+            else self._client.model_copy(update=_NO_SECRET),
             metadata=context.oauth_metadata,
             resource=context.protected_resource_metadata,
             issuer=context.auth_server_url,
         )
         text = base64.b64encode(kept.model_dump_json(exclude_none=True).encode()).decode()
-        self.where = await asyncio.to_thread(self._store.keep_secret, login_name(self._config), text)
+        self.where = await asyncio.to_thread(
+            self._store.keep_secret, login_name(self._config), text
+        )
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self._client
@@ -200,13 +228,20 @@ class NewLogin:
 
 
 async def begin_login(
-    config: ServerConfig, store: SecretStore, learn: Learn, show: Callable[[str], None], callback: "Callback"
+    config: ServerConfig,
+    store: SecretStore,
+    learn: Learn,
+    show: Callable[[str], None],
+    callback: "Callback",
 ) -> NewLogin:
-    """Prepare a login: `show` gets the address for the user to open, and `callback` waits for the browser to return."""
+    """Prepare a login: `show` gets the address for the user to open, and `callback` waits for the
+    browser to return."""
 
     async def redirect(url: str) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
-            raise OAuthFlowError(f"the address to log in at is not a web address: {one_line(url, 100)}")
+            raise OAuthFlowError(
+                f"the address to log in at is not a web address: {one_line(url, 100)}"
+            )
         callback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         show(url)
 
@@ -221,15 +256,21 @@ class Callback:
         self._port = port
         self._server: asyncio.Server | None = None
         self._state: str | None = None
-        self._result: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+        self._result: asyncio.Future[AuthorizationCodeResult] = (
+            asyncio.get_running_loop().create_future()
+        )
 
     async def __aenter__(self) -> "Callback":
         """Listen on the port. Raises ConfigError if it is taken."""
         try:
-            self._server = await asyncio.start_server(self._answer, _LOOPBACK, self._port, limit=_LARGEST_REQUEST)
+            self._server = await asyncio.start_server(
+                self._answer, _LOOPBACK, self._port, limit=_LARGEST_REQUEST
+            )
         except OSError as error:
             problem = f"port {self._port} of {_LOOPBACK}, to which the browser would return, cannot be used"
-            raise ConfigError(f"{problem} ({error.strerror}): end what uses it, or change callbackPort") from error
+            raise ConfigError(
+                f"{problem} ({error.strerror}): end what uses it, or change callbackPort"
+            ) from error
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -255,7 +296,9 @@ class Callback:
             async with asyncio.timeout(_READ_SECONDS):
                 request = await reader.readuntil(b"\r\n\r\n")
             status, said = self._take(request)
-            page = f"<!doctype html><meta charset=utf-8><title>codeagent</title><p>{said}</p>".encode()
+            page = (
+                f"<!doctype html><meta charset=utf-8><title>codeagent</title><p>{said}</p>".encode()
+            )
             head = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
             await writer.drain()
@@ -268,15 +311,21 @@ class Callback:
         """Return the status and the text of the answer."""
         method, _, rest = request.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         address = urlsplit(rest.partition(" ")[0])
-        given: dict[str, Any] = {name: values[0] for name, values in parse_qs(address.query).items()}
+        given: dict[str, Any] = {
+            name: values[0] for name, values in parse_qs(address.query).items()
+        }
         is_ours = self._state and given.get("state") == self._state
         if method != "GET" or address.path != _PATH or not is_ours or self._result.done():
             return "404 Not Found", "There is nothing here."
         if given.get("code"):
             self._result.set_result(
-                AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
+                AuthorizationCodeResult(
+                    code=given["code"], state=given["state"], iss=given.get("iss")
+                )
             )
             return "200 OK", _DONE
-        why = one_line(given.get("error_description") or given.get("error") or "no code was given", 200)
+        why = one_line(
+            given.get("error_description") or given.get("error") or "no code was given", 200
+        )
         self._result.set_exception(OAuthFlowError(f"the login was refused: {why}"))
         return "200 OK", _FAILED

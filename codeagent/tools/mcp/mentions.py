@@ -1,4 +1,5 @@
-"""Reads what a prompt uses from servers: `@server:resource` anywhere, and `/server:prompt …` at its beginning."""
+"""Reads what a prompt uses from servers: `@server:resource` anywhere, and `/server:prompt …` at its
+beginning."""
 
 import asyncio
 import re
@@ -14,7 +15,9 @@ from codeagent.core.tool import Failed, ToolError
 from codeagent.tools.mcp.answer import result_of
 
 _RESOURCE = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)", re.ASCII)
-_PROMPT = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)(?:\s+(.*))?", re.ASCII | re.DOTALL)
+_PROMPT = re.compile(
+    r"/([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)(?:\s+(.*))?", re.ASCII | re.DOTALL
+)
 _AT_THE_END = ".,;:!?)]}'\""
 """Punctuation that may follow a name in a sentence without being part of it."""
 _MOST = 5
@@ -46,12 +49,14 @@ async def read_mentions(
 ) -> str:
     """Return the text that a prompt uses from servers, for the model; empty if it uses nothing.
 
-    `hear` is called with the name of each server that text comes from. A name that is not a server's is ordinary
-    text. Raises Failed, which says what cannot be read.
+    `hear` is called with the name of each server that text comes from. A name that is not a
+    server's is ordinary text. Raises Failed, which says what cannot be read.
     """
     by_name = {server.name: server for server in servers}
     wanted = dict.fromkeys(
-        (match[1], match[2].rstrip(_AT_THE_END)) for match in _RESOURCE.finditer(text) if match[1] in by_name
+        (match[1], match[2].rstrip(_AT_THE_END))
+        for match in _RESOURCE.finditer(text)
+        if match[1] in by_name
     )
     if len(wanted) > _MOST:
         raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
@@ -60,17 +65,22 @@ async def read_mentions(
     if command is not None and command[1] in by_name:
         parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
     parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
-    for name in dict.fromkeys([*([command[1]] if command is not None else []), *(server for server, _ in wanted)]):
+    for name in dict.fromkeys(
+        [*([command[1]] if command is not None else []), *(server for server, _ in wanted)]
+    ):
         if name in by_name:
             hear(name)
     return "\n\n".join(parts)
 
 
-async def offered_texts(server: OffersText, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+async def offered_texts(
+    server: OffersText, kind: Literal["resource", "prompt"]
+) -> tuple[ServerText, ...]:
     """Return what a prompt can use from the server, as far as it can be typed. Raises Failed."""
     listed = await (server.resources() if kind == "resource" else server.prompts())
     texts = (
-        _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each) for each in listed
+        _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each)
+        for each in listed
     )
     return tuple(islice((text for text in texts if text is not None), _MOST_OFFERED))
 
@@ -87,13 +97,21 @@ def _prompt_text(server: str, prompt: Mapping[str, Any]) -> ServerText | None:
     name, given = prompt.get("name"), prompt.get("arguments")
     if not _can_be_typed(name):
         return None
-    arguments = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
-    inputs = tuple((each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name")))
+    arguments = (
+        [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    )
+    inputs = tuple(
+        (each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name"))
+    )
     return ServerText(f"{server}:{name}", _about(prompt), inputs)
 
 
 def _can_be_typed(name: object) -> TypeGuard[str]:
-    return isinstance(name, str) and re.fullmatch(r"\S{1,400}", name) is not None and visible(name) == name
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r"\S{1,400}", name) is not None
+        and visible(name) == name
+    )
 
 
 def _about(said: Mapping[str, Any]) -> str:
@@ -103,7 +121,11 @@ def _about(said: Mapping[str, Any]) -> str:
 async def _resource(server: OffersText, uri: str) -> str:
     answer = await server.read_resource(uri)
     found = answer.get("contents")
-    contents = [{"type": "resource", "resource": each} for each in found] if isinstance(found, list) else []
+    contents = (
+        [{"type": "resource", "resource": each} for each in found]
+        if isinstance(found, list)
+        else []
+    )
     if not contents:
         raise Failed(f"@{server.name}:{one_line(uri, 200)} is empty")
     text = await asyncio.to_thread(_text, server.name, contents)
@@ -123,19 +145,30 @@ async def _prompt(server: OffersText, name: str, given: str) -> str:
         if not isinstance(message, Mapping):
             continue
         content = message.get("content")
-        said = await asyncio.to_thread(_text, server.name, content if isinstance(content, list) else [content])
-        lines.append(said if message.get("role") == "user" else f"(said before by the assistant) {said}")
+        said = await asyncio.to_thread(
+            _text, server.name, content if isinstance(content, list) else [content]
+        )
+        lines.append(
+            said if message.get("role") == "user" else f"(said before by the assistant) {said}"
+        )
     return _bounded(
-        f"The prompt {one_line(name, 60)} of the MCP server {server.name}, which the user asks for", "\n".join(lines)
+        f"The prompt {one_line(name, 60)} of the MCP server {server.name}, which the user asks for",
+        "\n".join(lines),
     )
 
 
 def _arguments(server: str, about: Mapping[str, Any], given: str) -> dict[str, str]:
     """Read `a=1 b="two words"`, or values in the order of the prompt's arguments. Raises Failed."""
     listed = about.get("arguments")
-    declared = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    declared = (
+        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    )
     names = [each["name"] for each in declared if isinstance(each.get("name"), str)]
-    required = [each["name"] for each in declared if each.get("required") is True and each.get("name") in names]
+    required = [
+        each["name"]
+        for each in declared
+        if each.get("required") is True and each.get("name") in names
+    ]
     try:
         words = shlex.split(given)
     except ValueError as error:

@@ -28,14 +28,16 @@ _LARGEST_SCHEMA = 64 * 1024
 _LARGEST_TOOL = 128 * 1024
 """Characters of everything said about one tool, so that a user can read it before agreeing."""
 _MOST_STEPS = 20_000
-"""Schemas visited to check one value, with all references followed, as these can double at each level."""
+"""Schemas visited to check one value, with all references followed, as these can double at each
+level."""
 _MOST_VISITS = 1_000_000
 """Schemas visited to check a whole result."""
 _MOST_FAULTS = 5
 _LONGEST_FAULTS = 600
 _DEEPEST = 32
 _DROPPED = frozenset({"$schema", "$id", "$comment", "$anchor", "patternProperties", "examples"})
-"""Keywords that do not concern a call or cannot be checked here; the server checks its arguments itself."""
+"""Keywords that do not concern a call or cannot be checked here; the server checks its arguments
+itself."""
 _UNCHECKED = frozenset({"pattern", "uniqueItems"})
 """Keywords of an output schema with which a server could make a check arbitrarily slow."""
 _SAID = frozenset({"title", "description"})
@@ -53,19 +55,23 @@ class OutputSchema:
     """How many schemas are visited to check one value."""
 
     def misfits(self, value: object) -> str:
-        """Return what is wrong with a structured result, in a few phrases; empty if it is valid. Blocks."""
+        """Return what is wrong with a structured result, in a few phrases; empty if it is valid.
+        Blocks."""
         if not isinstance(value, dict):
             return f"it should be an object, not {kind_of(value)}"
         if self.steps * _count(value, _MOST_VISITS // self.steps) >= _MOST_VISITS:
             return "it is too large to be checked"
         faults = [fault.in_words("it") for fault in faults_of(self.schema, value)]
-        more = [f"and {len(faults) - _MOST_FAULTS} more faults"] if len(faults) > _MOST_FAULTS else []
+        more = (
+            [f"and {len(faults) - _MOST_FAULTS} more faults"] if len(faults) > _MOST_FAULTS else []
+        )
         return one_line("; ".join([*faults[:_MOST_FAULTS], *more]), _LONGEST_FAULTS)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that a server says and the user has to agree to: a tool's description, or the instructions."""
+    """Something that a server says and the user has to agree to: a tool's description, or the
+    instructions."""
 
     name: str
     """`mcp__SERVER__TOOL` for a tool, otherwise INSTRUCTIONS."""
@@ -98,7 +104,8 @@ class OfferedTool(Statement):
 
 @dataclass(frozen=True)
 class ServerOffer:
-    """The usable part of what a server offers: tools and instructions, and why other tools cannot be used."""
+    """The usable part of what a server offers: tools and instructions, and why other tools cannot
+    be used."""
 
     tools: tuple[OfferedTool, ...] = ()
     instructions: tuple[Statement, ...] = ()
@@ -115,14 +122,16 @@ class OwnInstructions:
         self._told: set[str] = set()
 
     def take(self, agreed: Iterable[Statement]) -> None:
-        """Use the instructions among these statements; if they changed, every agent gets them again."""
+        """Use the instructions among these statements; if they changed, every agent gets them
+        again."""
         said = next((one.said for one in agreed if one.name == INSTRUCTIONS), "")
         if said != self._said:
             self._said = said
             self._told.clear()
 
     def once(self, agent: str) -> str:
-        """Return them, marked as the server's own; empty if there are none, or if the agent already got them."""
+        """Return them, marked as the server's own; empty if there are none, or if the agent already
+        got them."""
         if not self._said or agent in self._told:
             return ""
         self._told.add(agent)
@@ -162,14 +171,22 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
             output, why = _output_of(each)
             taken[name] = _offered(name, raw, each, output)
             problems += (
-                [ToolProblem(shown, f"its results are not checked against its output schema: {why}", "warning")]
+                [
+                    ToolProblem(
+                        shown,
+                        f"its results are not checked against its output schema: {why}",
+                        "warning",
+                    )
+                ]
                 if why
                 else []
             )
         except _Unusable as error:
             problems.append(ToolProblem(shown, f"refused: {error}", partial=True))
     said = _cut(visible(instructions.strip()), _LONGEST_INSTRUCTIONS)
-    return ServerOffer(tuple(taken.values()), (Statement(INSTRUCTIONS, said),) if said else (), tuple(problems))
+    return ServerOffer(
+        tuple(taken.values()), (Statement(INSTRUCTIONS, said),) if said else (), tuple(problems)
+    )
 
 
 def prefix_of(server: str) -> str:
@@ -180,19 +197,22 @@ def prefix_of(server: str) -> str:
 def names_of(server: str, raw: Iterable[str]) -> dict[str, str]:
     """Return our name for each of the server's own names.
 
-    If several are the same once they are cleaned, those that had to be cleaned end with their hash, so the names do not
-    depend on the order in which the server lists its tools.
+    If several are the same once they are cleaned, those that had to be cleaned end with their hash,
+    so the names do not depend on the order in which the server lists its tools.
     """
     cleaned = {one: clean_name(server, one) for one in raw}
     wanted = Counter(cleaned.values())
     return {
-        one: name if wanted[name] == 1 or name == f"{prefix_of(server)}{one}" else _hashed(name, one)
+        one: name
+        if wanted[name] == 1 or name == f"{prefix_of(server)}{one}"
+        else _hashed(name, one)
         for one, name in cleaned.items()
     }
 
 
 def clean_name(server: str, raw: str) -> str:
-    """Return `mcp__SERVER__TOOL` with invalid characters replaced; a name that is too long ends with its hash."""
+    """Return `mcp__SERVER__TOOL` with invalid characters replaced; a name that is too long ends
+    with its hash."""
     name = f"{prefix_of(server)}{_NOT_IN_NAMES.sub('_', raw) or '_'}"
     return name if len(name) <= LONGEST_NAME else _hashed(name, raw)
 
@@ -209,9 +229,14 @@ def _output_of(tool: Mapping[str, Any]) -> tuple[OutputSchema | None, str]:
     try:
         text = json.dumps(tool["outputSchema"])
         if len(text) > _LARGEST_SCHEMA:
-            raise _Unusable(f"it has {len(text):,} characters; at most {_LARGEST_SCHEMA:,} are accepted")
+            raise _Unusable(
+                f"it has {len(text):,} characters; at most {_LARGEST_SCHEMA:,} are accepted"
+            )
         schema = _without(_usable_schema(text), _UNCHECKED)
-        if any(not fault.where and fault.text.startswith("cannot be checked") for fault in faults_of(schema, {})):
+        if any(
+            not fault.where and fault.text.startswith("cannot be checked")
+            for fault in faults_of(schema, {})
+        ):
             raise _Unusable("a reference in it leads nowhere, or to itself")
         return OutputSchema(schema, _steps(schema)), ""
     except (RecursionError, ValueError, TypeError):
@@ -225,7 +250,11 @@ def _without(node: Any, keys: frozenset[str]) -> Any:
         return [_without(item, keys) for item in node]
     if not isinstance(node, dict):
         return node
-    return {key: _without(value, keys) for key, value in node.items() if key not in keys or isinstance(value, dict)}
+    return {
+        key: _without(value, keys)
+        for key, value in node.items()
+        if key not in keys or isinstance(value, dict)
+    }
 
 
 def _count(value: object, most: int) -> int:
@@ -238,18 +267,26 @@ def _count(value: object, most: int) -> int:
     return count
 
 
-def _offered(name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema | None) -> OfferedTool:
+def _offered(
+    name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema | None
+) -> OfferedTool:
     """Return the offered tool. Raises _Unusable."""
     given = tool.get("inputSchema")
     try:
-        said = json.dumps(dict(tool), indent=1, sort_keys=True, ensure_ascii=False).replace("\\n", "\n")
+        said = json.dumps(dict(tool), indent=1, sort_keys=True, ensure_ascii=False).replace(
+            "\\n", "\n"
+        )
         schema = json.dumps(given)
     except (RecursionError, ValueError, TypeError) as error:
-        raise _Unusable("what it says cannot be written as JSON, or is nested too deeply") from error
+        raise _Unusable(
+            "what it says cannot be written as JSON, or is nested too deeply"
+        ) from error
     if len(said) > _LARGEST_TOOL:
         raise _Unusable(f"it has {len(said):,} characters; at most {_LARGEST_TOOL:,} are accepted")
     if len(schema) > _LARGEST_SCHEMA:
-        raise _Unusable(f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are accepted")
+        raise _Unusable(
+            f"its schema has {len(schema):,} characters; at most {_LARGEST_SCHEMA:,} are accepted"
+        )
     full = visible(str(tool.get("description") or "").strip())
     hints = tool.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
@@ -260,7 +297,9 @@ def _offered(name: str, raw: str, tool: Mapping[str, Any], output: OutputSchema 
         label=label,
         summary=one_line(full or label, _LONGEST_SUMMARY),
         description=_cut(full or label, _LONGEST_DESCRIPTION),
-        documentation=_cut(full, _LONGEST_DOCUMENTATION) if len(full) > _LONGEST_DESCRIPTION else "",
+        documentation=_cut(full, _LONGEST_DOCUMENTATION)
+        if len(full) > _LONGEST_DESCRIPTION
+        else "",
         schema=_usable_schema(schema),
         output=output,
         read_only=hints.get("readOnlyHint") is True,
@@ -284,7 +323,9 @@ def _usable_schema(text: str) -> dict[str, JsonValue]:
         raise _Unusable("its schema is not for an object")
     schema = {"properties": {}, **_plain(given, 0), "type": "object"}
     if _steps(schema) > _MOST_STEPS:
-        raise _Unusable("its schema refers to itself so often that checking a call would take too long")
+        raise _Unusable(
+            "its schema refers to itself so often that checking a call would take too long"
+        )
     if problems := problems_of(schema):
         raise _Unusable(f"its schema cannot be used: {one_line(problems[0], 200)}")
     return schema
@@ -320,7 +361,8 @@ def _plain(node: Any, depth: int) -> Any:
 
 
 def _is_usable_pattern(pattern: Any) -> bool:
-    """Whether the pattern works here: most servers use JavaScript's syntax, and match their patterns themselves."""
+    """Whether the pattern works here: most servers use JavaScript's syntax, and match their
+    patterns themselves."""
     return isinstance(pattern, str) and not problems_of({"type": "string", "pattern": pattern})
 
 
@@ -331,7 +373,8 @@ def _refuse_hidden(*texts: str) -> None:
 
 
 def _steps(schema: dict[str, Any]) -> int:
-    """Return how many schemas are visited at most if each is applied once, counting what references lead to."""
+    """Return how many schemas are visited at most if each is applied once, counting what references
+    lead to."""
     sizes: dict[int, int] = {}
 
     def size(node: Any, depth: int) -> int:
@@ -356,5 +399,7 @@ def _inner(node: Any) -> Iterator[Any]:
 def _target(schema: dict[str, Any], reference: str) -> Any:
     node: Any = schema
     for part in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        node = (
+            node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        )
     return node

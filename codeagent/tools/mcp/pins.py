@@ -1,4 +1,5 @@
-"""Remembers what a server said about its tools when first used or last agreed to, and the files of its program.
+"""Remembers what a server said about its tools when first used or last agreed to, and the files of
+its program.
 
 Changes wait for the user; a program in the workspace waits at first, too.
 """
@@ -36,7 +37,8 @@ class Changed:
 
     now: Statement
     before: str
-    """The earlier text, possibly cut; empty if the statement is new. The new text is always shown in full."""
+    """The earlier text, possibly cut; empty if the statement is new. The new text is always shown
+    in full."""
 
     @property
     def diff(self) -> DiffBlock:
@@ -52,7 +54,8 @@ class Pinned:
 
 
 def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProblem]:
-    """Return a problem for each change, so that each is reported once, by name; of many, the others are counted."""
+    """Return a problem for each change, so that each is reported once, by name; of many, the others
+    are counted."""
     how = f"codeagent mcp test {server} shows the difference"
     problems = []
     for change in changes[:_MOST_NAMED]:
@@ -66,7 +69,8 @@ def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProble
 
 
 class PinFile:
-    """A private file per server, identified by its command or address: another command is another server."""
+    """A private file per server, identified by its command or address: another command is another
+    server."""
 
     def __init__(self, folder: Path, config: ServerConfig) -> None:
         """`folder` must be writable by the user only, not by tools."""
@@ -75,7 +79,8 @@ class PinFile:
         self._file = folder / f"{config.name}-{digest}.json"
 
     def check(self, offered: Sequence[Statement]) -> Pinned:
-        """Compare with what is stored; a server's first statements are stored. Blocks. Raises UnsafeFile, OSError."""
+        """Compare with what is stored; a server's first statements are stored. Blocks. Raises
+        UnsafeFile, OSError."""
         kept = self._read()
         if kept is None:
             self.agree(offered)
@@ -97,7 +102,9 @@ class PinFile:
             kept |= {one.name: (one.digest, one.said[:_LONGEST_TEXT]) for one in statements}
             data = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
             if len(data) > LARGEST:
-                data = json.dumps({name: (digest, "") for name, (digest, _) in kept.items()}).encode()
+                data = json.dumps(
+                    {name: (digest, "") for name, (digest, _) in kept.items()}
+                ).encode()
             replace_private(self._file, data)
 
     def _read(self) -> Mapping[str, tuple[str, str]] | None:
@@ -105,22 +112,31 @@ class PinFile:
         if raw is None:
             return None
         try:
-            return {str(name): (str(digest), str(text)) for name, (digest, text) in json.loads(raw).items()}
+            return {
+                str(name): (str(digest), str(text))
+                for name, (digest, text) in json.loads(raw).items()
+            }
         except (ValueError, TypeError, AttributeError) as error:
-            raise UnsafeFile(f"{self._file} is damaged: remove it, and look at the server's tools again") from error
+            raise UnsafeFile(
+                f"{self._file} is damaged: remove it, and look at the server's tools again"
+            ) from error
 
 
 class ProgramPin:
-    """A private file with the files of a server's program in one workspace, as the user agreed to them."""
+    """A private file with the files of a server's program in one workspace, as the user agreed to
+    them."""
 
     def __init__(self, folder: Path, config: ServerConfig, root: Path) -> None:
         """`folder` must be writable by the user only, not by tools."""
-        identity = json.dumps([config.name, config.command, config.args, config.cwd, config.from_project, str(root)])
+        identity = json.dumps(
+            [config.name, config.command, config.args, config.cwd, config.from_project, str(root)]
+        )
         digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._file = folder / f"{config.name}-{digest}.program.json"
 
     def changes(self, now: ProgramFiles) -> tuple[Changed, ...]:
-        """Return what the user has to agree to: all files together first, then the text of those that differ.
+        """Return what the user has to agree to: all files together first, then the text of those
+        that differ.
 
         Blocks. Raises UnsafeFile, OSError.
         """
@@ -128,10 +144,17 @@ class ProgramPin:
         if digests == now.digests:
             return ()
         before = replace(now, digests=digests).manifest
-        found, left = [Changed(Statement(FILES, visible(now.manifest)), visible(before))], _MOST_SHOWN
+        found, left = (
+            [Changed(Statement(FILES, visible(now.manifest)), visible(before))],
+            _MOST_SHOWN,
+        )
         for path in sorted(digests.keys() | now.digests.keys()):
             old, new = visible(texts.get(path, "")), visible(now.texts.get(path, ""))
-            if digests.get(path) != now.digests.get(path) and old != new and len(old) + len(new) <= left:
+            if (
+                digests.get(path) != now.digests.get(path)
+                and old != new
+                and len(old) + len(new) <= left
+            ):
                 found.append(Changed(Statement(path, new), old))
                 left -= len(old) + len(new)
         return tuple(found)
@@ -149,8 +172,11 @@ class ProgramPin:
         try:
             data = json.loads(raw)
             digests, texts = (
-                {str(key): str(value) for key, value in data[name].items()} for name in ("digests", "texts")
+                {str(key): str(value) for key, value in data[name].items()}
+                for name in ("digests", "texts")
             )
             return digests, texts
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise UnsafeFile(f"{self._file} is damaged: remove it, and look at the server's program again") from error
+            raise UnsafeFile(
+                f"{self._file} is damaged: remove it, and look at the server's program again"
+            ) from error

@@ -1,4 +1,5 @@
-"""How a server's program is started, and what of it is in the workspace, which the user has to agree to."""
+"""How a server's program is started, and what of it is in the workspace, which the user has to
+agree to."""
 
 import os
 import re
@@ -16,8 +17,11 @@ from codeagent.tools.mcp.program_files import ProgramFiles, program_files
 
 _DATA = frozenset({".csv", ".db", ".jsonl", ".log", ".sqlite", ".sqlite3"})
 """Suffixes of files that a server writes as it works, and that say nothing of what it runs."""
-_SETTINGS = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".md", ".toml", ".txt", ".xml", ".yaml", ".yml"})
-"""Suffixes of files that no program is run from, so that the files beside them do not belong to one."""
+_SETTINGS = frozenset(
+    {".cfg", ".conf", ".env", ".ini", ".json", ".md", ".toml", ".txt", ".xml", ".yaml", ".yml"}
+)
+"""Suffixes of files that no program is run from, so that the files beside them do not belong to
+one."""
 _RUNNERS_AS_TEXT = """
 bash bun bunx bundle cargo conda dash deno direnv dotnet env fish gem go hatch java just ksh
 make mise nix node nodejs npm npx pdm perl php pipx pnpm pnpx poetry pypy python rake ruby rye
@@ -25,7 +29,9 @@ sh task ts-node tsx uv uvx yarn zsh
 """
 _RUNNERS = frozenset(_RUNNERS_AS_TEXT.split())
 """Programs that run what they find in a folder that they are given."""
-_INTERPRETERS = frozenset({"bash", "dash", "node", "nodejs", "perl", "php", "pypy", "python", "ruby", "sh", "zsh"})
+_INTERPRETERS = frozenset(
+    {"bash", "dash", "node", "nodejs", "perl", "php", "pypy", "python", "ruby", "sh", "zsh"}
+)
 """Those that run a file; what follows is for the file."""
 _OF_PACKAGES = frozenset({"bunx", "npx", "pnpx", "uvx"})
 """Those that run a package, by its name; what follows is for the package."""
@@ -67,7 +73,8 @@ class ServerStart:
     """What it would load as well if it were there."""
     root: Path = Path()
     hint: str = ""
-    """What to write instead of an argument that names nothing where it starts; empty if there is no such one."""
+    """What to write instead of an argument that names nothing where it starts; empty if there is no
+    such one."""
 
     def files(self) -> ProgramFiles:
         """Read what it is made of; blocks. Raises SandboxUnavailable."""
@@ -75,8 +82,8 @@ class ServerStart:
 
 
 class AgreedProgram:
-    """A server's program, which is started only as the user agreed to it; methods block, and may raise UnsafeFile,
-    OSError and SandboxUnavailable."""
+    """A server's program, which is started only as the user agreed to it; methods block, and may
+    raise UnsafeFile, OSError and SandboxUnavailable."""
 
     def __init__(self, config: ServerConfig, root: Path, pins: Path) -> None:
         self._config = config
@@ -119,17 +126,21 @@ class AgreedProgram:
             return False
         now = self.start.files()
         if now.digests != before.digests:
-            return True  # and stays so, for other calls at the same time, until it is looked at again
+            return (
+                True  # and stays so, for other calls at the same time, until it is looked at again
+            )
         self._files = now
         return False
 
 
 def start_of(config: ServerConfig, root: Path) -> ServerStart:
-    """Decide where a server starts, and with which arguments. Blocks for a moment; `root` has no links.
+    """Decide where a server starts, and with which arguments. Blocks for a moment; `root` has no
+    links.
 
-    The user's servers start in an empty folder of their own, and so does a project's that is powerful: what is given a
-    variable or a host must not search the workspace for its program. A project's other servers start in the workspace,
-    where they can do what a command can. Raises SandboxUnavailable for a folder in which it must not start.
+    The user's servers start in an empty folder of their own, and so does a project's that is
+    powerful: what is given a variable or a host must not search the workspace for its program. A
+    project's other servers start in the workspace, where they can do what a command can. Raises
+    SandboxUnavailable for a folder in which it must not start.
     """
     directory = _directory(config, root)
     words = [config.command, *config.args]
@@ -139,17 +150,29 @@ def start_of(config: ServerConfig, root: Path) -> ServerStart:
         words = [command, *(_placed(word, bases, root) for word in words[1:])]
     here = None if directory is None else root / directory
     named = list(_named(words, here, root))
-    paths = tuple(dict.fromkeys(path for path in named if _is_in(path, root) and path.suffix not in _DATA))
+    paths = tuple(
+        dict.fromkeys(path for path in named if _is_in(path, root) and path.suffix not in _DATA)
+    )
     variables, beside = dict(config.env), tuple[Path, ...]()
     if directory is None and any(path.suffix == ".py" for path in named):
         variables = {"PYTHONSAFEPATH": ""} | variables  # the modules beside it are its own
     if config.is_powerful:
         programs = (*paths, *_searched(config, root))
         paths, beside = _trees(programs, root), tuple(_above(programs, root))
-        variables = {"PYTHONDONTWRITEBYTECODE": "1"} | variables if paths else variables  # else its start changes them
+        variables = (
+            {"PYTHONDONTWRITEBYTECODE": "1"} | variables if paths else variables
+        )  # else its start changes them
     owner = f"the MCP server {config.name}"
-    program = StdioProgram(tuple(words), variables, directory, config.hosts, owner=owner, writes=config.write)
-    return ServerStart(program, paths, beside if paths else (), root, _hint(words, root) if directory is None else "")
+    program = StdioProgram(
+        tuple(words), variables, directory, config.hosts, owner=owner, writes=config.write
+    )
+    return ServerStart(
+        program,
+        paths,
+        beside if paths else (),
+        root,
+        _hint(words, root) if directory is None else "",
+    )
 
 
 def _directory(config: ServerConfig, root: Path) -> str | None:
@@ -165,10 +188,14 @@ def _directory(config: ServerConfig, root: Path) -> str | None:
     if not inside and config.where == "machine" and Path(config.cwd).is_absolute():
         return config.cwd
     if not inside:
-        problem = f"its cwd, {config.cwd}, is not in the workspace, and the sandbox has nothing else"
+        problem = (
+            f"its cwd, {config.cwd}, is not in the workspace, and the sandbox has nothing else"
+        )
         if config.where == "machine":
             problem = f"its cwd, {config.cwd}, is neither an absolute folder nor in the workspace"
-        raise SandboxUnavailable(problem, "remove cwd from its entry: it starts in an empty folder of its own then")
+        raise SandboxUnavailable(
+            problem, "remove cwd from its entry: it starts in an empty folder of its own then"
+        )
     has = "the rights that you have" if config.where == "machine" else "variables or hosts"
     raise SandboxUnavailable(
         f"its cwd, {config.cwd}, is in the workspace, where a server with {has} could load what it must not",
@@ -177,7 +204,8 @@ def _directory(config: ServerConfig, root: Path) -> str | None:
 
 
 def _placed(word: str, bases: Sequence[Path], root: Path) -> str:
-    """Return the argument with the path in it made absolute, if it names something in the workspace."""
+    """Return the argument with the path in it made absolute, if it names something in the
+    workspace."""
     option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     if not value or Path(value).is_absolute() or (word.startswith("-") and not equals):
         return word
@@ -186,20 +214,33 @@ def _placed(word: str, bases: Sequence[Path], root: Path) -> str:
 
 
 def _hint(words: Sequence[str], root: Path) -> str:
-    relative = (word for word in words if not Path(word).is_absolute() and ("/" in word or "." in word.strip(".")))
+    relative = (
+        word
+        for word in words
+        if not Path(word).is_absolute() and ("/" in word or "." in word.strip("."))
+    )
     found = next((word for word in relative if os.path.lexists(root / word)), None)
-    return f"it starts in an empty folder: write ${{workspaceFolder}}/{one_line(found, 60)}" if found else ""
+    return (
+        f"it starts in an empty folder: write ${{workspaceFolder}}/{one_line(found, 60)}"
+        if found
+        else ""
+    )
 
 
 def _named(words: Sequence[str], here: Path | None, root: Path) -> Iterator[Path]:
-    """Yield the files and folders that a command line names, without the workspace where it is only data.
+    """Yield the files and folders that a command line names, without the workspace where it is only
+    data.
 
     `here`: where it starts, if not in a folder of its own.
     """
     within = re.compile(re.escape(str(root)) + r"(?:/[^\s:;,'\"|&<>()]*)?(?=$|[\s:;,'\"|&<>()])")
     for at, word in enumerate(words):
         value = word.partition("=")[2] if word.startswith("-") else word
-        is_path = bool(value) and (at > 0 or "/" in value) and (Path(value).is_absolute() or here is not None)
+        is_path = (
+            bool(value)
+            and (at > 0 or "/" in value)
+            and (Path(value).is_absolute() or here is not None)
+        )
         candidates = [Path(here or "/", value)] if is_path else []
         if here is not None and at and words[at - 1] == "-m":
             module = here / value.replace(".", "/")
@@ -208,12 +249,15 @@ def _named(words: Sequence[str], here: Path | None, root: Path) -> Iterator[Path
             candidates = [Path(found) for found in within.findall(word)]
         for path in candidates:
             is_root = os.path.realpath(path) == str(root)
-            if os.path.lexists(path) and not (is_root and (here is not None or _is_data(words[:at]))):
+            if os.path.lexists(path) and not (
+                is_root and (here is not None or _is_data(words[:at]))
+            ):
                 yield path
 
 
 def _is_data(words: Sequence[str]) -> bool:
-    """Tell whether the workspace itself, given behind these words, is for the program they name, not what to run."""
+    """Tell whether the workspace itself, given behind these words, is for the program they name,
+    not what to run."""
     if not words:
         return False
     name, rest = _program(words[0]), words[1:]
@@ -223,7 +267,10 @@ def _is_data(words: Sequence[str]) -> bool:
         return True
     if name in ("python", "pypy") and "-m" in rest[:-1]:
         at = rest.index("-m")
-        return all(word.startswith("-") for word in rest[:at]) and _program(rest[at + 1]) not in _RUNNERS
+        return (
+            all(word.startswith("-") for word in rest[:at])
+            and _program(rest[at + 1]) not in _RUNNERS
+        )
     if name in _OF_PACKAGES:
         at = next((at for at, word in enumerate(rest) if word not in _ALONE), len(rest))
         package = rest[at] if at < len(rest) else "-"
@@ -237,7 +284,8 @@ def _program(word: str) -> str:
 
 
 def _trees(paths: Sequence[Path], root: Path) -> tuple[Path, ...]:
-    """Return what programs at these paths can import: the folders they are in, and the packages around those."""
+    """Return what programs at these paths can import: the folders they are in, and the packages
+    around those."""
     found: dict[Path, None] = {}
     for path in paths:
         found[path] = None
@@ -249,7 +297,8 @@ def _trees(paths: Sequence[Path], root: Path) -> tuple[Path, ...]:
 
 
 def _packages(folder: Path, root: Path) -> Iterator[Path]:
-    """Yield the package below the workspace that a folder is in, and the virtual environment inside it, if any."""
+    """Yield the package below the workspace that a folder is in, and the virtual environment inside
+    it, if any."""
     for top in (folder, *folder.parents):
         if top == root or not top.is_relative_to(root):
             return
@@ -273,7 +322,8 @@ def _searched(config: ServerConfig, root: Path) -> Iterator[Path]:
 
 
 def _above(paths: Sequence[Path], root: Path) -> Iterator[Path]:
-    """Yield what programs at these paths look for in the folders above theirs, up to the workspace."""
+    """Yield what programs at these paths look for in the folders above theirs, up to the
+    workspace."""
     for path in paths:
         alone = path.suffix in _NO_MODULES | _SETTINGS or any(map(_is_environment, path.parents))
         names = _UPWARD if alone else (*_UPWARD, _MODULES)

@@ -1,4 +1,5 @@
-"""The files that a server's program is made of, as they are now: what they hold, and a cheap way to see a change."""
+"""The files that a server's program is made of, as they are now: what they hold, and a cheap way to
+see a change."""
 
 import errno
 import hashlib
@@ -28,10 +29,12 @@ Stamp = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """What a program is made of. Two are equal if the files are: whoever agreed to one has agreed to the other."""
+    """What a program is made of. Two are equal if the files are: whoever agreed to one has agreed
+    to the other."""
 
     digests: Mapping[str, str]
-    """By path, relative to the workspace if it is in there: SHA-256 of a file, `-> TARGET` of a link."""
+    """By path, relative to the workspace if it is in there: SHA-256 of a file, `-> TARGET` of a
+    link."""
     texts: Mapping[str, str]
     """Of small files of text, by path."""
     stamps: Mapping[str, Stamp | None]
@@ -43,15 +46,21 @@ class ProgramFiles:
     def manifest(self) -> str:
         """Return a line for each file, which says all of it: what the user sees and agrees to."""
         lines = sorted(self.digests.items())
-        return "\n".join(f"{path if path.isprintable() else json.dumps(path)}  {digest}" for path, digest in lines)
+        return "\n".join(
+            f"{path if path.isprintable() else json.dumps(path)}  {digest}"
+            for path, digest in lines
+        )
 
     def may_have_changed(self) -> bool:
         """Tell whether the files have to be read again. Blocks, much shorter than reading them."""
-        return not self.settled or any(_stamp(path) != before for path, before in self.stamps.items())
+        return not self.settled or any(
+            _stamp(path) != before for path, before in self.stamps.items()
+        )
 
 
 def program_files(paths: Iterable[Path], beside: Iterable[Path], root: Path) -> ProgramFiles:
-    """Read files, and folders with all that is in them; links are followed, and what is `beside` may be missing.
+    """Read files, and folders with all that is in them; links are followed, and what is `beside`
+    may be missing.
 
     Blocks. Raises SandboxUnavailable if that is too much to be watched, or cannot be read.
     """
@@ -79,7 +88,8 @@ class _Look:
         self._kept = 0
 
     def take(self, path: Path, *, missing: bool = False) -> None:
-        """Read what is at a path, and below it. Raises OSError; FileNotFoundError unless it may be `missing`."""
+        """Read what is at a path, and below it. Raises OSError; FileNotFoundError unless it may be
+        `missing`."""
         there = self._followed(path)
         if not missing and _stamp(there) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(there))
@@ -91,7 +101,10 @@ class _Look:
             stamp = self.stamps[found] = _stamp(found)
             if stamp is not None and stat.S_ISDIR(stamp[0]):
                 with os.scandir(found) as listed:
-                    pending += [str(self._followed(Path(one))) if one.is_symlink() else one.path for one in listed]
+                    pending += [
+                        str(self._followed(Path(one))) if one.is_symlink() else one.path
+                        for one in listed
+                    ]
             elif stamp is not None:
                 self._read(found, stamp)
             if len(self.stamps) > MOST_FILES or len(pending) > MOST_FILES:
@@ -144,7 +157,8 @@ class _Look:
     def _refuse(self) -> None:
         most = f"{MOST_FILES:,} files or {MOST_BYTES >> 20} MiB"
         raise SandboxUnavailable(
-            f"what it would run in the workspace is too much to be watched (more than {most})", _MOVE
+            f"what it would run in the workspace is too much to be watched (more than {most})",
+            _MOVE,
         )
 
 
@@ -157,4 +171,11 @@ def _stamp(path: str | Path) -> Stamp | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     kind = status.st_mode
-    return kind, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return (
+        kind,
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )

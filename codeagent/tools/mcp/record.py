@@ -38,7 +38,11 @@ class ServerRecord:
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines, the oldest first, without control characters."""
-        rest = (one_line(self._clean(self._shown(self._rest)), _LONGEST_LINE),) if self._rest.strip() else ()
+        rest = (
+            (one_line(self._clean(self._shown(self._rest)), _LONGEST_LINE),)
+            if self._rest.strip()
+            else ()
+        )
         return (*self._lines, *rest)
 
     @property

@@ -1,4 +1,5 @@
-"""A tool of an MCP server; it needs approval like any tool that may do anything, whatever its server says."""
+"""A tool of an MCP server; it needs approval like any tool that may do anything, whatever its
+server says."""
 
 import asyncio
 import json
@@ -10,12 +11,22 @@ from codeagent.core.display import TextBlock
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import Cancelled, Failed, OpenArgs, Preview, TimedOut, Tool, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Cancelled,
+    Failed,
+    OpenArgs,
+    Preview,
+    TimedOut,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.mcp.answer import result_of
 from codeagent.tools.mcp.offer import OfferedTool
 
 ANSWER_SECONDS = 600.0
-"""Seconds that a call may take longer because the server asks the user something in the middle of it."""
+"""Seconds that a call may take longer because the server asks the user something in the middle of
+it."""
 _PROGRESS_SECONDS = 0.1
 
 
@@ -31,7 +42,8 @@ class CallsServer(Protocol):
 
     @property
     def sensitive(self) -> str:
-        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for the user."""
+        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for
+        the user."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -39,7 +51,8 @@ class CallsServer(Protocol):
 
     @property
     def may_write(self) -> bool:
-        """Whether it could change the workspace: only a server in the sandbox can be kept from it."""
+        """Whether it could change the workspace: only a server in the sandbox can be kept from
+        it."""
 
     @property
     def runs_here(self) -> bool:
@@ -52,10 +65,12 @@ class CallsServer(Protocol):
     def call(
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
     ) -> Awaitable[Mapping[str, Any]]:
-        """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being cancelled is passed on."""
+        """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being
+        cancelled is passed on."""
 
     def outdated(self, offered: OfferedTool, *, asked: bool) -> Coroutine[Any, Any, str]:
-        """Find out why the server no longer offers this, or the user did not agree to it; see `core.tool.Tool`."""
+        """Find out why the server no longer offers this, or the user did not agree to it; see
+        `core.tool.Tool`."""
 
     def instructions(self, agent: str) -> str:
         """Return the server's instructions for its tools, once for each agent; empty otherwise."""
@@ -113,10 +128,14 @@ class ServerTool(Tool[OpenArgs]):
         why = "; ".join(filter(None, (self._server.sensitive, says))) or None
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
         server = self._server
-        return ApprovalKey("text", (canonical,), sensitive=why, runs=server.hosts, server=server.server)
+        return ApprovalKey(
+            "text", (canonical,), sensitive=why, runs=server.hosts, server=server.server
+        )
 
     def target(self, args: OpenArgs) -> str:
-        return one_line(", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500)
+        return one_line(
+            ", ".join(f"{key}={value!r}" for key, value in args.model_dump().items()), 500
+        )
 
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         given = json.dumps(args.model_dump(), indent=2, ensure_ascii=False)
@@ -134,9 +153,13 @@ class ServerTool(Tool[OpenArgs]):
         if why := await self._server.outdated(self._offered, asked=False):
             raise Failed(why)
         try:
-            answer = await self._server.call(self._offered.raw_name, args.model_dump(), ctx, ServerProgress(ctx))
+            answer = await self._server.call(
+                self._offered.raw_name, args.model_dump(), ctx, ServerProgress(ctx)
+            )
         except asyncio.CancelledError:
-            raise Cancelled("the server was told to stop; whether the call took effect is unknown") from None
+            raise Cancelled(
+                "the server was told to stop; whether the call took effect is unknown"
+            ) from None
         except TimeoutError:
             seconds = f"{self._server.seconds:g} s"
             raise TimedOut(

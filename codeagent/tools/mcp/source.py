@@ -1,4 +1,5 @@
-"""An MCP server as a source of tools: started in the background, watched, restarted once, and stopped at the end."""
+"""An MCP server as a source of tools: started in the background, watched, restarted once, and
+stopped at the end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -97,16 +98,21 @@ class McpSource(DescribedServer):
         self._fitting = asyncio.Lock()
         self._was_ready = False
         self._answered = False
-        """Whether a call has succeeded since the last start, after which one more crash is tolerated."""
+        """Whether a call has succeeded since the last start, after which one more crash is
+        tolerated."""
         self._on_change: Callable[[], None] = lambda: None
 
     def reconfigure(self, config: ServerConfig) -> None:
-        """Use this from the next start on; another program or address is another server, and is remembered as such."""
+        """Use this from the next start on; another program or address is another server, and is
+        remembered as such."""
         self._config, self._pins = config, PinFile(self._host.pins, config)
-        self._agreed = None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
+        self._agreed = (
+            None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
+        )
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Start the server, again if it has failed; return once its tools are listed or it failed."""
+        """Start the server, again if it has failed; return once its tools are listed or it
+        failed."""
         self._on_change = changed
         if self._task is None or self._task.done():
             self._settled.clear()
@@ -131,9 +137,11 @@ class McpSource(DescribedServer):
         self._settled.set()
 
     async def agree(self, seen: Collection[str]) -> bool:
-        """Accept changes, as far as they still say what the user has seen; return False if none of them does.
+        """Accept changes, as far as they still say what the user has seen; return False if none of
+        them does.
 
-        A server that waited for it can be started then. Raises UnsafeFile, OSError, SandboxUnavailable.
+        A server that waited for it can be started then. Raises UnsafeFile, OSError,
+        SandboxUnavailable.
         """
         if self.held:
             self.changed = await self.agree_to_program(seen)
@@ -141,20 +149,24 @@ class McpSource(DescribedServer):
         if not any(one.now.said in seen for one in self.changed):
             return False
         async with self._taking:
-            await asyncio.to_thread(self._pins.agree, [one.now for one in self.changed if one.now.said in seen])
+            await asyncio.to_thread(
+                self._pins.agree, [one.now for one in self.changed if one.now.said in seen]
+            )
             await self._use(self._offer)
         self._show(self._listing.state)
         return True
 
     async def agree_to_program(self, seen: Collection[str]) -> tuple[Changed, ...]:
-        """Accept its program, also before it was started, if it is as the user has `seen` it; return what waits then.
+        """Accept its program, also before it was started, if it is as the user has `seen` it;
+        return what waits then.
 
         Raises UnsafeFile, OSError, SandboxUnavailable.
         """
         return () if self._agreed is None else await asyncio.to_thread(self._agreed.agree, seen)
 
     async def _keep_up(self) -> None:
-        """Keep a connection; a server that was ready and ended is restarted once, after a moment."""
+        """Keep a connection; a server that was ready and ended is restarted once, after a
+        moment."""
         again = True
         while True:
             self._was_ready = False
@@ -188,7 +200,9 @@ class McpSource(DescribedServer):
             async with asyncio.timeout(config.start_timeout) as limit:
                 program = self._program = None if config.url else await self._start_program()
                 auth = self._host.auth(config) if config.url else None
-                opened = library.connected(config, program, self.record, self, self._host.root, auth)
+                opened = library.connected(
+                    config, program, self.record, self, self._host.root, auth
+                )
                 async with opened as connection:
                     offer = await self._offered(connection)
                     if why := await self._altered():
@@ -211,7 +225,8 @@ class McpSource(DescribedServer):
         return await self._reason(None, program)
 
     async def _waits(self) -> str:
-        """Return why it is not started before the user agrees to its program; empty if it is. Raises UnsafeFile."""
+        """Return why it is not started before the user agrees to its program; empty if it is.
+        Raises UnsafeFile."""
         if self._agreed is None:
             return ""
         changes = await asyncio.to_thread(self._agreed.changes)
@@ -227,8 +242,13 @@ class McpSource(DescribedServer):
         )
 
     async def _altered(self) -> str:
-        """Return why a running server must be stopped: its program has changed; empty if it has not."""
-        if self._agreed is None or not self._agreed.watched or not await asyncio.to_thread(self._agreed.altered):
+        """Return why a running server must be stopped: its program has changed; empty if it has
+        not."""
+        if (
+            self._agreed is None
+            or not self._agreed.watched
+            or not await asyncio.to_thread(self._agreed.altered)
+        ):
             return ""
         return "its program in the workspace changed while it ran"
 
@@ -255,7 +275,8 @@ class McpSource(DescribedServer):
             told.cancel()
 
     async def _list(self, connection: "Connection") -> str:
-        """List the server's tools again; return why that failed, as a phrase, empty if it did not."""
+        """List the server's tools again; return why that failed, as a phrase, empty if it did
+        not."""
         async with self._relisting:
             told = self._told_changes
             try:
@@ -271,7 +292,8 @@ class McpSource(DescribedServer):
             return ""
 
     async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
-        """Implement `server_tool.CallsServer`; what the server said that it changed is read first."""
+        """Implement `server_tool.CallsServer`; what the server said that it changed is read
+        first."""
         connection = self._connection
         stale = asked or self._listed_changes != self._told_changes
         if connection is not None and stale and (why := await self._list(connection)):
@@ -284,28 +306,39 @@ class McpSource(DescribedServer):
 
     async def _offered(self, connection: "Connection") -> ServerOffer:
         """Return the server's offer. Raises ServerError."""
-        return await asyncio.to_thread(offer_of, self.name, await connection.tools(), connection.instructions)
+        return await asyncio.to_thread(
+            offer_of, self.name, await connection.tools(), connection.instructions
+        )
 
     async def _take(self, offer: ServerOffer) -> None:
         async with self._taking:
             await self._use(offer)
 
     async def _use(self, offer: ServerOffer) -> None:
-        """Use the part of the offer that the user agreed to, and hold back the rest; one offer at a time."""
+        """Use the part of the offer that the user agreed to, and hold back the rest; one offer at a
+        time."""
         try:
             pinned = await asyncio.to_thread(self._pins.check, (*offer.tools, *offer.instructions))
         except (UnsafeFile, OSError) as error:
-            text = f"none of its tools is used, because it is not known what they said before: {error}"
+            text = (
+                f"none of its tools is used, because it is not known what they said before: {error}"
+            )
             problem = ToolProblem(self.name, text, partial=True)
             pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
         self._offer, self.changed = offer, pinned.changed
-        self._tools = {tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)}
+        self._tools = {
+            tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)
+        }
         self._instructions.take(pinned.agreed)
 
     def _made(self, offered: OfferedTool) -> tuple[OfferedTool, ServerTool]:
         """Return the tool, reusing the existing one if its server still says the same."""
         there = self._tools.get(offered.name)
-        return there if there is not None and there[0] == offered else (offered, ServerTool(offered, self))
+        return (
+            there
+            if there is not None and there[0] == offered
+            else (offered, ServerTool(offered, self))
+        )
 
     def _show(self, state: SourceState, why: str = "") -> None:
         tools = tuple(ListedTool(each.name, each.summary) for each, _ in self._tools.values())
@@ -319,12 +352,16 @@ class McpSource(DescribedServer):
             self._on_change()
 
     async def _reason(self, error: Exception | None, program: RunningProgram | None) -> str:
-        """Return why the server is not running, as a phrase, with its last output if nothing else is known."""
+        """Return why the server is not running, as a phrase, with its last output if nothing else
+        is known."""
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, SandboxUnavailable):
             return f"{error}: {error.remedy}"
-        if type(error).__name__ in ("ConnectError", "ConnectTimeout"):  # of httpx2, which is not imported here
+        if type(error).__name__ in (
+            "ConnectError",
+            "ConnectTimeout",
+        ):  # of httpx2, which is not imported here
             return f"it cannot be reached {self.where} ({one_line(str(error), 200) or 'no answer'}); check its url"
         if isinstance(error, UnsafeFile):
             return f"it is not known what its program was when you agreed to it: {error}"
@@ -337,9 +374,15 @@ class McpSource(DescribedServer):
                 f"the sandbox has no {one_line(self._config.command, 60)}: choose an image that has it "
                 f"(sandbox.image), or run it on this machine, with {_MACHINE}"
             )
-        said = self.record.why or ("" if error is None else one_line(str(error), 300) or type(error).__name__)
+        said = self.record.why or (
+            "" if error is None else one_line(str(error), 300) or type(error).__name__
+        )
         ended = "it has ended" if code is None else f"it ended with code {code}"
-        last = f" (it wrote: {one_line(self.record.lines[-1], 200)})" if self.record.lines and program else ""
+        last = (
+            f" (it wrote: {one_line(self.record.lines[-1], 200)})"
+            if self.record.lines and program
+            else ""
+        )
         hint = self._hint(program) or hint
         why = f"{said or ended}{last}" if code in (None, 0) else f"{ended}{last}"
         return f"{why}; {hint}" if hint else why
@@ -369,7 +412,11 @@ class McpSource(DescribedServer):
                 answer = await connection.call(tool, arguments, progress)
             except ServerError as error:
                 stopped = "" if program is None else program.unfit
-                end = ServerError(f"it was stopped, because {stopped}", lost=True) if stopped else error
+                end = (
+                    ServerError(f"it was stopped, because {stopped}", lost=True)
+                    if stopped
+                    else error
+                )
                 raise self._failed(end, connection) from error
             finally:
                 self._calls.remove(running)
@@ -379,8 +426,9 @@ class McpSource(DescribedServer):
     async def _fit(self, *, planning: bool) -> None:
         """Restart the server if the mode has changed whether it may write; wait while it starts.
 
-        One that may write again is restarted only for a caller that may write, and while nobody else calls it.
-        `planning`: the caller is in plan mode, even if others are not. Raises Denied if the server could write then.
+        One that may write again is restarted only for a caller that may write, and while nobody
+        else calls it. `planning`: the caller is in plan mode, even if others are not. Raises Denied
+        if the server could write then.
         """
         async with self._fitting:
             with suppress(TimeoutError):
@@ -388,8 +436,15 @@ class McpSource(DescribedServer):
                     await self._settled.wait()
                     while self._ended_as_unfit(planning):
                         await self._settled.wait()
-            if planning and self._program is not None and self._program.writes and self._config.where == "sandbox":
-                raise Denied(f"plan mode changes nothing, and {self.name} may write in the workspace")
+            if (
+                planning
+                and self._program is not None
+                and self._program.writes
+                and self._config.where == "sandbox"
+            ):
+                raise Denied(
+                    f"plan mode changes nothing, and {self.name} may write in the workspace"
+                )
 
     def _ended_as_unfit(self, planning: bool) -> bool:
         program, connection = self._program, self._connection
@@ -406,13 +461,20 @@ class McpSource(DescribedServer):
         """Return the connection that calls go to. Raises Failed."""
         if self._connection is not None:
             return self._connection
-        why = self._listing.problems[0].text if self._listing.problems else "starting; try again in a moment"
+        why = (
+            self._listing.problems[0].text
+            if self._listing.problems
+            else "starting; try again in a moment"
+        )
         raise Failed(f"the MCP server {self.name} is {why}")
 
     async def _refuse_outdated(self, connection: "Connection") -> None:
-        """End the server if its program, or what its sandbox hides, has changed, to be restarted; then raise Failed."""
+        """End the server if its program, or what its sandbox hides, has changed, to be restarted;
+        then raise Failed."""
         try:
-            why = await self._altered() or ("" if self._program is None else await self._program.outdated())
+            why = await self._altered() or (
+                "" if self._program is None else await self._program.outdated()
+            )
         except SandboxUnavailable as error:
             why = str(error)
         if not why:
@@ -451,7 +513,8 @@ class McpSource(DescribedServer):
         return await self._asked(lambda connection: connection.get_prompt(name, arguments))
 
     async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
-        """Ask the server something while the user waits, even if it is still starting. Raises Failed."""
+        """Ask the server something while the user waits, even if it is still starting. Raises
+        Failed."""
         try:
             async with asyncio.timeout(_ASKED_SECONDS):
                 await self._settled.wait()
@@ -465,7 +528,8 @@ class McpSource(DescribedServer):
             raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
-        """Implement `connection.Listener`: ask on behalf of the running call; time spent waiting does not count."""
+        """Implement `connection.Listener`: ask on behalf of the running call; time spent waiting
+        does not count."""
         running = self._calls[-1] if self._calls else None
         if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
             return Reaction("decline")
@@ -478,7 +542,9 @@ class McpSource(DescribedServer):
             running.limit.reschedule(asked + ANSWER_SECONDS)
             try:
                 reaction = await ask_for_server(self.name, params, self._host.asker, running.ctx)
-                return reaction if running in self._calls else Reaction("cancel")  # nobody waits for it any more
+                return (
+                    reaction if running in self._calls else Reaction("cancel")
+                )  # nobody waits for it any more
             except RunCancelled:
                 return Reaction("cancel")
             finally:

@@ -1,4 +1,5 @@
-"""The protocol over a program's standard input and output: one message per line, in bounded memory."""
+"""The protocol over a program's standard input and output: one message per line, in bounded
+memory."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,11 +34,14 @@ Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[Sess
 
 
 @asynccontextmanager
-async def program_streams(program: RunningProgram, record: ServerRecord, ended: anyio.Event) -> AsyncIterator[Streams]:
+async def program_streams(
+    program: RunningProgram, record: ServerRecord, ended: anyio.Event
+) -> AsyncIterator[Streams]:
     """Yield the session's two streams; `ended` is set once the program no longer answers.
 
-    Lines that are not messages are skipped and counted. The connection ends if a message is too large, or if the
-    server asks without waiting for answers. Afterwards nothing of the program is left running.
+    Lines that are not messages are skipped and counted. The connection ends if a message is too
+    large, or if the server asks without waiting for answers. Afterwards nothing of the program is
+    left running.
     """
     to_session, received = anyio.create_memory_object_stream[Incoming](0)
     sent, from_session = anyio.create_memory_object_stream[SessionMessage](_MOST_UNSENT)
@@ -62,7 +66,10 @@ async def program_streams(program: RunningProgram, record: ServerRecord, ended: 
         try:
             async with from_session:
                 async for message in from_session:
-                    data = message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+                    data = (
+                        message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+                        + b"\n"
+                    )
                     for at in range(0, len(data), _LONGEST_SENT):
                         await program.send(data[at : at + _LONGEST_SENT])
                     if isinstance(message.message, JSONRPCResponse | JSONRPCError):
@@ -120,7 +127,8 @@ def _parsed(line: bytes, record: ServerRecord) -> SessionMessage | None:
 
 
 def _error_for(line: bytes) -> SessionMessage | None:
-    """Return an error to replace an answer that cannot be read, so that nobody waits for it; else None."""
+    """Return an error to replace an answer that cannot be read, so that nobody waits for it; else
+    None."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,1 +1,2 @@
-"""Tools from OpenAPI documents: one for each operation, made on demand, and limited to the pinned hosts."""
+"""Tools from OpenAPI documents: one for each operation, made on demand, and limited to the pinned
+hosts."""

@@ -23,8 +23,9 @@ _MOST_FILES = 1_000
 def joined(root: Any, path: Path) -> Any:
     """Return the document read from `path`, with the files that its references lead to under FILES.
 
-    References to anything but a file in its folder, or below, stay as they are. Changes `root`. Blocks.
-    Raises BadDocument if such a file cannot be used, OSError if the folder cannot be opened.
+    References to anything but a file in its folder, or below, stay as they are. Changes `root`.
+    Blocks. Raises BadDocument if such a file cannot be used, OSError if the folder cannot be
+    opened.
     """
     if not isinstance(root, dict):
         return root
@@ -48,7 +49,8 @@ class _Bundle:
         self.files: dict[str, Any] = {}
 
     def take(self, root: Any) -> None:
-        """Rewrite the references of the main file, and of all files that they lead to. Raises BadDocument."""
+        """Rewrite the references of the main file, and of all files that they lead to. Raises
+        BadDocument."""
         self._waiting.append((self._main, root))
         while self._waiting:
             file, value = self._waiting.pop()
@@ -57,7 +59,8 @@ class _Bundle:
                     node["$ref"] = self._rewritten(reference, file)
 
     def _rewritten(self, reference: str, file: str) -> str:
-        """Return the reference for the joined document; unchanged if it does not lead to one of its files."""
+        """Return the reference for the joined document; unchanged if it does not lead to one of its
+        files."""
         place, _, fragment = reference.partition("#")
         target = _file_of(place, file) if place else file
         if target is None or (fragment and not fragment.startswith("/")):
@@ -85,7 +88,9 @@ class _Bundle:
             data = file.read(self._left + 1)
         self._left -= len(data)
         if self._left < 0 or len(self.files) == _MOST_FILES:
-            raise BadDocument(f"it has more than {_MOST_FILES:,} files, or more than {LARGEST >> 20} MiB together")
+            raise BadDocument(
+                f"it has more than {_MOST_FILES:,} files, or more than {LARGEST >> 20} MiB together"
+            )
         try:
             self.files[target] = read_text(data)
         except BadDocument as error:
@@ -95,7 +100,8 @@ class _Bundle:
 
 
 def _file_of(place: str, file: str) -> str | None:
-    """Return the path, relative to the folder, that a reference in `file` leads to; None for other addresses."""
+    """Return the path, relative to the folder, that a reference in `file` leads to; None for other
+    addresses."""
     try:
         parts = urlsplit(place)
     except ValueError:

@@ -70,7 +70,8 @@ class ApiDocument:
         return one_line(str(info.get("title") or ""), 100) if isinstance(info, dict) else ""
 
     def operations(self, longest: int = 64) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
-        """Return all operations in order, with names of at most `longest` characters, and why others cannot be used.
+        """Return all operations in order, with names of at most `longest` characters, and why
+        others cannot be used.
 
         Raises BadDocument.
         """
@@ -88,7 +89,9 @@ class ApiDocument:
             own = operation.get("operationId")
             own = own if isinstance(own, str) else ""
             name = _unique(_cleaned(own) or _cleaned(f"{method}_{path}") or method, longest, taken)
-            found.append(Operation(name, method.upper(), path, _summary(operation), _tags(operation), own))
+            found.append(
+                Operation(name, method.upper(), path, _summary(operation), _tags(operation), own)
+            )
         return tuple(found), tuple(problems)
 
     def operation(self, one: Operation) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -106,14 +109,22 @@ class ApiDocument:
                 return node
             rest = {key: value for key, value in node.items() if key in ("summary", "description")}
             target = self.target(reference)
-            node = {**target, **rest} if rest and isinstance(target, dict) and "$ref" not in target else target
-        raise BadDocument(f"a reference leads to references without end: {one_line(str(reference), 200)}")
+            node = (
+                {**target, **rest}
+                if rest and isinstance(target, dict) and "$ref" not in target
+                else target
+            )
+        raise BadDocument(
+            f"a reference leads to references without end: {one_line(str(reference), 200)}"
+        )
 
     def target(self, reference: str) -> Any:
         """Return what a reference leads to, which may be another reference. Raises BadDocument."""
         shown = one_line(reference, 200)
         if not reference.startswith("#"):
-            raise BadDocument(f"it refers to another document, {shown}; put it beside a local file, or join both first")
+            raise BadDocument(
+                f"it refers to another document, {shown}; put it beside a local file, or join both first"
+            )
         start, *parts = unquote(reference[1:]).split("/")
         if start:
             raise BadDocument(f"the reference {shown} is not a path like #/components/schemas/Name")
@@ -129,7 +140,8 @@ class ApiDocument:
         return node
 
     def server(self, *places: Any, base: str = "") -> WebUrl:
-        """Return the first server that an object names, with variables at their defaults; the last object is the root.
+        """Return the first server that an object names, with variables at their defaults; the last
+        object is the root.
 
         `base` is the address that relative ones are resolved against. Raises BadDocument.
         """
@@ -160,7 +172,9 @@ def _server(server: dict[str, Any], base: str) -> WebUrl:
     try:
         return WebUrl.parse(urljoin(base, text) if base else text)
     except ValueError as error:
-        raise BadDocument(f"its server {one_line(text, 200)} cannot be used ({error}); give --server URL") from None
+        raise BadDocument(
+            f"its server {one_line(text, 200)} cannot be used ({error}); give --server URL"
+        ) from None
 
 
 def _summary(operation: dict[str, Any]) -> str:

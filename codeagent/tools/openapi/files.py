@@ -1,4 +1,5 @@
-"""The files of the workspace that a call sends: finds them in its arguments, reads them, and tells if they changed."""
+"""The files of the workspace that a call sends: finds them in its arguments, reads them, and tells
+if they changed."""
 
 import hashlib
 import posixpath
@@ -21,11 +22,15 @@ def paths_in(plan: Plan, given: Mapping[str, Any]) -> tuple[str, ...]:
     if plan.body.kind == "text":
         values = [body]
     else:
-        values = [body.get(name) for name in sorted(plan.body.files)] if isinstance(body, dict) else []
+        values = (
+            [body.get(name) for name in sorted(plan.body.files)] if isinstance(body, dict) else []
+        )
     return tuple(path for value in values for path in _paths(value))
 
 
-def read_files(plan: Plan, given: Mapping[str, Any], workspace: Workspace) -> tuple[dict[str, Any], list[FilePart]]:
+def read_files(
+    plan: Plan, given: Mapping[str, Any], workspace: Workspace
+) -> tuple[dict[str, Any], list[FilePart]]:
     """Return the arguments with the contents of the files that they name, and these files. Blocks.
 
     Raises ToolError, WorkspaceError.
@@ -46,11 +51,15 @@ def read_files(plan: Plan, given: Mapping[str, Any], workspace: Workspace) -> tu
     body, named = given[BODY], plan.body.files
     if plan.body.kind == "text":
         return {**given, BODY: filled(body)}, files
-    return {**given, BODY: {name: filled(one) if name in named else one for name, one in body.items()}}, files
+    return {
+        **given,
+        BODY: {name: filled(one) if name in named else one for name, one in body.items()},
+    }, files
 
 
 def digest_of(files: list[FilePart]) -> str | None:
-    """Return SHA-256 (hex) over paths and contents, which an approval is bound to; None without files."""
+    """Return SHA-256 (hex) over paths and contents, which an approval is bound to; None without
+    files."""
     if not files:
         return None
     each = (f"{one.path}\0{hashlib.sha256(one.content).hexdigest()}\n" for one in files)
@@ -71,12 +80,15 @@ def _path_in(value: Any) -> str | None:
 def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> FilePart:
     """Read a file of at most `room` bytes by its plain path, opened inside the workspace. Blocks.
 
-    Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError, WorkspaceError.
+    Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError,
+    WorkspaceError.
     """
     given = str(value["path"])
     path = workspace.relative(given)
     if path != posixpath.normpath(given) or workspace.resolve(path) != path:
-        raise Denied(f"{given} is a link, or not relative to the workspace; give the file's own path. Nothing was sent")
+        raise Denied(
+            f"{given} is a link, or not relative to the workspace; give the file's own path. Nothing was sent"
+        )
     if (reason := secret_reason(path)) is not None or protected_part(path) is not None:
         raise Denied(f"{reason or f'{path} is protected'}; nothing was sent")
     if "text" in value or "base64" in value:
@@ -84,5 +96,12 @@ def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> Fil
     with workspace.open(path) as file:
         content = file.read(room + 1)
     if len(content) > room:
-        raise InvalidArgs(f"the files are larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
-    return FilePart(path, content, str(value.get("filename") or posixpath.basename(path)), str(value.get("type") or ""))
+        raise InvalidArgs(
+            f"the files are larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent"
+        )
+    return FilePart(
+        path,
+        content,
+        str(value.get("filename") or posixpath.basename(path)),
+        str(value.get("type") or ""),
+    )

@@ -1,4 +1,5 @@
-"""The tool for requests to the server of a document that are not operations of it, within the user's filters."""
+"""The tool for requests to the server of a document that are not operations of it, within the
+user's filters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,23 @@ from pydantic import Field, create_model, model_validator
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.tool import InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolError, ToolResult
-from codeagent.tools.openapi.tool import Caller, Way, may_climb, request_key, request_preview, url_below
+from codeagent.core.tool import (
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from codeagent.tools.openapi.tool import (
+    Caller,
+    Way,
+    may_climb,
+    request_key,
+    request_preview,
+    url_below,
+)
 from codeagent.tools.openapi.writing import json_body, pairs_of
 from codeagent.tools.web.client import WebRequest
 from codeagent.tools.web.headers import checked_headers
@@ -41,7 +57,8 @@ class Admitted:
 
     def has_path(self, path: str) -> bool:
         return not self.paths or all(
-            any(fnmatchcase(read, pattern) for pattern in self.paths) for read in (path, unquote(path))
+            any(fnmatchcase(read, pattern) for pattern in self.paths)
+            for read in (path, unquote(path))
         )
 
     def __str__(self) -> str:
@@ -54,7 +71,9 @@ class Admitted:
 class GenericArgs(ToolArgs):
     """The arguments; `json` is the name on the wire, as in `http_request`."""
 
-    path: Annotated[str, Field(description="Below the server's own path, such as /users/7", max_length=4000)]
+    path: Annotated[
+        str, Field(description="Below the server's own path, such as /users/7", max_length=4000)
+    ]
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
     query: Annotated[dict[str, JsonValue], Field(description="Encoded for you")] = Field({})
     headers: dict[str, str] = Field({})
@@ -70,18 +89,28 @@ class GenericArgs(ToolArgs):
 
 
 class GenericRequest(Tool[GenericArgs]):
-    """Makes any admitted request to the server of a document, below its path, with the document's credentials."""
+    """Makes any admitted request to the server of a document, below its path, with the document's
+    credentials."""
 
     permission = "prompt"
     source = "openapi"
 
     def __init__(
-        self, name: str, server: WebUrl, security: tuple[Way, ...], caller: Caller, *, title: str, admitted: Admitted
+        self,
+        name: str,
+        server: WebUrl,
+        security: tuple[Way, ...],
+        caller: Caller,
+        *,
+        title: str,
+        admitted: Admitted,
     ) -> None:
         self.name = name
         self.label = "Request"
         kind = f"a request ({admitted})" if str(admitted) else "any request"
-        self.description = f"Make {kind} to {server}, for everything that is not an operation of its own."
+        self.description = (
+            f"Make {kind} to {server}, for everything that is not an operation of its own."
+        )
         self.Args = GenericArgs if admitted.all_methods else _args_with(admitted.methods)
         self.effect = "anything"
         self.origin = title or caller.document
@@ -95,14 +124,18 @@ class GenericRequest(Tool[GenericArgs]):
         try:
             key = request_key(args.method, self._url(args))
         except ToolError:
-            key = ApprovalKey("text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place)
+            key = ApprovalKey(
+                "text", (f"{args.method} {args.path}",), opaque=True, server=self._server.place
+            )
         return replace(key, sensitive=self._caller.sensitive(self._server, self._security))
 
     def proposal(self, args: GenericArgs) -> str:
         return f"{self.name}({args.method} *)" if args.method == "GET" else ""
 
     async def preview(self, args: GenericArgs, ctx: ToolContext) -> Preview:
-        return request_preview(self._request(args), self._caller.notes(self._security), "", args.data)
+        return request_preview(
+            self._request(args), self._caller.notes(self._security), "", args.data
+        )
 
     async def run(self, args: GenericArgs, ctx: ToolContext) -> ToolResult:
         return await self._caller.send(self._server, self._request(args), self._security)
@@ -114,7 +147,9 @@ class GenericRequest(Tool[GenericArgs]):
             raise InvalidArgs("credentials are added for you; leave Authorization and Cookie out")
         fields = {*args.query, *(args.data if isinstance(args.data, dict) else ())}
         if not self._admitted.all_methods and _OTHER_METHOD in fields:
-            raise InvalidArgs(f"leave {_OTHER_METHOD} out: only {', '.join(self._admitted.methods)} is admitted")
+            raise InvalidArgs(
+                f"leave {_OTHER_METHOD} out: only {', '.join(self._admitted.methods)} is admitted"
+            )
         body = None if args.data is None else json_body(args.data)
         if body is not None and not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = "application/json"

@@ -1,4 +1,5 @@
-"""How to call an operation: its parameters, body and credentials, as the document describes them."""
+"""How to call an operation: its parameters, body and credentials, as the document describes
+them."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ _STYLES = {
 _NOT_OFFERED = frozenset({
     "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie",
     "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection", *METHOD_OVERRIDES,
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Headers that are not parameters, or that the client sets itself."""
 
 
@@ -68,8 +69,8 @@ class Body:
     encoding: dict[str, Style] = field(default_factory=dict)
     """How the properties of a form are serialised, if the document says so."""
     files: frozenset[str] = frozenset()
-    """The properties of a multipart body that are files or lists of files; a body of kind `text` is itself a text or a
-    file."""
+    """The properties of a multipart body that are files or lists of files; a body of kind `text` is
+    itself a text or a file."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,14 @@ class Plan:
     parameters: tuple[ApiParameter, ...]
     body: Body | None
     security: tuple[tuple[Scheme, ...], ...]
-    """Alternative ways to authenticate, each of schemes that are used together; empty if not needed."""
+    """Alternative ways to authenticate, each of schemes that are used together; empty if not
+    needed."""
     schema: dict[str, JsonValue]
     """The schema of the arguments."""
     description: str
     documentation: str = ""
-    """Everything that the document says about the operation, in Markdown; empty if the description says it all."""
+    """Everything that the document says about the operation, in Markdown; empty if the description
+    says it all."""
 
 
 def plan_of(document: ApiDocument, operation: Operation) -> Plan:
@@ -112,7 +115,9 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
         parameters.append(parameter)
         properties[parameter.argument] = _parameter_schema(node, schemas)
         required += [parameter.argument] if parameter.required else []
-    missing = set(re.findall(r"\{([^{}]+)\}", operation.path)) - {one.name for one in parameters if one.place == "path"}
+    missing = set(re.findall(r"\{([^{}]+)\}", operation.path)) - {
+        one.name for one in parameters if one.place == "path"
+    }
     if missing:
         raise BadDocument(
             f"its path has {one_line(', '.join(sorted(missing)), 200)}, which is not among its parameters"
@@ -121,19 +126,39 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
     if body is not None:
         properties[BODY] = body_schema
         required += [BODY] if body.required else []
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
     if required:
         schema["required"] = required
-    said = " ".join(part for part in (operation.summary, f"({operation.method} {operation.path})") if part)
-    return Plan(operation, tuple(parameters), body, security_of(document, raw), schema, said, _documentation(raw))
+    said = " ".join(
+        part for part in (operation.summary, f"({operation.method} {operation.path})") if part
+    )
+    return Plan(
+        operation,
+        tuple(parameters),
+        body,
+        security_of(document, raw),
+        schema,
+        said,
+        _documentation(raw),
+    )
 
 
 def _documentation(raw: dict[str, Any]) -> str:
     text = raw.get("description")
-    return text[:_LONGEST_DOCUMENTATION].strip() if isinstance(text, str) and raw.get("summary") else ""
+    return (
+        text[:_LONGEST_DOCUMENTATION].strip()
+        if isinstance(text, str) and raw.get("summary")
+        else ""
+    )
 
 
-def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _parameters(
+    document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
     """Yield the parameters of the path, then those of the operation, which replace equal ones."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place in (item, raw):
@@ -142,7 +167,9 @@ def _parameters(document: ApiDocument, item: dict[str, Any], raw: dict[str, Any]
             one = document.follow(node)
             name, where = one.get("name"), one.get("in")
             if not isinstance(name, str) or where not in _PLACES:
-                raise BadDocument("a parameter has no name, or is not in path, query, header or cookie")
+                raise BadDocument(
+                    "a parameter has no name, or is not in path, query, header or cookie"
+                )
             if not (where == "header" and name.lower() in _NOT_OFFERED):
                 found[str(where), name] = one
     yield from found.values()
@@ -157,7 +184,11 @@ def _parameter(node: dict[str, Any], taken: dict[str, Any]) -> ApiParameter:
     content = node.get("content")
     media = str(next(iter(content), "")) if isinstance(content, dict) else ""
     return ApiParameter(
-        argument, name, place, _style(node, place, media), place == "path" or node.get("required") is True
+        argument,
+        name,
+        place,
+        _style(node, place, media),
+        place == "path" or node.get("required") is True,
     )
 
 
@@ -165,8 +196,12 @@ def _style(node: dict[str, Any], place: str, media: str = "") -> Style:
     """Return the style that a parameter or an encoding says, or the default."""
     style = node.get("style") if node.get("style") in _STYLES[place] else _STYLES[place][0]
     explode = node.get("explode")
-    reserved = place == "query" and node.get("allowReserved") is True  # in a path, a / would lead elsewhere
-    return Style(str(style), explode if isinstance(explode, bool) else style == "form", reserved, media)
+    reserved = (
+        place == "query" and node.get("allowReserved") is True
+    )  # in a path, a / would lead elsewhere
+    return Style(
+        str(style), explode if isinstance(explode, bool) else style == "form", reserved, media
+    )
 
 
 def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
@@ -180,7 +215,9 @@ def _parameter_schema(node: dict[str, Any], schemas: Schemas) -> dict[str, Any]:
     return {**schema, "description": said} if said else schema
 
 
-def _body(document: ApiDocument, raw: dict[str, Any], schemas: Schemas) -> tuple[Body | None, dict[str, Any]]:
+def _body(
+    document: ApiDocument, raw: dict[str, Any], schemas: Schemas
+) -> tuple[Body | None, dict[str, Any]]:
     if raw.get("requestBody") is None:
         return None, {}
     node = document.follow(raw["requestBody"])
@@ -200,7 +237,9 @@ def _body(document: ApiDocument, raw: dict[str, Any], schemas: Schemas) -> tuple
         given = {name: _file_or(one) for name, one in properties.items()}
         files = frozenset(name for name, one in given.items() if one is not properties[name])
         schema = {**schema, "properties": given}
-    body = Body(kind, found, node.get("required") is True, _encoding(media.get("encoding"), kind), files)
+    body = Body(
+        kind, found, node.get("required") is True, _encoding(media.get("encoding"), kind), files
+    )
     said = described(node)
     return body, {**schema, "description": said} if said else schema
 
@@ -214,7 +253,9 @@ def kind_of(media: str) -> BodyKind:
     kind = media.partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json") or kind in ("*/*", "application/*"):
         return "json"
-    return {"application/x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}.get(kind, "text")  # type: ignore[return-value]  # mypy widens the values of a dict
+    return {"application/x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}.get(
+        kind, "text"
+    )  # type: ignore[return-value]  # mypy widens the values of a dict
 
 
 def _encoding(node: Any, kind: BodyKind) -> dict[str, Style]:
@@ -236,7 +277,8 @@ def _encoding(node: Any, kind: BodyKind) -> dict[str, Style]:
 
 
 def _file_or(schema: dict[str, Any]) -> dict[str, Any]:
-    """Allow a file to be given as text, or as an object with its bytes or path and its name, also in a list.
+    """Allow a file to be given as text, or as an object with its bytes or path and its name, also
+    in a list.
 
     Returns any other schema unchanged.
     """
@@ -265,8 +307,11 @@ def _file(*more: str) -> dict[str, Any]:
     }
 
 
-def security_of(document: ApiDocument, raw: dict[str, Any], *, every: bool = False) -> tuple[tuple[Scheme, ...], ...]:
-    """Return the ways to authenticate an operation; `raw` is empty for a request that is not an operation.
+def security_of(
+    document: ApiDocument, raw: dict[str, Any], *, every: bool = False
+) -> tuple[tuple[Scheme, ...], ...]:
+    """Return the ways to authenticate an operation; `raw` is empty for a request that is not an
+    operation.
 
     `every`: all schemes of the document, needed or not.
     """

@@ -1,4 +1,5 @@
-"""Reads a document, JSON or YAML, into plain values of safe types, with limits checked before anything is built."""
+"""Reads a document, JSON or YAML, into plain values of safe types, with limits checked before
+anything is built."""
 
 import json
 import math
@@ -35,7 +36,9 @@ def read_text(data: bytes) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise BadDocument("a text in it has half of a surrogate pair (\\ud800 to \\udfff)") from None
+            raise BadDocument(
+                "a text in it has half of a surrogate pair (\\ud800 to \\udfff)"
+            ) from None
     return value
 
 
@@ -73,7 +76,9 @@ def _read_yaml(text: str) -> Any:
     import yaml  # heavy, and most documents are kept as JSON
 
     if len(text) > _LARGEST_YAML:
-        raise BadDocument(f"as YAML it is larger than {_LARGEST_YAML >> 20} MiB; convert it to JSON")
+        raise BadDocument(
+            f"as YAML it is larger than {_LARGEST_YAML >> 20} MiB; convert it to JSON"
+        )
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         _refuse_bombs(yaml, loader, text)
@@ -81,7 +86,9 @@ def _read_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise BadDocument(f"it is not YAML: {where}{getattr(error, 'problem', None) or error}") from None
+        raise BadDocument(
+            f"it is not YAML: {where}{getattr(error, 'problem', None) or error}"
+        ) from None
     if len(nodes) != 1:
         raise BadDocument("it is empty" if not nodes else "it contains more than one YAML document")
     return _Construction(yaml).value(nodes[0], 0)
@@ -114,7 +121,9 @@ class _Construction:
         """Return the value of a node. Raises BadDocument."""
         self._count += 1
         if self._count > _MOST_NODES:
-            raise BadDocument(f"it holds more than {_MOST_NODES:,} values, its aliases counted each time")
+            raise BadDocument(
+                f"it holds more than {_MOST_NODES:,} values, its aliases counted each time"
+            )
         if depth > _DEEPEST:
             raise BadDocument(f"more than {_DEEPEST} levels deep, or an alias contains itself")
         if isinstance(node, self._yaml.ScalarNode):

@@ -1,8 +1,10 @@
-"""Converts schemas of a document to the JSON Schema of a tool's arguments: references resolved, bounded, in one draft.
+"""Converts schemas of a document to the JSON Schema of a tool's arguments: references resolved,
+bounded, in one draft.
 
-OpenAPI 3.0 has its own keywords (`nullable`, a boolean `exclusiveMinimum`), and documents contain much that a model
-does not need. A recursive type is written out once; below that it is an object that names it. The result is valid by
-construction: checking it against the meta-schema would take a third of a second for a large one.
+OpenAPI 3.0 has its own keywords (`nullable`, a boolean `exclusiveMinimum`), and documents contain
+much that a model does not need. A recursive type is written out once; below that it is an object
+that names it. The result is valid by construction: checking it against the meta-schema would take a
+third of a second for a large one.
 """
 
 import json
@@ -24,8 +26,9 @@ _KEPT = frozenset({
     "multipleOf", "maximum", "minimum", "maxLength", "minLength", "maxItems", "minItems", "uniqueItems",
     "maxProperties", "minProperties", "enum", "const", "format",
     "contentMediaType", "contentEncoding",
-})  # fmt: skip
-"""Keywords that are kept; not `default`, as a filled-in default would be sent and override the server's."""
+})  # fmt: skip  # a table, many words to the line
+"""Keywords that are kept; not `default`, as a filled-in default would be sent and override the
+server's."""
 _LISTS = ("allOf", "anyOf", "oneOf")
 
 
@@ -37,7 +40,8 @@ class Schemas:
         self._left = _MOST_NODES
 
     def converted(self, node: Any) -> dict[str, Any]:
-        """Return the schema of an argument. Raises BadDocument for a reference that leads nowhere."""
+        """Return the schema of an argument. Raises BadDocument for a reference that leads
+        nowhere."""
         return self._schema(node, (), 0)
 
     def _schema(self, node: Any, within: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -64,27 +68,43 @@ class Schemas:
         self._take_inner(node, out, within, depth)
         return _merged(out)
 
-    def _referenced(self, reference: str, node: dict[str, Any], within: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _referenced(
+        self, reference: str, node: dict[str, Any], within: tuple[str, ...], depth: int
+    ) -> dict[str, Any]:
         name = reference.rpartition("/")[2]
         if reference in within:
             return {"type": "object", "description": f"as {one_line(name, 60)} above"}
         if len(within) > _DEEPEST + MOST_STEPS:
-            raise BadDocument(f"a reference leads to references without end: {one_line(reference, 200)}")
+            raise BadDocument(
+                f"a reference leads to references without end: {one_line(reference, 200)}"
+            )
         target = self._document.target(reference)
         found = self._schema(target, (*within, reference), depth)
         said = node.get("description")
-        return {**found, "description": one_line(said, _LONGEST_DESCRIPTION)} if isinstance(said, str) else found
+        return (
+            {**found, "description": one_line(said, _LONGEST_DESCRIPTION)}
+            if isinstance(said, str)
+            else found
+        )
 
-    def _take_inner(self, node: dict[str, Any], out: dict[str, Any], within: tuple[str, ...], depth: int) -> None:
+    def _take_inner(
+        self, node: dict[str, Any], out: dict[str, Any], within: tuple[str, ...], depth: int
+    ) -> None:
         properties = node.get("properties")
         if isinstance(properties, dict):
             kept = {name: one for name, one in properties.items() if not self._is_read_only(one)}
-            out["properties"] = {name: self._schema(one, within, depth + 1) for name, one in kept.items()}
+            out["properties"] = {
+                name: self._schema(one, within, depth + 1) for name, one in kept.items()
+            }
             out.setdefault("type", "object")
         required = node.get("required")
         if isinstance(required, list):
             known = out.get("properties")
-            needed = [name for name in required if isinstance(name, str) and (known is None or name in known)]
+            needed = [
+                name
+                for name in required
+                if isinstance(name, str) and (known is None or name in known)
+            ]
             out |= {"required": list(dict.fromkeys(needed))} if needed else {}
         if "items" in node:
             out["items"] = self._schema(node["items"], within, depth + 1)
@@ -95,7 +115,8 @@ class Schemas:
             out["additionalProperties"] = False
         for key in _LISTS:
             if isinstance(parts := node.get(key), list) and parts:
-                # Read-only properties are left out, so two alternatives may look alike, and `oneOf` would refuse both.
+                # Read-only properties are left out, so two alternatives may look alike, and `oneOf`
+                # would refuse both.
                 name = "anyOf" if key == "oneOf" and "anyOf" not in node else key
                 out[name] = [self._schema(part, within, depth + 1) for part in parts]
 
@@ -129,7 +150,8 @@ def _take_type(node: dict[str, Any], out: dict[str, Any]) -> None:
 
 
 def _take_bounds(node: dict[str, Any], out: dict[str, Any]) -> None:
-    """Convert `exclusiveMinimum: true` of 3.0 and the number of 3.1; drop bounds that are not numbers."""
+    """Convert `exclusiveMinimum: true` of 3.0 and the number of 3.1; drop bounds that are not
+    numbers."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         value = node.get(exclusive)
         if value is True and bound in out:
@@ -140,7 +162,9 @@ def _take_bounds(node: dict[str, Any], out: dict[str, Any]) -> None:
         if key in out and (isinstance(out[key], bool) or not isinstance(out[key], int | float)):
             del out[key]
     for key in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"):
-        if key in out and (isinstance(out[key], bool) or not isinstance(out[key], int) or out[key] < 0):
+        if key in out and (
+            isinstance(out[key], bool) or not isinstance(out[key], int) or out[key] < 0
+        ):
             del out[key]
     if not (isinstance(out.get("multipleOf", 1), int | float) and out.get("multipleOf", 1) > 0):
         del out["multipleOf"]
@@ -151,14 +175,21 @@ def _take_bounds(node: dict[str, Any], out: dict[str, Any]) -> None:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """Merge `allOf` into one object if its parts are plain objects, as not every provider accepts it."""
+    """Merge `allOf` into one object if its parts are plain objects, as not every provider accepts
+    it."""
     parts = schema.get("allOf")
     if not isinstance(parts, list):
         return schema
     own = {key: value for key, value in schema.items() if key != "allOf"}
     plain = {"type", "properties", "required", "description"}
-    if not all(set(part) <= plain and part.get("type", "object") == "object" for part in [*parts, own]):
-        return {**parts[0], **own} if len(parts) == 1 and not set(parts[0]) & (set(own) - {"description"}) else schema
+    if not all(
+        set(part) <= plain and part.get("type", "object") == "object" for part in [*parts, own]
+    ):
+        return (
+            {**parts[0], **own}
+            if len(parts) == 1 and not set(parts[0]) & (set(own) - {"description"})
+            else schema
+        )
     found: dict[str, Any] = {"type": "object"}
     for part in [*parts, own]:
         for name, one in part.get("properties", {}).items():

@@ -39,7 +39,8 @@ class DocumentOptions:
     server: str = ""
     """Replaces every server in the document."""
     only: tuple[str, ...] = ()
-    """Filters such as `tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each given kind must match.
+    """Filters such as `tag:pets`, `path:/users/*`, `method:get`, `id:list*`; one of each given kind
+    must match.
 
     They hold for `generic_request` too.
     """
@@ -48,10 +49,15 @@ class DocumentOptions:
 
 
 class OpenApiSource:
-    """Implements ToolSource: `start` reads the document, and each tool is made when it is first needed."""
+    """Implements ToolSource: `start` reads the document, and each tool is made when it is first
+    needed."""
 
     def __init__(
-        self, options: DocumentOptions, read: Callable[[], ApiDocument], client: WebClient, secrets: SecretBook
+        self,
+        options: DocumentOptions,
+        read: Callable[[], ApiDocument],
+        client: WebClient,
+        secrets: SecretBook,
     ) -> None:
         """`read` blocks; it is called in a thread."""
         self.name = options.name
@@ -70,7 +76,9 @@ class OpenApiSource:
         self._operations = {self._full(one.name): one for one in operations}
         found = tuple(ToolProblem(self.name, text, "warning") for text in problems[:_MOST_PROBLEMS])
         about = about_of(document, len(operations))
-        self._listing = Listing(listed_operations(self.name, operations, self._options.only), found, about=about)
+        self._listing = Listing(
+            listed_operations(self.name, operations, self._options.only), found, about=about
+        )
         changed()
 
     def list(self) -> Listing:
@@ -95,15 +103,22 @@ class OpenApiSource:
         if document is None:
             raise NotFound(f"the document {self.name} was not read yet")
         try:
-            if name == self._full(GENERIC) and (admitted := admitted_by(self._options.only)) is not None:
+            if (
+                name == self._full(GENERIC)
+                and (admitted := admitted_by(self._options.only)) is not None
+            ):
                 server, security = self._server(document), security_of(document, {})
-                return GenericRequest(name, server, security, self._caller, title=document.title, admitted=admitted)
+                return GenericRequest(
+                    name, server, security, self._caller, title=document.title, admitted=admitted
+                )
             if name not in self._operations:
                 raise NotFound(f"{self.name} has no operation {name}")
             operation = self._operations[name]
             plan = plan_of(document, operation)
             item, raw = document.operation(operation)
-            return OperationTool(name, plan, self._server(document, raw, item), self._caller, title=document.title)
+            return OperationTool(
+                name, plan, self._server(document, raw, item), self._caller, title=document.title
+            )
         except BadDocument as error:
             raise NotFound(f"{name} cannot be offered: {error}") from None
 
@@ -115,11 +130,16 @@ class OpenApiSource:
 
 
 def pinned_server(document: ApiDocument, options: DocumentOptions, *places: Any) -> WebUrl:
-    """Return the server of an operation or, without `places`, of the document. Raises BadDocument unless pinned."""
+    """Return the server of an operation or, without `places`, of the document. Raises BadDocument
+    unless pinned."""
     given = {"servers": [{"url": options.server}]} if options.server else None
     server = document.server(given, *places, base=options.base)
-    if not any(HostRule.configured(host).matches(server.host, server.port) for host in options.hosts):
-        raise BadDocument(f"its server {server} is not among the hosts pinned for it; add --host {server.place}")
+    if not any(
+        HostRule.configured(host).matches(server.host, server.port) for host in options.hosts
+    ):
+        raise BadDocument(
+            f"its server {server} is not among the hosts pinned for it; add --host {server.place}"
+        )
     return server
 
 
@@ -128,15 +148,25 @@ def longest_name(document: str) -> int:
     return 64 - len(document) - len(SEPARATOR)
 
 
-def listed_operations(document: str, operations: Sequence[Operation], only: Sequence[str]) -> tuple[ListedTool, ...]:
-    """List the tools of a document; last the one for other requests, if `only` admits any. Raises BadDocument."""
+def listed_operations(
+    document: str, operations: Sequence[Operation], only: Sequence[str]
+) -> tuple[ListedTool, ...]:
+    """List the tools of a document; last the one for other requests, if `only` admits any. Raises
+    BadDocument."""
     found = [
-        ListedTool(f"{document}{SEPARATOR}{one.name}", one.summary or f"{one.method} {path}", one.tags, path)
+        ListedTool(
+            f"{document}{SEPARATOR}{one.name}",
+            one.summary or f"{one.method} {path}",
+            one.tags,
+            path,
+        )
         for one in operations
         for path in [one_line(one.path, _LONGEST_PATH)]
     ]
     if admitted_by(only) is not None:
-        found.append(ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server."))
+        found.append(
+            ListedTool(f"{document}{SEPARATOR}{GENERIC}", "Any other request to the same server.")
+        )
     return tuple(found)
 
 
@@ -145,16 +175,22 @@ def about_of(document: ApiDocument, operations: int) -> str:
 
 
 def chosen(operations: Sequence[Operation], only: Sequence[str]) -> tuple[Operation, ...]:
-    """Return operations that match every kind of filter. Raises BadDocument for a bad filter, or if none match."""
+    """Return operations that match every kind of filter. Raises BadDocument for a bad filter, or if
+    none match."""
     patterns = _patterns(only)
-    found = tuple(one for one in operations if all(_fits(one, kind, wanted) for kind, wanted in patterns.items()))
+    found = tuple(
+        one
+        for one in operations
+        if all(_fits(one, kind, wanted) for kind, wanted in patterns.items())
+    )
     if operations and not found:
         raise BadDocument(f"no operation matches {' '.join(only)}")
     return found
 
 
 def admitted_by(only: Sequence[str]) -> Admitted | None:
-    """Return which requests that are not operations the filters admit; None if none: only operations have tags and ids.
+    """Return which requests that are not operations the filters admit; None if none: only
+    operations have tags and ids.
 
     Raises BadDocument for a bad filter.
     """
@@ -162,7 +198,9 @@ def admitted_by(only: Sequence[str]) -> Admitted | None:
     if patterns.keys() & {"tag", "id"}:
         return None
     wanted = patterns.get("method", ["*"])
-    methods = tuple(one.upper() for one in METHODS if any(fnmatchcase(one, pattern) for pattern in wanted))
+    methods = tuple(
+        one.upper() for one in METHODS if any(fnmatchcase(one, pattern) for pattern in wanted)
+    )
     admitted = Admitted(tuple(patterns.get("path", ()))).narrowed(methods)
     return admitted if admitted.methods else None
 
@@ -173,7 +211,9 @@ def _patterns(only: Sequence[str]) -> dict[str, list[str]]:
     for text in only:
         kind, _, pattern = text.partition(":")
         if kind not in KINDS or not pattern:
-            raise BadDocument(f"{text!r} is not a filter; write {', '.join(f'{one}:PATTERN' for one in KINDS)}")
+            raise BadDocument(
+                f"{text!r} is not a filter; write {', '.join(f'{one}:PATTERN' for one in KINDS)}"
+            )
         patterns.setdefault(kind, []).append(pattern.lower() if kind == "method" else pattern)
     return patterns
 

@@ -1,4 +1,5 @@
-"""A tool for each operation of a document, and how any request to its server is addressed, shown and sent."""
+"""A tool for each operation of a document, and how any request to its server is addressed, shown
+and sent."""
 
 import asyncio
 import json
@@ -14,10 +15,26 @@ from codeagent.core.display import TextBlock
 from codeagent.core.hosts import is_loopback
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.core.sanitize import one_line, visible
-from codeagent.core.tool import BaseChanged, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolError, ToolResult
+from codeagent.core.tool import (
+    BaseChanged,
+    InvalidArgs,
+    OpenArgs,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
 from codeagent.tools.openapi.files import digest_of, paths_in, read_files
 from codeagent.tools.openapi.plan import BODY, Plan, Scheme
-from codeagent.tools.openapi.writing import FilePart, body_of, headers_of, pairs_of, path_of, query_of
+from codeagent.tools.openapi.writing import (
+    FilePart,
+    body_of,
+    headers_of,
+    pairs_of,
+    path_of,
+    query_of,
+)
 from codeagent.tools.web.client import WebClient, WebRequest
 from codeagent.tools.web.headers import checked_headers
 from codeagent.tools.web.result import result_of
@@ -34,7 +51,8 @@ Way = tuple[Scheme, ...]
 
 @dataclass(frozen=True)
 class Caller:
-    """Sends requests to the server of a document, with the credentials that the user named for it."""
+    """Sends requests to the server of a document, with the credentials that the user named for
+    it."""
 
     document: str
     """The user's name for the document."""
@@ -44,8 +62,13 @@ class Caller:
     """The names of secrets, by security scheme."""
 
     def way(self, security: tuple[Way, ...]) -> Way:
-        """Return the first way to authenticate for which there are secrets; empty if there is none."""
-        usable = (way for way in security if way and all(one.kind and one.id in self.credentials for one in way))
+        """Return the first way to authenticate for which there are secrets; empty if there is
+        none."""
+        usable = (
+            way
+            for way in security
+            if way and all(one.kind and one.id in self.credentials for one in way)
+        )
         return next(usable, ())
 
     def notes(self, security: tuple[Way, ...]) -> list[str]:
@@ -53,12 +76,14 @@ class Caller:
         return [f"with the secret {self.credentials[one.id]}" for one in self.way(security)]
 
     def sensitive(self, server: WebUrl, security: tuple[Way, ...]) -> str | None:
-        """Return why a call is asked about in every mode; None if a mode may answer for the user."""
+        """Return why a call is asked about in every mode; None if a mode may answer for the
+        user."""
         away = () if is_loopback(server.host) else (f"network access to {server.place}",)
         return ", ".join((*away, *self.notes(security))) or None
 
     def hint(self, security: tuple[Way, ...]) -> str:
-        """Return a hint for a refused call without credentials; empty if it had them, or none are defined."""
+        """Return a hint for a refused call without credentials; empty if it had them, or none are
+        defined."""
         if not security or self.way(security) or () in security:
             return ""
         names = one_line(" or ".join("+".join(one.id for one in way) for way in security), 200)
@@ -70,8 +95,14 @@ class Caller:
     async def send(
         self, server: WebUrl, request: WebRequest, security: tuple[Way, ...], cookie: str = ""
     ) -> ToolResult:
-        """Send a request with its credentials; follow redirects only below the server's path. Raises ToolError."""
-        url, headers, query, cookies = request.url, dict(request.headers), [request.url.query], [cookie]
+        """Send a request with its credentials; follow redirects only below the server's path.
+        Raises ToolError."""
+        url, headers, query, cookies = (
+            request.url,
+            dict(request.headers),
+            [request.url.query],
+            [cookie],
+        )
         for scheme in self.way(security):
             value = await self.secrets.value(self.credentials[scheme.id], url)
             match scheme.kind:
@@ -80,7 +111,11 @@ class Caller:
                 case "basic":
                     headers["Authorization"] = f"Basic {basic(value)}"
                 case "header":
-                    headers = {name: one for name, one in headers.items() if name.lower() != scheme.name.lower()}
+                    headers = {
+                        name: one
+                        for name, one in headers.items()
+                        if name.lower() != scheme.name.lower()
+                    }
                     headers[scheme.name] = value
                 case "query":
                     query.append(pairs_of({scheme.name: value}))
@@ -88,7 +123,9 @@ class Caller:
                     cookies.append(pairs_of({scheme.name: value}))
         if any(cookies):
             headers["Cookie"] = "; ".join(one for one in cookies if one)
-        whole = WebUrl(url.scheme, url.host, url.port, url.path, "&".join(part for part in query if part))
+        whole = WebUrl(
+            url.scheme, url.host, url.port, url.path, "&".join(part for part in query if part)
+        )
         base = server.path.rstrip("/") + "/"
         if not any(name.lower() == "accept" for name in headers):
             headers["Accept"] = _ACCEPT
@@ -103,13 +140,16 @@ class Caller:
 
 
 class OperationTool(Tool[OpenArgs]):
-    """Calls one operation. Modes never answer for the user if it leaves this machine or goes with a secret."""
+    """Calls one operation. Modes never answer for the user if it leaves this machine or goes with a
+    secret."""
 
     Args = OpenArgs
     permission = "prompt"
     source = "openapi"
 
-    def __init__(self, name: str, plan: Plan, server: WebUrl, caller: Caller, *, title: str) -> None:
+    def __init__(
+        self, name: str, plan: Plan, server: WebUrl, caller: Caller, *, title: str
+    ) -> None:
         operation = plan.operation
         self.name = name
         self.label = operation.summary or name
@@ -125,7 +165,8 @@ class OperationTool(Tool[OpenArgs]):
         self._caller = caller
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """Return `GET /v1/users/7`, followed by the host and the whole address, for rules that deny or ask.
+        """Return `GET /v1/users/7`, followed by the host and the whole address, for rules that deny
+        or ask.
 
         Rules that keep a file from `read` keep it from being sent.
         """
@@ -141,7 +182,10 @@ class OperationTool(Tool[OpenArgs]):
             url = self._url(given)
         except ToolError:
             return ApprovalKey(
-                "text", (f"{operation.method} {operation.path}",), opaque=True, server=self._server.place
+                "text",
+                (f"{operation.method} {operation.path}",),
+                opaque=True,
+                server=self._server.place,
             )
         return request_key(operation.method, url)
 
@@ -161,21 +205,30 @@ class OperationTool(Tool[OpenArgs]):
         if ctx.base is not None and ctx.base != digest_of(files):
             raise BaseChanged
         cookie = headers_of(self._plan, given).get("Cookie", "")
-        return await self._caller.send(self._server, self._request(given), self._plan.security, cookie)
+        return await self._caller.send(
+            self._server, self._request(given), self._plan.security, cookie
+        )
 
-    async def _with_files(self, given: dict[str, Any], ctx: ToolContext) -> tuple[dict[str, Any], list[FilePart]]:
-        """Return the arguments with the contents of named files, and these files. Raises ToolError, WorkspaceError."""
+    async def _with_files(
+        self, given: dict[str, Any], ctx: ToolContext
+    ) -> tuple[dict[str, Any], list[FilePart]]:
+        """Return the arguments with the contents of named files, and these files. Raises ToolError,
+        WorkspaceError."""
         if not paths_in(self._plan, given):
             return given, []
         return await asyncio.to_thread(read_files, self._plan, given, ctx.workspace)
 
     def _request(self, given: Mapping[str, Any]) -> WebRequest:
         """Raises InvalidArgs."""
-        headers = {name: value for name, value in headers_of(self._plan, given).items() if name != "Cookie"}
+        headers = {
+            name: value for name, value in headers_of(self._plan, given).items() if name != "Cookie"
+        }
         body, media = body_of(self._plan, given)
         if media:
             headers["Content-Type"] = media
-        return WebRequest(self._plan.operation.method, self._url(given), checked_headers(headers), body)
+        return WebRequest(
+            self._plan.operation.method, self._url(given), checked_headers(headers), body
+        )
 
     def _url(self, given: Mapping[str, Any]) -> WebUrl:
         """Raises InvalidArgs."""
@@ -189,7 +242,12 @@ def _given(args: OpenArgs) -> dict[str, Any]:
 def may_climb(path: str) -> bool:
     """Whether a server might read the path as another one, however often it decodes it."""
     for _ in range(_TIMES_ENCODED):
-        if not path.startswith("/") or path.startswith("//") or _DOT_SEGMENT.search(path) or "\\" in path:
+        if (
+            not path.startswith("/")
+            or path.startswith("//")
+            or _DOT_SEGMENT.search(path)
+            or "\\" in path
+        ):
             return True
         path = unquote(path)
     return False
@@ -212,10 +270,17 @@ def request_key(method: str, url: WebUrl) -> ApprovalKey:
 
 
 def request_preview(request: WebRequest, notes: list[str], cookie: str, body: Any) -> Preview:
-    """Return everything that would be sent; `body` is as the model gave it, not yet written as a form or parts."""
-    lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
+    """Return everything that would be sent; `body` is as the model gave it, not yet written as a
+    form or parts."""
+    lines = [
+        f"{request.method} {request.url}",
+        *(f"{name}: {value}" for name, value in request.headers.items()),
+    ]
     lines += [f"Cookie: {cookie}"] if cookie else []
     lines += notes
     if body is not None:
-        lines += ["", body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False)]
+        lines += [
+            "",
+            body if isinstance(body, str) else json.dumps(body, indent=2, ensure_ascii=False),
+        ]
     return Preview(f"{request.method} {request.url}", (TextBlock(text=visible("\n".join(lines))),))

@@ -1,4 +1,5 @@
-"""Writes the arguments of a call into a request: parameters in every style, and bodies as JSON, form or multipart."""
+"""Writes the arguments of a call into a request: parameters in every style, and bodies as JSON,
+form or multipart."""
 
 import base64
 import binascii
@@ -16,8 +17,16 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.tools.openapi.plan import BODY, ApiParameter, Body, Plan, Style, kind_of
 
 _RESERVED = ":/?@!$'()*,;"
-"""Characters that `allowReserved` leaves unencoded, except those that end a value: `&`, `=`, `#`, `+`, brackets."""
-_SEPARATORS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "simple": ",", "label": ".", "matrix": ","}
+"""Characters that `allowReserved` leaves unencoded, except those that end a value: `&`, `=`, `#`,
+`+`, brackets."""
+_SEPARATORS = {
+    "form": ",",
+    "spaceDelimited": "%20",
+    "pipeDelimited": "%7C",
+    "simple": ",",
+    "label": ".",
+    "matrix": ",",
+}
 _DOTS = re.compile(r"(?:\.|%2e){1,2}", re.IGNORECASE)
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
@@ -34,14 +43,21 @@ class FilePart:
 
 
 def path_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
-    """Return the operation's path with encoded values. Raises InvalidArgs for one that would change the path."""
-    values = {one.name: (one, arguments.get(one.argument)) for one in plan.parameters if one.place == "path"}
+    """Return the operation's path with encoded values. Raises InvalidArgs for one that would change
+    the path."""
+    values = {
+        one.name: (one, arguments.get(one.argument))
+        for one in plan.parameters
+        if one.place == "path"
+    }
 
     def value(match: re.Match[str]) -> str:
         parameter, given = values[match[1]]
         text = _styled(parameter.name, given, parameter.style, "")
         if not text:
-            raise InvalidArgs(f"argument '{parameter.argument}' is empty, which would be another path")
+            raise InvalidArgs(
+                f"argument '{parameter.argument}' is empty, which would be another path"
+            )
         return text
 
     path = "/".join(_VARIABLE.sub(value, part) for part in plan.operation.path.split("/"))
@@ -51,7 +67,10 @@ def path_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
 
 
 def query_of(plan: Plan, arguments: Mapping[str, Any]) -> str:
-    pairs = [_pairs(one.name, arguments[one.argument], one.style) for one in _given(plan, arguments, "query")]
+    pairs = [
+        _pairs(one.name, arguments[one.argument], one.style)
+        for one in _given(plan, arguments, "query")
+    ]
     return "&".join(pair for pair in pairs if pair)
 
 
@@ -71,7 +90,11 @@ def headers_of(plan: Plan, arguments: Mapping[str, Any]) -> dict[str, str]:
 
 def pairs_of(values: Mapping[str, Any]) -> str:
     """Return plain `name=value` pairs, joined by `&`; a list repeats its name."""
-    return "&".join(_pairs(name, value, Style("form", True)) for name, value in values.items() if value is not None)
+    return "&".join(
+        _pairs(name, value, Style("form", True))
+        for name, value in values.items()
+        if value is not None
+    )
 
 
 def json_body(value: Any) -> bytes:
@@ -88,7 +111,10 @@ def body_of(plan: Plan, arguments: Mapping[str, Any]) -> tuple[bytes | None, str
             media = body.media if "*" not in body.media else "application/json"
             return json_body(value), media
         case "form":
-            pairs = [_pairs(name, one, _field_style(body, name, one)) for name, one in _fields(value).items()]
+            pairs = [
+                _pairs(name, one, _field_style(body, name, one))
+                for name, one in _fields(value).items()
+            ]
             return "&".join(pair for pair in pairs if pair).encode(), body.media
         case "multipart":
             return _multipart(body, _fields(value))
@@ -108,7 +134,11 @@ def _raw(body: Body, value: Any) -> tuple[bytes, str]:
 
 
 def _given(plan: Plan, arguments: Mapping[str, Any], place: str) -> list[ApiParameter]:
-    return [one for one in plan.parameters if one.place == place and arguments.get(one.argument) is not None]
+    return [
+        one
+        for one in plan.parameters
+        if one.place == place and arguments.get(one.argument) is not None
+    ]
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -119,7 +149,11 @@ def _fields(value: Any) -> dict[str, Any]:
 
 def _field_style(body: Body, name: str, value: Any) -> Style:
     said = body.encoding.get(name)
-    return Style("form", True, media="application/json" if isinstance(value, dict) else "") if said is None else said
+    return (
+        Style("form", True, media="application/json" if isinstance(value, dict) else "")
+        if said is None
+        else said
+    )
 
 
 def _pairs(name: str, value: Any, style: Style) -> str:
@@ -138,14 +172,19 @@ def _pairs(name: str, value: Any, style: Style) -> str:
 def _deep(name: str, value: Any) -> list[tuple[str, str]]:
     """Return pairs such as `filter[a][b]` and its value, to any depth.
 
-    The items of a list are `a[]`, as nearly every server reads them; if there are objects among them, `a[0]`, `a[1]`.
+    The items of a list are `a[]`, as nearly every server reads them; if there are objects among
+    them, `a[0]`, `a[1]`.
     """
     if isinstance(value, dict):
         return [pair for key, one in value.items() for pair in _deep(f"{name}[{key}]", one)]
     if not isinstance(value, list):
         return [(name, _plain(value))]
     counted = any(isinstance(one, dict | list) for one in value)
-    return [pair for at, one in enumerate(value) for pair in _deep(f"{name}[{at if counted else ''}]", one)]
+    return [
+        pair
+        for at, one in enumerate(value)
+        for pair in _deep(f"{name}[{at if counted else ''}]", one)
+    ]
 
 
 def _styled(name: str, value: Any, style: Style, absent: str) -> str:
@@ -165,19 +204,29 @@ def _styled(name: str, value: Any, style: Style, absent: str) -> str:
         case "matrix":
             return f";{_quoted(name)}={_joined(value, style, ',')}"
         case _:
-            return ",".join(_exploded(value, style)) if style.explode else _joined(value, style, ",")
+            return (
+                ",".join(_exploded(value, style)) if style.explode else _joined(value, style, ",")
+            )
 
 
 def _exploded(value: Any, style: Style) -> list[str]:
     if isinstance(value, dict):
         return [f"{_quoted(key)}={_text(one, style)}" for key, one in value.items()]
-    return [_text(one, style) for one in value] if isinstance(value, list) else [_text(value, style)]
+    return (
+        [_text(one, style) for one in value] if isinstance(value, list) else [_text(value, style)]
+    )
 
 
 def _joined(value: Any, style: Style, separator: str) -> str:
     if isinstance(value, dict):
-        return separator.join(part for key, one in value.items() for part in (_quoted(key), _text(one, style)))
-    return separator.join(_text(one, style) for one in value) if isinstance(value, list) else _text(value, style)
+        return separator.join(
+            part for key, one in value.items() for part in (_quoted(key), _text(one, style))
+        )
+    return (
+        separator.join(_text(one, style) for one in value)
+        if isinstance(value, list)
+        else _text(value, style)
+    )
 
 
 def _in_header(value: Any, style: Style) -> str:
@@ -203,7 +252,8 @@ def _quoted(text: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as text: true and false in lower case, null as empty, nested values as JSON."""
+    """Return a value as text: true and false in lower case, null as empty, nested values as
+    JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else _json(value)
@@ -229,13 +279,20 @@ def _multipart(body: Body, fields: dict[str, Any]) -> tuple[bytes, str]:
             head = f'--{boundary}\r\nContent-Disposition: form-data; name="{_in_quotes(name)}"{shown}\r\n'
             head += f"Content-Type: {kind}\r\n" if kind else ""
             parts.append(head.encode() + b"\r\n" + content + b"\r\n")
-    return b"".join([*parts, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+    return b"".join(
+        [*parts, f"--{boundary}--\r\n".encode()]
+    ), f"multipart/form-data; boundary={boundary}"
 
 
 def _part(name: str, value: Any, media: str) -> tuple[str, str, bytes]:
     """Return media type, file name and content of a part. Raises InvalidArgs."""
     if isinstance(value, FilePart):
-        kind = value.type or media or mimetypes.guess_type(value.filename)[0] or "application/octet-stream"
+        kind = (
+            value.type
+            or media
+            or mimetypes.guess_type(value.filename)[0]
+            or "application/octet-stream"
+        )
         return _checked_kind(name, kind), value.filename, value.content
     if isinstance(value, dict) and not value.keys().isdisjoint(_CONTENTS) and value.keys() <= _FILE:
         kind = _checked_kind(name, str(value.get("type") or media or "application/octet-stream"))

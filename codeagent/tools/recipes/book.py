@@ -19,7 +19,10 @@ def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
         ToolFolder(root, (".codeagent", "commands"), "project", _SUFFIXES),
         ToolFolder(root, (".claude", "commands"), "project", (".md",)),
     ]
-    return (*(() if own is None else (ToolFolder(own / "commands", (), "user", _SUFFIXES),)), *project)
+    return (
+        *(() if own is None else (ToolFolder(own / "commands", (), "user", _SUFFIXES),)),
+        *project,
+    )
 
 
 class RecipeFolders:
@@ -29,11 +32,16 @@ class RecipeFolders:
     """
 
     def __init__(
-        self, folders: Sequence[ToolFolder], trust: TrustBook | None, *, accept: bool = False, root: str = ""
+        self,
+        folders: Sequence[ToolFolder],
+        trust: TrustBook | None,
+        *,
+        accept: bool = False,
+        root: str = "",
     ) -> None:
-        """If `trust` is None, a project is never trusted. `accept`: its recipes are trusted as they are first read,
-        only in this conversation. `root` is the workspace, for inputs that are paths. Blocks on small files; never
-        raises: errors are in `problems`."""
+        """If `trust` is None, a project is never trusted. `accept`: its recipes are trusted as they
+        are first read, only in this conversation. `root` is the workspace, for inputs that are
+        paths. Blocks on small files; never raises: errors are in `problems`."""
         self._root = root
         self._folders = tuple(folders)
         self._trust = trust
@@ -85,11 +93,14 @@ class RecipeFolders:
 
     @property
     def _of_project(self) -> tuple[ToolFile, ...]:
-        return tuple(file for state in self._states for file in state.files if file.place == "project")
+        return tuple(
+            file for state in self._states for file in state.files if file.place == "project"
+        )
 
     @property
     def _digest(self) -> str:
-        """Return SHA-256 (hex) over the contents of the project's folders, which is what the user trusts."""
+        """Return SHA-256 (hex) over the contents of the project's folders, which is what the user
+        trusts."""
         total = hashlib.sha256(b"recipes")
         for folder, state in zip(self._folders, self._states, strict=True):
             if folder.place == "project":
@@ -103,13 +114,24 @@ class RecipeFolders:
         if self._accept:
             self._accept, self._accepted = False, digest
         try:
-            return digest == self._accepted or (self._trust is not None and self._trust.trusts(digest))
+            return digest == self._accepted or (
+                self._trust is not None and self._trust.trusts(digest)
+            )
         except ConfigError as error:
             problems.append(ToolProblem(self._of_project[0].shown, str(error)))
             return False
 
-    def _take(self, file: ToolFile, found: dict[str, Recipe], problems: list[ToolProblem], *, trusted: bool) -> None:
-        from codeagent.tools.recipes.reading import load_recipe  # needed only if there is such a file
+    def _take(
+        self,
+        file: ToolFile,
+        found: dict[str, Recipe],
+        problems: list[ToolProblem],
+        *,
+        trusted: bool,
+    ) -> None:
+        from codeagent.tools.recipes.reading import (
+            load_recipe,
+        )  # needed only if there is such a file
 
         loaded = load_recipe(file)
         problems += loaded.problems

@@ -16,7 +16,9 @@ from codeagent.tools.user.yaml_fields import InputFields, Seconds, Version, Yaml
 
 def _tools(value: Any) -> Any:
     """Accept names separated by commas as a list."""
-    if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+    if not isinstance(value, str) and not (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ):
         raise ValueError("write a list of the names of tools")
     try:
         return list(split_names(value) if isinstance(value, str) else checked_names(value))
@@ -33,12 +35,18 @@ class LimitFields(YamlSection):
 
     max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
     max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
-    max_tokens: int | None = Field(default=None, ge=1, description="Tokens, input and output together.")
-    max_seconds: Seconds | None = Field(default=None, description="Elapsed time, as a number or as `10m`.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens, input and output together."
+    )
+    max_seconds: Seconds | None = Field(
+        default=None, description="Elapsed time, as a number or as `10m`."
+    )
     timeout_per_call: Seconds | None = Field(
         default=None, description="The time of each tool call, as a number of seconds or as `30s`."
     )
-    budget: float | None = Field(default=None, gt=0, description="US dollars; needs a model whose price is known.")
+    budget: float | None = Field(
+        default=None, gt=0, description="US dollars; needs a model whose price is known."
+    )
 
     def over(self, outer: "LimitFields") -> StepLimits:
         """Return these limits, with those that are not set taken from the outer ones."""
@@ -47,17 +55,27 @@ class LimitFields(YamlSection):
 
 
 class _Scope(YamlSection):
-    tools: Tools = Field(default=None, description="The only tools that may be called; others are not sent.")
-    model: str | None = Field(default=None, min_length=1, description="As in `--model`; default: the session's.")
+    tools: Tools = Field(
+        default=None, description="The only tools that may be called; others are not sent."
+    )
+    model: str | None = Field(
+        default=None, min_length=1, description="As in `--model`; default: the session's."
+    )
     mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
-    network: NetworkLevel | None = Field(default=None, description="What commands may reach; it can only tighten.")
-    limits: LimitFields = Field(default=LimitFields(), description="A project's recipe can only lower them.")
+    network: NetworkLevel | None = Field(
+        default=None, description="What commands may reach; it can only tighten."
+    )
+    limits: LimitFields = Field(
+        default=LimitFields(), description="A project's recipe can only lower them."
+    )
 
 
 class PromptFields(_Scope):
     """The front matter of `NAME.md`; the text below it is the prompt."""
 
-    name: str | None = Field(default=None, pattern=f"^{NAME.pattern}$", description="Default: the file's.")
+    name: str | None = Field(
+        default=None, pattern=f"^{NAME.pattern}$", description="Default: the file's."
+    )
     version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="One line for the list.")
     inputs: list[InputFields] = Field(default_factory=list, description="What the user gives.")
@@ -67,9 +85,13 @@ class StepFields(_Scope):
     """One step; keys that it leaves out are taken from the top of the file."""
 
     id: str | None = Field(
-        default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$", description="For `{{steps.ID.text}}`; default: its number."
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="For `{{steps.ID.text}}`; default: its number.",
     )
-    prompt: str = Field(min_length=1, description="With `{{inputs.x}}`, and `{{steps.ID.text}}` of steps before it.")
+    prompt: str = Field(
+        min_length=1, description="With `{{inputs.x}}`, and `{{steps.ID.text}}` of steps before it."
+    )
 
 
 class RecipeFields(PromptFields):
@@ -83,10 +105,14 @@ class RecipeFields(PromptFields):
 def recipe_schema() -> dict[str, Any]:
     """The JSON Schema of a file of steps, for editors."""
     schema = RecipeFields.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "A recipe of codeagent"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "A recipe of codeagent",
+    }
 
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "": RecipeFields, "inputs": InputFields, "limits": LimitFields, "steps": StepFields,
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 PROMPT_SECTIONS = SECTIONS | {"": PromptFields}

@@ -1,4 +1,5 @@
-"""Makes recipes of files: prompts with front matter, files of steps, and the commands of other programs.
+"""Makes recipes of files: prompts with front matter, files of steps, and the commands of other
+programs.
 
 It only parses: nothing of a file runs or takes effect before the recipe is run.
 """
@@ -7,14 +8,35 @@ import re
 from collections.abc import Iterable, Sequence
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.recipes import ARGUMENTS, NAME, PLACEHOLDER, RESERVED, Recipe, RecipeInput, RecipeStep
+from codeagent.core.recipes import (
+    ARGUMENTS,
+    NAME,
+    PLACEHOLDER,
+    RESERVED,
+    Recipe,
+    RecipeInput,
+    RecipeStep,
+)
 from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.recipes.model import PROMPT_SECTIONS, SECTIONS, PromptFields, RecipeFields, StepFields
+from codeagent.tools.recipes.model import (
+    PROMPT_SECTIONS,
+    SECTIONS,
+    PromptFields,
+    RecipeFields,
+    StepFields,
+)
 from codeagent.tools.schema import kind_of, nearest_or_all
 from codeagent.tools.user.yaml_fields import declared_inputs, import_hint, is_workflow, validated
-from codeagent.tools.user.yaml_text import Path, Unreadable, YamlDocument, YamlReport, documents, front_matter
+from codeagent.tools.user.yaml_text import (
+    Path,
+    Unreadable,
+    YamlDocument,
+    YamlReport,
+    documents,
+    front_matter,
+)
 
 _FOREIGN = ".claude/commands/"
 """The folder in which another program has its commands."""
@@ -57,7 +79,9 @@ def load_recipe(file: ToolFile) -> LoadedRecipe:
 def _load_steps(file: ToolFile) -> LoadedRecipe:
     found = documents(file.content)
     if len(found) != 1:
-        return LoadedRecipe(None, (ToolProblem(f"{file.shown}:1", "a recipe is one document with steps"),))
+        return LoadedRecipe(
+            None, (ToolProblem(f"{file.shown}:1", "a recipe is one document with steps"),)
+        )
     report = YamlReport(file, found[0])
     if is_workflow(found[0].value):
         report.error((), import_hint(file.shown))
@@ -88,7 +112,9 @@ def _steps(file: ToolFile, document: YamlDocument, report: YamlReport) -> Recipe
     for at, step in enumerate(steps):
         if step.id in [other.id for other in steps[:at]]:
             report.error(("steps", at, "id"), f"there is another step {step.id}")
-    _check_placeholders([(("steps", at, "prompt"), step) for at, step in enumerate(steps)], inputs, report)
+    _check_placeholders(
+        [(("steps", at, "prompt"), step) for at, step in enumerate(steps)], inputs, report
+    )
     return _recipe(file, fields, tuple(steps), inputs, report)
 
 
@@ -116,12 +142,23 @@ def _recipe(
     name = fields.name or file.path.stem
     _check_name(name, report)
     about = one_line(fields.description or _first_line(steps[0].prompt), _LONGEST_DESCRIPTION)
-    return Recipe(name, about, steps, file.shown, file.place, inputs, fields.version, trusted=file.place == "user")
+    return Recipe(
+        name,
+        about,
+        steps,
+        file.shown,
+        file.place,
+        inputs,
+        fields.version,
+        trusted=file.place == "user",
+    )
 
 
 def _check_name(name: str, report: YamlReport) -> None:
     if NAME.fullmatch(name) is None:
-        report.error(("name",), f"{one_line(name, 64)!r} is not a name; use 1 to 64 letters, digits, _ or -")
+        report.error(
+            ("name",), f"{one_line(name, 64)!r} is not a name; use 1 to 64 letters, digits, _ or -"
+        )
     elif name.lower() in RESERVED:
         report.error(("name",), f"/{name.lower()} is built in; give the recipe another name")
 
@@ -148,7 +185,9 @@ def _check_placeholders(
                 report.error(path, f"{found[0]} does not name an earlier step", source=found[0])
         for meant in _MEANT.findall(step.prompt):
             if PLACEHOLDER.fullmatch(meant) is None:
-                report.warn(path, f"{meant} is not a placeholder; the model reads it as it is", source=meant)
+                report.warn(
+                    path, f"{meant} is not a placeholder; the model reads it as it is", source=meant
+                )
         before.append(step.id)
     for at, name in enumerate(known):
         if name not in used:
@@ -156,7 +195,8 @@ def _check_placeholders(
 
 
 def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -> Recipe | None:
-    """Read another program's command: only its prompt and description are used, not what would allow or run things."""
+    """Read another program's command: only its prompt and description are used, not what would
+    allow or run things."""
     if not isinstance(head.value, dict):
         report.error((), f"the front matter is a mapping, not {kind_of(head.value)}")
         return None
@@ -168,13 +208,19 @@ def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) 
         meant = nearest_or_all(other, [*_USED, *_NOT_USED], most=1)
         report.warn((other,), f"a command of another program has no such key here{meant}")
     for command in _RUNS.findall(body):
-        report.warn((), f"{one_line(command, 60)} is not run; the model reads it as it is", source=command)
+        report.warn(
+            (), f"{one_line(command, 60)} is not run; the model reads it as it is", source=command
+        )
     given = head.value.get("description")
     about = one_line(given if isinstance(given, str) else _first_line(body), _LONGEST_DESCRIPTION)
     hint = head.value.get("argument-hint")
-    arguments = RecipeInput(ARGUMENTS, required=False, default="", description=hint if isinstance(hint, str) else "")
+    arguments = RecipeInput(
+        ARGUMENTS, required=False, default="", description=hint if isinstance(hint, str) else ""
+    )
     name = file.path.stem
     _check_name(name, report)
     step = RecipeStep("1", body)
     trusted = file.place == "user"
-    return Recipe(name, about, (step,), file.shown, file.place, (arguments,), trusted=trusted, numbered=True)
+    return Recipe(
+        name, about, (step,), file.shown, file.place, (arguments,), trusted=trusted, numbered=True
+    )

@@ -1,4 +1,5 @@
-"""Programs that can be made to run other commands, with the words that make them, by the programs' names."""
+"""Programs that can be made to run other commands, with the words that make them, by the programs'
+names."""
 
 from codeagent.core.dataclass import dataclass
 
@@ -10,7 +11,8 @@ class Carrier:
     flags: str = ""
     """Flags: `-If` are two of one letter, also in a cluster; a long one may be abbreviated."""
     dashed: str = ""
-    """Flags that are long with one dash or two, and have a value in the same word or in the next."""
+    """Flags that are long with one dash or two, and have a value in the same word or in the
+    next."""
     words: str = ""
     """A pattern of other words that do."""
     first: str = ""
@@ -18,7 +20,8 @@ class Carrier:
     always: bool = False
     """Whether it does so whatever its words are."""
     leading: bool = False
-    """Whether its own words end before its first operand, a script or a program with words of its own."""
+    """Whether its own words end before its first operand, a script or a program with words of its
+    own."""
 
 
 _ALWAYS = Carrier(always=True)
@@ -50,7 +53,13 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
             ),
         ),
     ),
-    ("sftp", Carrier("-FSIDb", words=r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhosts|match).*")),
+    (
+        "sftp",
+        Carrier(
+            "-FSIDb",
+            words=r"(?i)(?:-[a-z0-9]*o)?\s*(?:\x00|proxy|local|permitlocal|knownhosts|match).*",
+        ),
+    ),
     ("ssh-keygen ssh-add", Carrier("-D")),
     ("rsync", Carrier("-e --rsh --rsync-path --config --daemon")),
     ("curl", Carrier("-K --config")),
@@ -61,18 +70,29 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
     ("nmap", Carrier("--script --interactive --datadir --script-args")),
     ("tcpdump", Carrier("-z")),
     ("tshark", Carrier("-X")),
-    ("gpg gpg2", Carrier("--photo-viewer --exec-path --options --agent-program --dirmngr-program --homedir")),
-    ("latex pdflatex xelatex lualatex tex luatex pdftex", Carrier(dashed="shell-escape enable-write18 fmt cnf-line")),
+    (
+        "gpg gpg2",
+        Carrier("--photo-viewer --exec-path --options --agent-program --dirmngr-program --homedir"),
+    ),
+    (
+        "latex pdflatex xelatex lualatex tex luatex pdftex",
+        Carrier(dashed="shell-escape enable-write18 fmt cnf-line"),
+    ),
     ("pandoc", Carrier("-FLd --filter --lua-filter --pdf-engine --defaults --data-dir")),
     (
         "gcc g++ cc c++ clang clang++ gfortran",
-        Carrier(dashed="B wrapper fplugin specs fuse-ld fpass-plugin load plugin config", words=r"@.*|.*\bld-path=.*"),
+        Carrier(
+            dashed="B wrapper fplugin specs fuse-ld fpass-plugin load plugin config",
+            words=r"@.*|.*\bld-path=.*",
+        ),
     ),
     ("rustc", Carrier(words=r".*\blinker=.*|@.*")),
     (
         "go",
         Carrier(
-            dashed="toolexec exec vettool overlay extld modfile", words=r".*\bextld\b.*", first=r"env .*=.*|tool .*"
+            dashed="toolexec exec vettool overlay extld modfile",
+            words=r".*\bextld\b.*",
+            first=r"env .*=.*|tool .*",
         ),
     ),
     ("cargo", Carrier("--config", words=r".*\blinker=.*")),
@@ -84,10 +104,18 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
             words=(r"env|chdir|time|-P|-D.*(?:LAUNCHER|COMPILER|PROGRAM|COMMAND|LINKER|TOOL).*"),
         ),
     ),
-    ("ctest", Carrier("-SD --build-and-test --script --dashboard --build-command --test-command --test-launcher")),
+    (
+        "ctest",
+        Carrier(
+            "-SD --build-and-test --script --dashboard --build-command --test-command --test-launcher"
+        ),
+    ),
     ("meson", Carrier("--native-file --cross-file", first=r"devenv.*")),
     ("ninja", Carrier("-f")),
-    ("bazel blaze", Carrier("--run_under --bazelrc --workspace_status_command --override_repository")),
+    (
+        "bazel blaze",
+        Carrier("--run_under --bazelrc --workspace_status_command --override_repository"),
+    ),
     ("gradle gradlew", Carrier("--init-script --build-file --settings-file", dashed="I b")),
     ("mvn mvnw", Carrier("--settings --global-settings", dashed="s gs", words=r".*exec.*")),
     ("ant", Carrier(dashed="f buildfile file main listener")),
@@ -107,7 +135,13 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
             ),
         ),
     ),
-    ("npx", Carrier("-c --call --script-shell --node-options --userconfig --globalconfig --shell", leading=True)),
+    (
+        "npx",
+        Carrier(
+            "-c --call --script-shell --node-options --userconfig --globalconfig --shell",
+            leading=True,
+        ),
+    ),
     (
         "pnpm yarn yarnpkg bun corepack",
         Carrier(
@@ -160,7 +194,10 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
             leading=True,
         ),
     ),
-    ("nodemon concurrently onchange chokidar watchexec watchman", Carrier("-xc --exec --command", words=r".*\s.*")),
+    (
+        "nodemon concurrently onchange chokidar watchexec watchman",
+        Carrier("-xc --exec --command", words=r".*\s.*"),
+    ),
     ("nix nix-shell guix", Carrier("-cIE --run --command --expr --option")),
     (
         "sqlite3",
@@ -183,4 +220,6 @@ _TABLE: tuple[tuple[str, Carrier], ...] = (
     ("mapfile readarray", Carrier("-C")),
     ("compopt", Carrier("-FC")),
 )
-CARRIERS: dict[str, Carrier] = {name: carrier for names, carrier in _TABLE for name in names.split()}
+CARRIERS: dict[str, Carrier] = {
+    name: carrier for names, carrier in _TABLE for name in names.split()
+}

@@ -1,7 +1,9 @@
-"""Finds the words with which a line runs commands that cannot be read exactly (SECURITY.md T27, T28).
+"""Finds the words with which a line runs commands that cannot be read exactly (SECURITY.md T27,
+T28).
 
-A rule that denies a command asks about every line with such words: what they run cannot be read exactly. A script that
-a line only names (`bash x.sh`, `node x.js`, a plain `make`) is not such a word; see docs/how-to/rules.md.
+A rule that denies a command asks about every line with such words: what they run cannot be read
+exactly. A script that a line only names (`bash x.sh`, `node x.js`, a plain `make`) is not such a
+word; see docs/how-to/rules.md.
 """
 
 import re
@@ -12,7 +14,13 @@ from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
 from codeagent.tools.shell.git_carriers import git_carries
 from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT
-from codeagent.tools.shell.quiet_code import awk_is_quiet, node_is_quiet, perl_is_quiet, python_is_quiet, sed_is_quiet
+from codeagent.tools.shell.quiet_code import (
+    awk_is_quiet,
+    node_is_quiet,
+    perl_is_quiet,
+    python_is_quiet,
+    sed_is_quiet,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ _MAY_RUN: dict[str, int] = {
     for own, programs in enumerate((_RUNS_THE_NEXT, _RUNS_THE_ONE_AFTER))
     for program in programs.split(",")
 }
-"""Programs that may run the words after these and so many more, though by other names or elsewhere."""
+"""Programs that may run the words after these and so many more, though by other names or
+elsewhere."""
 _TAR = Carrier(
     "-IFT --use-compress-program --to-command --checkpoint-action --rsh-command --rmt-command --info-script"
     " --new-volume-script --files-from"
@@ -65,7 +74,9 @@ _PROGRAMS = re.compile(r"(?:.*/)?s?bin|.*\x00", re.DOTALL)
 _MAKES = frozenset({"make", "gmake", "bmake", "mk"})
 _MAKE = Carrier("-fEI --file --makefile --eval --include-dir")
 _MAKE_VARIABLE = re.compile(r"([^\s=]*?)(:{0,3}|[+?!])=(.*)", re.DOTALL)
-_MAKE_OWN = frozenset({"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"})
+_MAKE_OWN = frozenset(
+    {"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"}
+)
 _HIDES = re.compile(rf"[$`'\"\\{HOLE}]")
 """Characters with which a text can hide what it runs."""
 _SPLIT = re.compile(r"(?:-[a-zA-Z0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
@@ -84,23 +95,40 @@ _AWK_FLAGS = (
     "--lint",
 )
 """Long flags of awk that load no code."""
-_NODE_VALUED = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"})
+_NODE_VALUED = frozenset(
+    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"}
+)
 _EVALUATING_MODULES = frozenset(
-    {"timeit", "pdb", "trace", "cProfile", "profile", "runpy", "code", "webbrowser", "IPython", "bdb", "pty", "idlelib"}
+    {
+        "timeit",
+        "pdb",
+        "trace",
+        "cProfile",
+        "profile",
+        "runpy",
+        "code",
+        "webbrowser",
+        "IPython",
+        "bdb",
+        "pty",
+        "idlelib",
+    }
 )
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 
 
 def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
-    """Return the words that make the command run something that cannot be read, shortened for a message; else empty."""
+    """Return the words that make the command run something that cannot be read, shortened for a
+    message; else empty."""
     name = words[0].rpartition("/")[2] or words[0]
     found = _carried(name, words, feed)
     return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
 
 
 def program_within(words: Sequence[str]) -> tuple[int, int] | None:
-    """Return how many words the program and its subcommand have, and how many more are its own; None if it runs none.
+    """Return how many words the program and its subcommand have, and how many more are its own;
+    None if it runs none.
 
     Flags before the subcommand are skipped.
     """
@@ -115,7 +143,8 @@ def program_within(words: Sequence[str]) -> tuple[int, int] | None:
 
 
 def renamed(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yield what may be run by another name or through a variable, without the words that may follow."""
+    """Yield what may be run by another name or through a variable, without the words that may
+    follow."""
     name = words[0].rpartition("/")[2]
     if name in _COPIES or name == "cat":
         for word in words[1:]:
@@ -133,7 +162,8 @@ def renamed(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _carried(name: str, words: Sequence[str], feed: Feed) -> str | None:
-    """Return the word that carries a command, empty if it is the program itself; None if there is none."""
+    """Return the word that carries a command, empty if it is the program itself; None if there is
+    none."""
     if _LOADER.fullmatch(name):
         return ""
     if (special := _SPECIAL.get(name)) is not None:
@@ -152,7 +182,11 @@ def _by(known: Carrier, words: Sequence[str]) -> str | None:
         return ""
     own = list(words[1:])
     if known.leading:
-        ends = (at for at, word in enumerate(own) if not word.startswith("-") and (not at or own[at - 1][:1] != "-"))
+        ends = (
+            at
+            for at, word in enumerate(own)
+            if not word.startswith("-") and (not at or own[at - 1][:1] != "-")
+        )
         own = own[: next(ends, len(own))]
     if "--" in own and not known.words:
         own = own[: own.index("--")]
@@ -164,17 +198,23 @@ def _by(known: Carrier, words: Sequence[str]) -> str | None:
         if word == HOLE and (known.flags or known.dashed):
             return "with a word that is not known"
     operands = [word for word in words[1:] if not word.startswith("-")]
-    return operands[0] if known.first and re.fullmatch(known.first, " ".join(operands[:2]), re.DOTALL) else None
+    return (
+        operands[0]
+        if known.first and re.fullmatch(known.first, " ".join(operands[:2]), re.DOTALL)
+        else None
+    )
 
 
 def _is_flag(word: str, known: Carrier) -> bool:
-    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value in the same word."""
+    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value in the
+    same word."""
     name = word.partition("=")[0].partition(HOLE)[0]
     flags = known.flags.split()
     if word[1:].startswith(HOLE):
         return bool(flags or known.dashed)
     if any(
-        name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag) for flag in known.dashed.split()
+        name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag)
+        for flag in known.dashed.split()
     ):
         return True
     if word.startswith("--"):
@@ -200,7 +240,9 @@ def _is_input(word: str) -> bool:
 def _make(words: Sequence[str], feed: Feed) -> str | None:
     for word in words[1:]:
         match = None if word.startswith("-") else _MAKE_VARIABLE.fullmatch(word)
-        if match is not None and (match[2] == "!" or match[1] in _MAKE_OWN or _HIDES.search(match[3])):
+        if match is not None and (
+            match[2] == "!" or match[1] in _MAKE_OWN or _HIDES.search(match[3])
+        ):
             return f"{match[1]}="
     return _by(_MAKE, words)
 
@@ -209,7 +251,9 @@ def _env(words: Sequence[str], feed: Feed) -> str | None:
     """`env -S` has escapes of its own: `\\_` is a blank, `${X}` a variable."""
     for at, word in enumerate(words[1:], start=1):
         match = _SPLIT.fullmatch(word)
-        if match is not None and re.search(rf"[\\${HOLE}]", match[1] or "".join(words[at + 1 : at + 2])):
+        if match is not None and re.search(
+            rf"[\\${HOLE}]", match[1] or "".join(words[at + 1 : at + 2])
+        ):
             return "-S"
     return None
 
@@ -237,7 +281,9 @@ def _sed(words: Sequence[str], feed: Feed) -> str | None:
                 return "--file"
         elif word.startswith("-") and len(word) > 1:
             cluster = re.fullmatch(
-                r"-[nErsuz]*(?:(?P<in>[i].*)|l\d*|(?P<code>e)(?P<glued>.*)|(?P<file>f).*)?", word, re.DOTALL
+                r"-[nErsuz]*(?:(?P<in>[i].*)|l\d*|(?P<code>e)(?P<glued>.*)|(?P<file>f).*)?",
+                word,
+                re.DOTALL,
             )
             if cluster is None or cluster["file"]:
                 return "-f" if cluster else word[:2]
@@ -279,7 +325,11 @@ def _python(words: Sequence[str], feed: Feed) -> str | None:
             if letter == "c":
                 return None if python_is_quiet(value) else "-c"
             if letter == "m":
-                return f"-m {value}" if value.partition(".")[0] in _EVALUATING_MODULES or HOLE in value else None
+                return (
+                    f"-m {value}"
+                    if value.partition(".")[0] in _EVALUATING_MODULES or HOLE in value
+                    else None
+                )
             if letter in "WX":
                 rest = rest if word[at:] else rest[1:]
                 break
@@ -310,13 +360,19 @@ def _perl(words: Sequence[str], feed: Feed) -> str | None:
         if not word.startswith("-") or word == "-":
             return "with code from its input" if feed.line and _is_input(word) else None
         match = re.fullmatch(
-            r"-[acfnpstuwWXTtUv\dl]*(?:i[^\s]*|(?P<code>[eE])(?P<glued>.*)|0[xX]?\w*|I.*)?", word, re.DOTALL
+            r"-[acfnpstuwWXTtUv\dl]*(?:i[^\s]*|(?P<code>[eE])(?P<glued>.*)|0[xX]?\w*|I.*)?",
+            word,
+            re.DOTALL,
         )
         if match is None:
             return word[:2]
         if match["code"]:
             code = match["glued"] or "".join(words[at + 1 : at + 2])
-            others = [other for other in words[at + 1 :] if re.fullmatch(r"-[a-zA-Z]*[eEM].*", other, re.DOTALL)]
+            others = [
+                other
+                for other in words[at + 1 :]
+                if re.fullmatch(r"-[a-zA-Z]*[eEM].*", other, re.DOTALL)
+            ]
             return None if perl_is_quiet(code) and not others else "-e"
     return "with code from its input" if feed.line and words[1:2] != ["-v"] else None
 
@@ -326,7 +382,8 @@ def _git(words: Sequence[str], feed: Feed) -> str | None:
 
 
 def _rename(words: Sequence[str], feed: Feed) -> str | None:
-    """The rename of Perl runs its first operand as code; the one of util-linux has plain words there."""
+    """The rename of Perl runs its first operand as code; the one of util-linux has plain words
+    there."""
     code = next((word for word in words[1:] if not word.startswith("-")), "")
     return None if re.fullmatch(r"[\w.-]*", code) or perl_is_quiet(code) else ""
 

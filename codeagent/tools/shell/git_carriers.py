@@ -1,7 +1,8 @@
-"""What makes git run commands: its options, its configuration keys, and subcommands that are not its own.
+"""What makes git run commands: its options, its configuration keys, and subcommands that are not
+its own.
 
-A key that is not known to be harmless may name a command; a subcommand that is not known may be an alias, or a program
-`git-NAME`. Section and variable of a key are the same in capitals.
+A key that is not known to be harmless may name a command; a subcommand that is not known may be an
+alias, or a program `git-NAME`. Section and variable of a key are the same in capitals.
 """
 
 import re
@@ -26,7 +27,9 @@ _PLAIN_KEY = re.compile(
     r"|remote\.[^.]+\.(?:fetch|push|tagopt|prune|mirror|pushurl|url)|url\..*\.(?:pushinsteadof|insteadof)"
 )
 """Keys, in small letters, whose values never name a command or a file of configuration."""
-_EXCEPT = re.compile(r".*(?:hook|command|program|helper|exec|mergeoptions|twohead|octopus|::).*", re.DOTALL)
+_EXCEPT = re.compile(
+    r".*(?:hook|command|program|helper|exec|mergeoptions|twohead|octopus|::).*", re.DOTALL
+)
 """Keys that do name one, although the section is harmless."""
 _PLAIN_VALUES: dict[str, frozenset[str]] = {
     "core.pager": frozenset({"cat", "less", ""}),
@@ -40,7 +43,9 @@ _PLAIN_VALUES: dict[str, frozenset[str]] = {
 }
 _PAGERS = re.compile(r"pager\.[\w-]+")
 _REMOTE_HELPER = re.compile(r"[\w+.-]+::.*", re.DOTALL)
-_WITH_VALUE = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"})
+_WITH_VALUE = frozenset(
+    {"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"}
+)
 _STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree"})
 _TRANSFER = ("--upload-pack", "--exec")
 _FLAGS: dict[str, tuple[str, ...]] = {
@@ -58,7 +63,9 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "grep": ("-O", "--open-files-in-pager"),
 }
 """Flags of subcommands that name a command, or a folder of hooks."""
-_REMOTE = frozenset({"clone", "fetch", "pull", "ls-remote", "fetch-pack", "archive", "push", "send-pack", "remote"})
+_REMOTE = frozenset(
+    {"clone", "fetch", "pull", "ls-remote", "fetch-pack", "archive", "push", "send-pack", "remote"}
+)
 _FIRST: dict[str, frozenset[str]] = {
     "bisect": frozenset({"run", "visualize", "view", "replay"}),
     "submodule": frozenset({"foreach"}),
@@ -75,17 +82,21 @@ update-ref update-server-info var verify-commit verify-pack verify-tag write-tre
 repo
 """
 _KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS.split()))
-"""Subcommands that are part of git, which no alias can replace, and that run nothing but what is configured."""
+"""Subcommands that are part of git, which no alias can replace, and that run nothing but what is
+configured."""
 _CONFIG_READS_AS_TEXT = """
 --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool -l --list get list
 --unset --unset-all unset --remove-section remove-section
 """
 _CONFIG_READS = frozenset(_CONFIG_READS_AS_TEXT.split())
-_CONFIG_VALUED = frozenset({"-f", "--file", "--blob", "--type", "--default", "--comment", "--value", "--url", "-t"})
+_CONFIG_VALUED = frozenset(
+    {"-f", "--file", "--blob", "--type", "--default", "--comment", "--value", "--url", "-t"}
+)
 
 
 def git_carries(words: Sequence[str]) -> str | None:
-    """Return the word with which a git command runs something that cannot be read; None if it has none."""
+    """Return the word with which a git command runs something that cannot be read; None if it has
+    none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
@@ -104,7 +115,8 @@ def git_carries(words: Sequence[str]) -> str | None:
 
 
 def _is_other_repository(words: Sequence[str], at: int) -> bool:
-    """Whether the word there names a repository that is not the one here, with a configuration of its own."""
+    """Whether the word there names a repository that is not the one here, with a configuration of
+    its own."""
     value, following = words[at].partition("=")[2], words[at + 1 : at + 2]
     return words[at].startswith("--git-dir") and value != ".git" and list(following) != [".git"]
 
@@ -125,9 +137,15 @@ def _subcommand(name: str, rest: Sequence[str]) -> str | None:
             return f"{name} {word.partition('=')[0] if word.startswith('-') else ''}"
         if word == HOLE and named:
             return f"{name} with a word that is not known"
-        if name == "clone" and (key := _clone_setting(word, following)) is not None and not _is_plain(*_pair(key)):
+        if (
+            name == "clone"
+            and (key := _clone_setting(word, following)) is not None
+            and not _is_plain(*_pair(key))
+        ):
             return f"clone -c {key.partition('=')[0]}"
-        if name in ("merge", "pull", "rebase", "cherry-pick", "revert") and not _is_strategy(word, following):
+        if name in ("merge", "pull", "rebase", "cherry-pick", "revert") and not _is_strategy(
+            word, following
+        ):
             return f"{name} --strategy"
     operands = [word for word in rest if not word.startswith("-")]
     runs = _FIRST.get(name, frozenset())
@@ -140,7 +158,9 @@ def _names(word: str, flags: Sequence[str]) -> bool:
         return False
     name = word.partition("=")[0]
     if name.startswith("--"):
-        return any(flag.startswith(name.partition(HOLE)[0]) for flag in flags if flag.startswith("--"))
+        return any(
+            flag.startswith(name.partition(HOLE)[0]) for flag in flags if flag.startswith("--")
+        )
     letters = {flag[1] for flag in flags if not flag.startswith("--")}
     cluster = re.match(r"-[A-Za-z]*", word)
     return HOLE in word[:2] or (cluster is not None and bool(letters & set(cluster[0][1:])))
@@ -149,13 +169,18 @@ def _names(word: str, flags: Sequence[str]) -> bool:
 def _clone_setting(word: str, following: str) -> str | None:
     if word.startswith("--"):
         name, given, value = word.partition("=")
-        return (value if given else following) if len(name) > 3 and "--config".startswith(name) else None
+        return (
+            (value if given else following)
+            if len(name) > 3 and "--config".startswith(name)
+            else None
+        )
     cluster = re.fullmatch(r"-[a-zA-Z]*?c(.*)", word, re.DOTALL)
     return None if cluster is None else cluster[1] or following
 
 
 def _is_strategy(word: str, following: str) -> bool:
-    """Whether the word does not choose a merge strategy, or one of git's own: another is a program `git-merge-NAME`."""
+    """Whether the word does not choose a merge strategy, or one of git's own: another is a program
+    `git-merge-NAME`."""
     if word.startswith("--strategy-option"):
         return True
     if word.startswith("--strat"):

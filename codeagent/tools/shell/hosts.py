@@ -1,4 +1,5 @@
-"""The hosts that commands are known to need: those of the addresses they name, and of a package manager's registry."""
+"""The hosts that commands are known to need: those of the addresses they name, and of a package
+manager's registry."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,9 +9,14 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS, host_name, is_address
 
 _MOST = 16
-"""Hosts that one question names; the others are asked about when the command wants to reach them."""
-_ADDRESS = re.compile(r"(?:^|[\s='\"(])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s'\")]|$)")
-_OWN_INDEX = frozenset({"-i", "--index-url", "--index", "--default-index", "--registry", "--no-index", "--offline"})
+"""Hosts that one question names; the others are asked about when the command wants to reach
+them."""
+_ADDRESS = re.compile(
+    r"(?:^|[\s='\"(])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s'\")]|$)"
+)
+_OWN_INDEX = frozenset(
+    {"-i", "--index-url", "--index", "--default-index", "--registry", "--no-index", "--offline"}
+)
 """Flags with which a package manager does not use its usual registry."""
 _BEFORE = re.compile(r"^(?:\w+=\S*\s+)*(?:\S*/)?(?:python[0-9.]* -m (?=pip ))?")
 """What may stand before the name of a package manager."""
@@ -25,7 +31,9 @@ class _PackageManager:
 
 
 _PIP = _PackageManager("python", frozenset({"install", "download", "wheel"}))
-_PNPM = frozenset({"install", "i", "ci", "add", "update", "up", "dlx", "exec", "view", "outdated", "audit"})
+_PNPM = frozenset(
+    {"install", "i", "ci", "add", "update", "up", "dlx", "exec", "view", "outdated", "audit"}
+)
 _MANAGERS = {
     "pip": _PIP,
     "pip3": _PIP,
@@ -38,14 +46,17 @@ _MANAGERS = {
     "pnpm": _PackageManager("npm", _PNPM),
     "npx": _PackageManager("npm", frozenset()),
     "yarn": _PackageManager("yarn", frozenset({"", "install", "add", "upgrade", "up", "dlx"})),
-    "cargo": _PackageManager("rust", frozenset({"add", "fetch", "install", "update", "build", "check", "test", "run"})),
+    "cargo": _PackageManager(
+        "rust", frozenset({"add", "fetch", "install", "update", "build", "check", "test", "run"})
+    ),
     "go": _PackageManager("go", frozenset({"get", "mod", "install", "build", "test", "run"})),
 }
 
 
 @lru_cache(maxsize=64)
 def hosts_needed(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts, at the ports of the web, that these simple commands are known to need, each once.
+    """Return the hosts, at the ports of the web, that these simple commands are known to need, each
+    once.
 
     It is no more than what can be seen: a command may reach others, about which the user is asked.
     """

@@ -1,8 +1,9 @@
 """The read-only subcommands of git, and the flags that keep them so.
 
-Left out on purpose: `-c`, `--git-dir` and `--exec-path`, which choose what git runs; `--output`; `--ext-diff` and
-`--textconv`; `grep -O`; `cat-file --filters`; `%G` in a format, which calls gpg. What a repository's own configuration
-names (a filter, a diff driver) still runs: inside the sandbox, and nothing there can write that file.
+Left out on purpose: `-c`, `--git-dir` and `--exec-path`, which choose what git runs; `--output`;
+`--ext-diff` and `--textconv`; `grep -O`; `cat-file --filters`; `%G` in a format, which calls gpg.
+What a repository's own configuration names (a filter, a diff driver) still runs: inside the
+sandbox, and nothing there can write that file.
 """
 
 import re
@@ -22,7 +23,8 @@ _DIFF = (
     " --indent-heuristic --no-indent-heuristic"
 )
 _DIFF_VALUED = (
-    "-SGI --diff-algorithm --word-diff-regex --diff-filter --inter-hunk-context --src-prefix --dst-prefix --anchored"
+    "-SGI --diff-algorithm --word-diff-regex --diff-filter --inter-hunk-context --src-prefix "
+    "--dst-prefix --anchored"
 )
 _DIFF_OPTIONAL = (
     "-UMCB --unified --stat --dirstat --color --word-diff --color-words --abbrev --find-renames --find-copies"
@@ -41,29 +43,47 @@ _LOG_VALUED = (
     " --min-parents --max-parents --decorate-refs --decorate-refs-exclude --exclude --glob"
 )
 _LOG_OPTIONAL = " --decorate --branches --tags --remotes --pretty --no-walk --notes"
-_LISTS = ("--list", "-l", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_LISTS = (
+    "--list",
+    "-l",
+    "-n",
+    "--contains",
+    "--no-contains",
+    "--merged",
+    "--no-merged",
+    "--points-at",
+)
 _CHANGES = Program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
 _REFS = "--sort --format --points-at"
 
 
 def _unsigned(arguments: ParsedFlags) -> bool:
-    return not any(_SIGNED.search(value) for value in arguments.values("--format", "--pretty", "--sort"))
+    return not any(
+        _SIGNED.search(value) for value in arguments.values("--format", "--pretty", "--sort")
+    )
 
 
 def _only_lists(arguments: ParsedFlags) -> bool:
-    """Whether nothing is created: a name after `git branch` or `git tag` creates one, unless a flag asks for a list."""
+    """Whether nothing is created: a name after `git branch` or `git tag` creates one, unless a flag
+    asks for a list."""
     return _unsigned(arguments) and (not arguments.operands or arguments.has(*_LISTS))
 
 
 def _first_is(*names: str) -> Callable[[ParsedFlags], bool]:
     def check(arguments: ParsedFlags) -> bool:
-        return _unsigned(arguments) and arguments.operands[:1] != () and arguments.operands[0].text in names
+        return (
+            _unsigned(arguments)
+            and arguments.operands[:1] != ()
+            and arguments.operands[0].text in names
+        )
 
     return check
 
 
 def _shows_remotes(arguments: ParsedFlags) -> bool:
-    return not arguments.operands or (arguments.operands[0].text == "get-url" and not arguments.operands[0].globs)
+    return not arguments.operands or (
+        arguments.operands[0].text == "get-url" and not arguments.operands[0].globs
+    )
 
 
 def _shows_reflog(arguments: ParsedFlags) -> bool:
@@ -74,16 +94,22 @@ def _shows_reflog(arguments: ParsedFlags) -> bool:
 def _gets(arguments: ParsedFlags) -> bool:
     """Whether a value is shown (`git config a.b`), not set (`git config a.b c`)."""
     asks = ("--get", "--get-all", "--get-regexp", "--list", "-l")
-    return arguments.has(*asks) or (len(arguments.operands) == 1 and "." in arguments.operands[0].text)
+    return arguments.has(*asks) or (
+        len(arguments.operands) == 1 and "." in arguments.operands[0].text
+    )
 
 
-_HISTORY = Program(_DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_unsigned)
+_HISTORY = Program(
+    _DIFF + _LOG, _DIFF_VALUED + _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_unsigned
+)
 
 GIT_COMMANDS: dict[str, Program] = {
     "log": _HISTORY,
     "show": _HISTORY,
     "whatchanged": _HISTORY,
-    "rev-list": Program(_DIFF + _LOG + " --count --objects --timestamp", _LOG_VALUED, _LOG_OPTIONAL, check=_unsigned),
+    "rev-list": Program(
+        _DIFF + _LOG + " --count --objects --timestamp", _LOG_VALUED, _LOG_OPTIONAL, check=_unsigned
+    ),
     "diff": _CHANGES,
     "diff-tree": _CHANGES,
     "diff-index": _CHANGES,
@@ -118,7 +144,9 @@ GIT_COMMANDS: dict[str, Program] = {
         check=_only_lists,
     ),
     "remote": Program("-v --verbose --push --all", opens=False, check=_shows_remotes),
-    "reflog": Program(_DIFF + _LOG, _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_shows_reflog),
+    "reflog": Program(
+        _DIFF + _LOG, _LOG_VALUED, _DIFF_OPTIONAL + _LOG_OPTIONAL, check=_shows_reflog
+    ),
     "stash": Program(
         _DIFF + _LOG + " --include-untracked --only-untracked",
         _LOG_VALUED,
@@ -142,7 +170,10 @@ GIT_COMMANDS: dict[str, Program] = {
         opens=False,
     ),
     "ls-tree": Program(
-        "-drtlz --name-only --name-status --object-only --full-name --full-tree --long", "", "--abbrev", opens=False
+        "-drtlz --name-only --name-status --object-only --full-name --full-tree --long",
+        "",
+        "--abbrev",
+        opens=False,
     ),
     "describe": Program(
         "--all --tags --contains --exact-match --long --always --first-parent --debug",
@@ -176,7 +207,10 @@ GIT_COMMANDS: dict[str, Program] = {
         check=_gets,
     ),
     "show-ref": Program(
-        "-dsq --head --heads --tags --branches --verify --quiet --dereference", "", "--hash --abbrev", opens=False
+        "-dsq --head --heads --tags --branches --verify --quiet --dereference",
+        "",
+        "--hash --abbrev",
+        opens=False,
     ),
     "for-each-ref": Program(
         "--merged --no-merged --contains --no-contains --ignore-case",
@@ -185,7 +219,9 @@ GIT_COMMANDS: dict[str, Program] = {
         check=_unsigned,
     ),
     "symbolic-ref": Program("-q --quiet --short", opens=False, most=1),
-    "merge-base": Program("-a --all --is-ancestor --octopus --independent", "", "--fork-point", opens=False),
+    "merge-base": Program(
+        "-a --all --is-ancestor --octopus --independent", "", "--fork-point", opens=False
+    ),
     "name-rev": Program("--name-only --tags --always --all", "--refs --exclude", opens=False),
     "cherry": Program("-v --verbose", "", "--abbrev", opens=False),
     "check-ignore": Program("-vqnz --verbose --quiet --non-matching --no-index", opens=False),

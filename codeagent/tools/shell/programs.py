@@ -1,4 +1,5 @@
-"""Facts about programs: which run others, reach other machines or destroy files, and which only read.
+"""Facts about programs: which run others, reach other machines or destroy files, and which only
+read.
 
 For a program that only reads, its harmless flags are listed: those that, by their description, change only what is
 printed. Left out on purpose are flags that write (`sort -o`, `tree -o`, `file -C`, the second
@@ -14,7 +15,9 @@ from collections.abc import Callable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"})
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"}
+)
 _OWN_WORDS: dict[int, str] = {
     0: "sudo doas env nice ionice nohup time command builtin exec setsid stdbuf unbuffer strace ltrace busybox toybox"
     " unshare nsenter xargs watch parallel coproc script chronic fakeroot eatmydata setarch linux32 linux64 pkexec"
@@ -23,8 +26,11 @@ _OWN_WORDS: dict[int, str] = {
     " uftrace heaptrack noglob nocorrect",
     1: "timeout chroot flock taskset chrt ssh su su-exec runuser faketime logsave runcon retry gosu",
 }
-RUNNERS: dict[str, int] = {name: size for size, names in _OWN_WORDS.items() for name in names.split()}
-"""Programs that run the words after their own, and how many of their own are not flags or values of flags."""
+RUNNERS: dict[str, int] = {
+    name: size for size, names in _OWN_WORDS.items() for name in names.split()
+}
+"""Programs that run the words after their own, and how many of their own are not flags or values of
+flags."""
 RUN_BEHIND = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
@@ -35,14 +41,17 @@ EVALUATE = frozenset({
     "eval", "source", ".", "trap", "alias", "let", "watch", "ssh", "su", "script", "parallel", "at", "batch", "tmux",
     "screen", "expect", "complete", "compgen", "bind", "read", "mapfile", "readarray", "getopts", "declare", "typeset",
     "local", "readonly", "export", "unset", "enable", "hash", "fc", "wait", "crontab", "setpriv", "runuser", "flock",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Programs and builtins that use an argument as code, or as a name that is evaluated."""
-WRAPPERS = frozenset(RUNNERS) - EVALUATE - {"su-exec", "faketime", "logsave", "runcon", "retry", "gosu"}
-"""Runners whose own words are flags, assignments and numbers, so that the program after them is obvious."""
+WRAPPERS = (
+    frozenset(RUNNERS) - EVALUATE - {"su-exec", "faketime", "logsave", "runcon", "retry", "gosu"}
+)
+"""Runners whose own words are flags, assignments and numbers, so that the program after them is
+obvious."""
 LANGUAGES = frozenset({
     "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "tclsh", "wish", "octave", "m4", "Rscript", "julia",
     "osascript",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Interpreters, besides Python and the shells."""
 PYTHON = lazy_regex(r"python[\d.]*|pypy[\d.]*|ipython")
 _VERSIONED = lazy_regex(r"(?:perl|ruby|php|lua|node)[\d.]+")
@@ -51,32 +60,63 @@ RUN_THEIR_INPUT: dict[str, int] = {
     **dict.fromkeys(LANGUAGES, 1),
     **dict.fromkeys(("ssh", "su", "sqlite3", "psql", "mysql"), 2),
     **dict.fromkeys(
-        ("at", "batch", "parallel", "crontab", "expect", "script", "gdb", "lldb", "gnuplot", "dc", "R"), 99
+        (
+            "at",
+            "batch",
+            "parallel",
+            "crontab",
+            "expect",
+            "script",
+            "gdb",
+            "lldb",
+            "gnuplot",
+            "dc",
+            "R",
+        ),
+        99,
     ),
-    **dict.fromkeys(_EDITORS | {"gnuplot", "dc", "R", "tmux", "screen", "telnet", "ftp", "sftp"}, 99),
+    **dict.fromkeys(
+        _EDITORS | {"gnuplot", "dc", "R", "tmux", "screen", "telnet", "ftp", "sftp"}, 99
+    ),
 }
 """Programs that run their input, unless they get this many words that are not flags."""
 GOES_OUT = frozenset({
     "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "sftp", "scp", "rsync", "http",
     "httpie", "aria2c", "dig", "nslookup", "host", "ping", "gh", "aws", "gcloud", "az", "kubectl",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Programs that connect to other machines."""
-DESTROYS = frozenset({"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"})
+DESTROYS = frozenset(
+    {"rm", "dd", "mkfs", "shred", "truncate", "chmod", "chown", "kill", "pkill", "killall"}
+)
 _RUNS_ANYTHING = (
     SHELLS
     | LANGUAGES
     | _EDITORS
     | frozenset(RUNNERS)
     | frozenset(RUN_BEHIND)
-    | {"awk", "gawk", "mawk", "nawk", "eval", "source", ".", "trap", "gdb", "expect", "nvim", "emacs"}
+    | {
+        "awk",
+        "gawk",
+        "mawk",
+        "nawk",
+        "eval",
+        "source",
+        ".",
+        "trap",
+        "gdb",
+        "expect",
+        "nvim",
+        "emacs",
+    }
     | {"docker", "podman"}
 )
 _NOT_PROPOSED = frozenset({
     "irb", "R", "java", "jshell", "ghci", "scala", "sed", "lldb", "sqlite3", "psql", "mysql", "rmdir", "nmap", "glab",
     "helm", "ansible", "vagrant", "pip", "pip3", "apt", "apt-get", "brew", "tar", "unzip", "zip", "tee", "install",
     "crontab", "at", "systemctl", "mount",
-})  # fmt: skip
-"""Programs whose effect depends on their arguments, so that rules with a star are never proposed for them."""
+})  # fmt: skip  # a table, many words to the line
+"""Programs whose effect depends on their arguments, so that rules with a star are never proposed
+for them."""
 
 
 def runs_anything(name: str) -> bool:
@@ -90,7 +130,9 @@ def is_never_proposed(name: str) -> bool:
 
 
 _HELP = "--help --version"
-_FORMAT = lazy_regex(r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*")
+_FORMAT = lazy_regex(
+    r"(?:[^%\\]|%%|%[-+ #0]*\d{0,3}(?:\.\d{0,3})?[sdiuoxXeEfgGcbq]|\\[nrte\\\"'abfv])*"
+)
 _SUM = Program(
     f"-bctwz --binary --text --tag --zero --quiet --status --strict --warn --ignore-missing --check {_HELP}",
     whatever=True,
@@ -125,19 +167,24 @@ _NO_FLAGS = Program(opens=False)
 _NOTHING = Program(opens=False, most=0)
 _LONG = frozenset({"--version"})
 VERSION_FLAGS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"), _LONG),
+    **dict.fromkeys(
+        ("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"),
+        _LONG,
+    ),
     **dict.fromkeys(("curl", "docker", "sqlite3", "gdb", "find", "sed", "gawk", "yq"), _LONG),
     **dict.fromkeys(("python", "python3"), _LONG | {"-V"}),
     **dict.fromkeys(("node", "ruby", "perl", "php"), _LONG | {"-v"}),
     **dict.fromkeys(("java", "javac"), _LONG | {"-version"}),
     "go": frozenset({"version"}),
 }
-"""Programs whose version is printed and nothing else. Not here: what first loads code that the folder names, as pytest
-(conftest.py), cargo and rustc (rust-toolchain.toml), yarn and pnpm (the version that package.json asks for)."""
+"""Programs whose version is printed and nothing else. Not here: what first loads code that the
+folder names, as pytest (conftest.py), cargo and rustc (rust-toolchain.toml), yarn and pnpm (the
+version that package.json asks for)."""
 
 
 def _is_format(arguments: ParsedFlags) -> bool:
-    """Whether printf only prints: bash's own assigns variables with `%n`, and with the flag `-v`."""
+    """Whether printf only prints: bash's own assigns variables with `%n`, and with the flag
+    `-v`."""
     first = arguments.operands[:1]
     return bool(first) and not first[0].globs and _FORMAT.fullmatch(first[0].text) is not None
 
@@ -145,17 +192,27 @@ def _is_format(arguments: ParsedFlags) -> bool:
 def _operands(pattern: str, *, least: int = 0) -> Callable[[ParsedFlags], bool]:
     """Accept operands if all match and there are at least so many."""
     known = re.compile(pattern, re.DOTALL)
-    return lambda found: len(found.operands) >= least and all(known.fullmatch(word.text) for word in found.operands)
+    return lambda found: (
+        len(found.operands) >= least and all(known.fullmatch(word.text) for word in found.operands)
+    )
 
 
 def _imports_nothing(arguments: ParsedFlags) -> bool:
     """Whether a jq program does not import other files as modules."""
-    return all(re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1])
+    return all(
+        re.search(r"\b(?:import|include)\b", word.text) is None for word in arguments.operands[:1]
+    )
 
 
 def _in_local_files(arguments: ParsedFlags) -> bool:
-    """Accept databases of this machine: hosts and networks are asked of name servers, which learn the name."""
-    return bool(arguments.operands) and arguments.operands[0].text in {"passwd", "group", "services", "protocols"}
+    """Accept databases of this machine: hosts and networks are asked of name servers, which learn
+    the name."""
+    return bool(arguments.operands) and arguments.operands[0].text in {
+        "passwd",
+        "group",
+        "services",
+        "protocols",
+    }
 
 
 TEXT_PROGRAMS: dict[str, Program] = {
@@ -167,7 +224,10 @@ TEXT_PROGRAMS: dict[str, Program] = {
     "head": Program(_ENDS_OF_FILES, "-nc --lines --bytes", whatever=True),
     "tail": Program(_ENDS_OF_FILES, "-nc --lines --bytes", check=_operands(r"(?!\+).*")),
     "wc": Program(
-        f"-lwcmL --lines --words --bytes --chars --max-line-length {_HELP}", "--total", opens=False, whatever=True
+        f"-lwcmL --lines --words --bytes --chars --max-line-length {_HELP}",
+        "--total",
+        opens=False,
+        whatever=True,
     ),
     "grep": _GREP,
     "egrep": _GREP,
@@ -190,7 +250,9 @@ TEXT_PROGRAMS: dict[str, Program] = {
         "-dfcb --delimiter --fields --characters --bytes --output-delimiter",
         whatever=True,
     ),
-    "tr": Program(f"-dscCt --delete --squeeze-repeats --complement --truncate-set1 {_HELP}", opens=False),
+    "tr": Program(
+        f"-dscCt --delete --squeeze-repeats --complement --truncate-set1 {_HELP}", opens=False
+    ),
     "diff": Program(
         "-urqNwbBiaspydtTE --recursive --brief --new-file --ignore-all-space --ignore-space-change --ignore-blank-lines"
         " --ignore-case --text --report-identical-files --show-c-function --side-by-side --suppress-common-lines"
@@ -200,16 +262,27 @@ TEXT_PROGRAMS: dict[str, Program] = {
         "-c --unified --context --color",
     ),
     "cmp": Program(
-        f"-lsb --verbose --silent --quiet --print-bytes {_HELP}", "-ni --bytes --ignore-initial", whatever=True
+        f"-lsb --verbose --silent --quiet --print-bytes {_HELP}",
+        "-ni --bytes --ignore-initial",
+        whatever=True,
     ),
     "comm": Program(
-        f"-123iz --check-order --nocheck-order --total --zero-terminated {_HELP}", "--output-delimiter", whatever=True
+        f"-123iz --check-order --nocheck-order --total --zero-terminated {_HELP}",
+        "--output-delimiter",
+        whatever=True,
     ),
     "paste": Program(f"-sz --serial --zero-terminated {_HELP}", "-d --delimiters", whatever=True),
-    "join": Program(f"-iz --ignore-case --header --check-order --nocheck-order {_HELP}", "-12jtaveo", whatever=True),
+    "join": Program(
+        f"-iz --ignore-case --header --check-order --nocheck-order {_HELP}",
+        "-12jtaveo",
+        whatever=True,
+    ),
     "fold": Program(f"-bs --bytes --spaces {_HELP}", "-w --width", whatever=True),
     "expand": Program(f"-i --initial {_HELP}", "-t --tabs", whatever=True),
-    "column": Program(f"-txe --table {_HELP}", "-soc --separator --output-separator --output-width --table-columns"),
+    "column": Program(
+        f"-txe --table {_HELP}",
+        "-soc --separator --output-separator --output-width --table-columns",
+    ),
     "nl": Program(
         f"-p --no-renumber {_HELP}",
         "-bhfinsvwld --body-numbering --number-width --number-format --number-separator --starting-line-number",
@@ -272,7 +345,10 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         opens=False,
     ),
     "stat": Program(
-        f"-Lft --dereference --file-system --terse {_HELP}", "-c --format --printf", opens=False, whatever=True
+        f"-Lft --dereference --file-system --terse {_HELP}",
+        "-c --format --printf",
+        opens=False,
+        whatever=True,
     ),
     "file": Program(
         "-biLkNrsh0E --brief --mime --mime-type --mime-encoding --dereference --keep-going --no-pad --raw"
@@ -289,7 +365,8 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         whatever=True,
     ),
     "df": Program(
-        "-hTkmialPH --human-readable --print-type --inodes --all --local --portability --total --si " + _HELP,
+        "-hTkmialPH --human-readable --print-type --inodes --all --local --portability --total --si "
+        + _HELP,
         "-txB --type --exclude-type --block-size",
         "--output",
         opens=False,
@@ -300,10 +377,13 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         opens=False,
     ),
     "pwd": Program("-LP", opens=False, most=0),
-    "basename": Program(f"-az --multiple --zero {_HELP}", "-s --suffix", opens=False, whatever=True),
+    "basename": Program(
+        f"-az --multiple --zero {_HELP}", "-s --suffix", opens=False, whatever=True
+    ),
     "dirname": Program(f"-z --zero {_HELP}", opens=False, whatever=True),
     "realpath": Program(
-        "-eLmPqsz --canonicalize-existing --canonicalize-missing --no-symlinks --quiet --strip --zero " + _HELP,
+        "-eLmPqsz --canonicalize-existing --canonicalize-missing --no-symlinks --quiet --strip --zero "
+        + _HELP,
         "--relative-to --relative-base",
         opens=False,
         whatever=True,
@@ -350,10 +430,14 @@ SYSTEM_PROGRAMS: dict[str, Program] = {
         check=_operands(r"[auxwfrjlvmh]+"),
     ),
     "pgrep": Program(
-        "-lafinovxc --list-name --list-full --full --exact --newest --oldest --ignore-case", "-uPdgst", opens=False
+        "-lafinovxc --list-name --list-full --full --exact --newest --oldest --ignore-case",
+        "-uPdgst",
+        opens=False,
     ),
     "sleep": Program(opens=False, check=_operands(r"\d{1,2}(?:\.\d+)?s?")),
-    "seq": Program("-w --equal-width", "-s --separator", opens=False, check=_operands(r"\d{1,5}", least=1)),
+    "seq": Program(
+        "-w --equal-width", "-s --separator", opens=False, check=_operands(r"\d{1,5}", least=1)
+    ),
     "expr": _NO_FLAGS,
     "lscpu": Program("-aebcpxy --all --extended --parse", opens=False, most=0),
     "lsblk": Program("-afmprSdnil --fs --all --list --noheadings", "-o --output", opens=False),

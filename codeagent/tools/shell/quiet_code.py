@@ -1,7 +1,8 @@
 """Judges whether code on a command line can start a program: sed, awk, Perl, Python and JavaScript.
 
-The code is quiet if no word in it can: its words are compared with lists, also those in texts and comments, and
-whatever could make up such a word while it runs is refused. A surplus refusal costs a question.
+The code is quiet if no word in it can: its words are compared with lists, also those in texts and
+comments, and whatever could make up such a word while it runs is refused. A surplus refusal costs a
+question.
 """
 
 import re
@@ -52,7 +53,22 @@ _PYTHON_IMPORT = re.compile(
 _PYTHON_ALIAS = re.compile(r"[ \t]+as[ \t]+\w+")
 _CALL = re.compile(r"([\w.\])'\"}]+)[ \t]*\(")
 _PYTHON_PLAIN_CALLS = frozenset(
-    {"print", "len", "repr", "str", "sorted", "list", "dir", "type", "tuple", "set", "sum", "int", "bool", "hasattr"}
+    {
+        "print",
+        "len",
+        "repr",
+        "str",
+        "sorted",
+        "list",
+        "dir",
+        "type",
+        "tuple",
+        "set",
+        "sum",
+        "int",
+        "bool",
+        "hasattr",
+    }
 )
 _NODE_WORDS = re.compile(
     r"child_process|eval|Function|constructor|import|globalThis|global|this|Reflect|Proxy|module|mainModule|binding"
@@ -77,7 +93,8 @@ _PERL_RUNS = re.compile(r"[@$]\s*[{]|[@]\w|\(\?\??\{|\$\w*[\[{(]|\$\W?\{")
 
 
 def sed_is_quiet(script: str) -> bool:
-    """Whether a sed script neither runs a command (`e`, `s///e`) nor writes a file (`w`, `s///w`)."""
+    """Whether a sed script neither runs a command (`e`, `s///e`) nor writes a file (`w`,
+    `s///w`)."""
     if HOLE in script:
         return False
     if sed_prints(script):
@@ -89,7 +106,9 @@ def sed_is_quiet(script: str) -> bool:
             return False
         plain = _ESCAPED.sub("", found[0])
         # Seds differ in where brackets without a partner make a pattern end.
-        uneven = _BRACKET.search(plain) or plain.count("[") != plain.count("]") or _splits(found, plain)
+        uneven = (
+            _BRACKET.search(plain) or plain.count("[") != plain.count("]") or _splits(found, plain)
+        )
         if uneven and (found["cut"] or found["address"]):
             return False
         at = found.end()
@@ -97,13 +116,15 @@ def sed_is_quiet(script: str) -> bool:
 
 
 def _splits(found: re.Match[str], plain: str) -> bool:
-    """Whether a bracket expression contains the delimiter, which ends the pattern in some seds only."""
+    """Whether a bracket expression contains the delimiter, which ends the pattern in some seds
+    only."""
     marks = {"/", found["cut"] or "/"}
     return any(mark in inner for inner in re.findall(r"\[([^\]]*)\]", plain) for mark in marks)
 
 
 def awk_is_quiet(script: str) -> bool:
-    """Whether an awk script runs no command, through `system`, a pipe, an indirect call or an extension."""
+    """Whether an awk script runs no command, through `system`, a pipe, an indirect call or an
+    extension."""
     if HOLE in script:
         return False
     return awk_prints(script) or (
@@ -112,23 +133,31 @@ def awk_is_quiet(script: str) -> bool:
 
 
 def python_is_quiet(code: str) -> bool:
-    """Whether Python code names nothing that starts a program, or that reaches something without naming it.
+    """Whether Python code names nothing that starts a program, or that reaches something without
+    naming it.
 
-    A module that is not known to be harmless may be imported as a script may be run, but not called.
+    A module that is not known to be harmless may be imported as a script may be run, but not
+    called.
     """
     if HOLE in code or not code.isascii() or any(map(_PYTHON_WORDS.fullmatch, _WORD.findall(code))):
         return False
     imports = _PYTHON_IMPORT.findall(code)
     if len(re.findall(r"\bimport\b", code)) != len(imports):
         return False
-    named = [one.strip() for pair in imports for part in pair for one in _PYTHON_ALIAS.sub("", part).split(",")]
+    named = [
+        one.strip()
+        for pair in imports
+        for part in pair
+        for one in _PYTHON_ALIAS.sub("", part).split(",")
+    ]
     if {one.partition(".")[0] for one in named if one} <= _PYTHON_MODULES:
         return True
     return "@" not in code and set(_CALL.findall(code)) <= _PYTHON_PLAIN_CALLS
 
 
 def node_is_quiet(code: str) -> bool:
-    """Whether JavaScript code names nothing that starts a program or evaluates text, and computes no names."""
+    """Whether JavaScript code names nothing that starts a program or evaluates text, and computes
+    no names."""
     if HOLE in code or not code.isascii() or re.search(r"\\[ux]", code):
         return False
     rest = code
@@ -136,7 +165,9 @@ def node_is_quiet(code: str) -> bool:
         rest = known.sub("0", rest)
     words = set(_WORD.findall(rest))
     return (
-        "[" not in rest and not words & {"require", "process", "Object"} and not any(map(_NODE_WORDS.fullmatch, words))
+        "[" not in rest
+        and not words & {"require", "process", "Object"}
+        and not any(map(_NODE_WORDS.fullmatch, words))
     )
 
 

@@ -1,8 +1,10 @@
-"""Judges whether a simple command only reads, which files it reads, and whether it names a file of secrets.
+"""Judges whether a simple command only reads, which files it reads, and whether it names a file of
+secrets.
 
-A command needs approval if it names such a file, or uses a glob that is aimed at such files (`.e*`, `*.pem`). It does
-not if it covers everything (`*`, a folder, a recursive search): such files read as empty in the sandbox, and every
-search would have to ask. If not all of them could be hidden, `sweeps` decides.
+A command needs approval if it names such a file, or uses a glob that is aimed at such files (`.e*`,
+`*.pem`). It does not if it covers everything (`*`, a folder, a recursive search): such files read
+as empty in the sandbox, and every search would have to ask. If not all of them could be hidden,
+`sweeps` decides.
 """
 
 import posixpath
@@ -16,7 +18,14 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
 from codeagent.core.policy import ApprovalKey, EquivalentCall
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.languages import AWK_VARIABLE, awk_prints, find_reads, sed_prints, tar_lists, test_reads
+from codeagent.tools.shell.languages import (
+    AWK_VARIABLE,
+    awk_prints,
+    find_reads,
+    sed_prints,
+    tar_lists,
+    test_reads,
+)
 from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
 from codeagent.tools.shell.strict import (
     ParsedFlags,
@@ -35,11 +44,11 @@ _SECRETS = (
     ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg", ".vault-token", "credentials",
     "credentials.json", "credentials.yaml", "secrets.json", "secrets.yaml", "secrets.yml", "secret.toml", "secrets.ini",
     "secrets.txt", "service-account.json",
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 _ORDINARY = (
     "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
     "lib.c", "conf.ini", "Makefile", "test_a.py",
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 _GLOB = lazy_regex(r"[*?\[]")
 """Also in quotes: some programs match names themselves."""
 _FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
@@ -51,9 +60,14 @@ _ENDLESS = lazy_regex(
 _READ = "read"
 """The tool whose rules apply to the files that commands read."""
 _PROGRAMS = TEXT_PROGRAMS | SYSTEM_PROGRAMS
-_XARGS = Program("-0rt --null --no-run-if-empty --verbose", "-nLPIds --max-args --max-lines --max-procs --delimiter")
+_XARGS = Program(
+    "-0rt --null --no-run-if-empty --verbose",
+    "-nLPIds --max-args --max-lines --max-procs --delimiter",
+)
 _TIMEOUT = Program("--foreground --preserve-status", "-ks --kill-after --signal")
-_GIT_FLAGS = Program("-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C")
+_GIT_FLAGS = Program(
+    "-P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects", "-C"
+)
 _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
 """Flags that git obeys instead of running a subcommand."""
 _SWEEP = frozenset({"rg", "ag", "ack", "diff"})
@@ -61,8 +75,9 @@ _SWEEP = frozenset({"rg", "ag", "ack", "diff"})
 _ONLY_NAMES = frozenset({
     "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
     "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
-})  # fmt: skip
-"""These show no content of files, or only that of the file that is named; of a history, see `_PATCHES`."""
+})  # fmt: skip  # a table, many words to the line
+"""These show no content of files, or only that of the file that is named; of a history, see
+`_PATCHES`."""
 _HISTORY = frozenset({"log", "reflog"})
 _PATCHES = ("-p", "-u", "-U", "-c", "--patch", "--unified", "--cc", "--patch-with-stat", "--binary")
 """Flags with which a history shows content."""
@@ -106,7 +121,9 @@ _SED = Program(
     "-e --expression",
     patterns=1,
     pattern_flags="-e --expression",
-    check=lambda found: all(map(sed_prints, found.values("-e", "--expression") or _first_of(found))),
+    check=lambda found: all(
+        map(sed_prints, found.values("-e", "--expression") or _first_of(found))
+    ),
 )
 
 
@@ -123,7 +140,8 @@ _AWK = Program(
 
 
 def judge(command: SimpleCommand) -> ReadVerdict:
-    """Judge whether a command changes nothing, runs nothing else and ends by itself; if unknown, it does not count."""
+    """Judge whether a command changes nothing, runs nothing else and ends by itself; if unknown, it
+    does not count."""
     judged = _judge(command.words)
     for word in command.reads:
         if never_ends(word):
@@ -139,7 +157,10 @@ def _judge(words: Sequence[Word]) -> ReadVerdict:
         return _ASKS
     if words[0].text != "echo" and any(word.expands for word in words):
         return _ASKS
-    name, rest = SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text, words[1:]
+    name, rest = (
+        SYSTEM_FOLDER.sub("", words[0].text) if words[0].text.startswith("/") else words[0].text,
+        words[1:],
+    )
     if len(rest) == 1 and rest[0].text in VERSION_FLAGS.get(name, ()):
         return ReadVerdict(reads=True)
     match name:
@@ -162,8 +183,12 @@ def _judge(words: Sequence[Word]) -> ReadVerdict:
         case "awk" | "gawk" | "mawk":
             return _by(_AWK, rest)
         case "command":
-            only_looks_up = bool(rest) and rest[0].text in ("-v", "-V") and not any(word.globs for word in rest)
-            return ReadVerdict(reads=only_looks_up and all(word.text[:1] != "-" for word in rest[1:]))
+            only_looks_up = (
+                bool(rest) and rest[0].text in ("-v", "-V") and not any(word.globs for word in rest)
+            )
+            return ReadVerdict(
+                reads=only_looks_up and all(word.text[:1] != "-" for word in rest[1:])
+            )
         case "time":
             return _ASKS if not rest or rest[0].text.startswith("-") else _judge(rest)
         case "timeout":
@@ -194,7 +219,9 @@ def _by(known: Program, words: Sequence[Word], *, sweeps: bool = False) -> ReadV
     )
     sweeps = known.opens and (sweeps or recursive)
     without = len(found.operands) <= own_operands(known, found)
-    return ReadVerdict(reads=True, opened=InputFiles(tuple(files), sweeps, sweeps and without, known.opens))
+    return ReadVerdict(
+        reads=True, opened=InputFiles(tuple(files), sweeps, sweeps and without, known.opens)
+    )
 
 
 def _git(words: Sequence[Word]) -> ReadVerdict:
@@ -212,12 +239,17 @@ def _git(words: Sequence[Word]) -> ReadVerdict:
 
 
 def _xargs(words: Sequence[Word]) -> ReadVerdict:
-    """Judge xargs, which adds unknown words: its program must be read-only whatever its flags are."""
+    """Judge xargs, which adds unknown words: its program must be read-only whatever its flags
+    are."""
     at = _past_flags(_XARGS, words)
     if at is None or at >= len(words):
         return _ASKS
     own = parse_flags(_XARGS, words[:at])
-    if own is None or any(text in words[at].text for text in own.values("-I")) or not _reads_each(words[at:]):
+    if (
+        own is None
+        or any(text in words[at].text for text in own.values("-I"))
+        or not _reads_each(words[at:])
+    ):
         return _ASKS
     judged = _judge(words[at:])
     return replace(judged, opened=replace(judged.opened, whole=True))
@@ -230,11 +262,19 @@ def _reads_each(words: Sequence[Word]) -> bool:
 
 
 def _past_flags(known: Program, words: Sequence[Word]) -> int | None:
-    """Count the first words that are the program's own flags and their values; None if one is unknown."""
+    """Count the first words that are the program's own flags and their values; None if one is
+    unknown."""
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         found = (parse_flags(known, words[at : at + size]) for size in (1, 2))
-        taken = next((size for size, own in enumerate(found, start=1) if own is not None and not own.operands), 0)
+        taken = next(
+            (
+                size
+                for size, own in enumerate(found, start=1)
+                if own is not None and not own.operands
+            ),
+            0,
+        )
         if not taken or words[at].text == "--":
             return None
         at += taken
@@ -262,7 +302,9 @@ def secret_named(word: Word) -> str | None:
 
 def never_ends(word: Word) -> bool:
     """Whether the word names a device whose reading never ends, or waits."""
-    return _ENDLESS.fullmatch(word.text) is not None or (word.globs and word.text.startswith("/dev"))
+    return _ENDLESS.fullmatch(word.text) is not None or (
+        word.globs and word.text.startswith("/dev")
+    )
 
 
 def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
@@ -272,20 +314,26 @@ def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bo
 def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     """Whether the pattern matches a name; as in the shell, only a dot matches a leading dot."""
     hidden_too = not pattern.startswith(("*", "?"))
-    return any(fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith("."))
+    return any(
+        fnmatchcase(name, pattern) for name in names if hidden_too or not name.startswith(".")
+    )
 
 
 def sweeps(line: str) -> bool:
-    """Whether a read-only line may show files that it does not name one by one; True if in doubt."""
+    """Whether a read-only line may show files that it does not name one by one; True if in
+    doubt."""
     commands = strict_commands(line)
-    return commands is None or any(not its.reads or its.opened.unnamed for its in map(judge, commands))
+    return commands is None or any(
+        not its.reads or its.opened.unnamed for its in map(judge, commands)
+    )
 
 
 def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> EquivalentCall:
     """Return the question for the `read` tool that is equivalent to these read-only commands.
 
-    A rule on reading applies to the files that they name, and asks about words that may mean such a file: a glob, a
-    path in another folder, a folder that is read as a whole. Listing names (`find`, `git status`) does not count.
+    A rule on reading applies to the files that they name, and asks about words that may mean such a
+    file: a glob, a path in another folder, a folder that is read as a whole. Listing names (`find`,
+    `git status`) does not count.
     """
     named: list[str] = []
     perhaps: list[str] = []
@@ -295,9 +343,15 @@ def equivalent_read(commands: Sequence[tuple[SimpleCommand, InputFiles]]) -> Equ
             bases.append(_joined(bases[-1], opened.files[0]) if opened.files else HOLE)
             continue
         for word in (*opened.files, *command.reads):
-            certain = len(bases) == 1 and not _GLOB.search(word.text) and not word.text.startswith(("/", "~"))
+            certain = (
+                len(bases) == 1
+                and not _GLOB.search(word.text)
+                and not word.text.startswith(("/", "~"))
+            )
             paths = list(_files(word, bases))
-            (named if certain and not any(path.startswith("..") for path in paths) else perhaps).extend(paths)
+            (
+                named if certain and not any(path.startswith("..") for path in paths) else perhaps
+            ).extend(paths)
             if opened.sweeps:
                 perhaps += [HOLE if path == "." else f"{path}/{HOLE}" for path in paths]
         if opened.whole:

@@ -1,8 +1,9 @@
-"""Rules on tools: which are too broad to come from an answer (SECURITY.md T26), and which one a question proposes.
+"""Rules on tools: which are too broad to come from an answer (SECURITY.md T26), and which one a
+question proposes.
 
-A proposed rule allows this call and others like it, and the user may edit it first. It is never the bare tool name, nor
-anything that would allow everything: no shell, no interpreter, no program that runs others, reaches another machine or
-removes files.
+A proposed rule allows this call and others like it, and the user may edit it first. It is never the
+bare tool name, nor anything that would allow everything: no shell, no interpreter, no program that
+runs others, reaches another machine or removes files.
 """
 
 import posixpath
@@ -35,7 +36,7 @@ _ANY_FURTHER_WORDS = frozenset({
     "tsc", "eslint", "prettier", "jest", "vitest", "mocha", "ava", "biome", "stylelint", "rspec", "rubocop",
     "phpunit", "phpstan", "ctest", "ninja", "clang-format", "gofmt", "rustfmt", "shellcheck", "shfmt", "hadolint",
     "markdownlint", "yamllint", "golangci-lint", "staticcheck", "mkdir", "touch",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Programs whose name says what they do, whatever their arguments."""
 _SUBCOMMANDS: dict[str, str] = {
     "git": "add commit checkout switch restore stash merge cherry-pick revert mv tag branch",
@@ -71,7 +72,20 @@ _RUN_A_TOOL = {
     ("hatch", "run"),
 }
 _NPX = frozenset({"npx", "bunx", "uvx"})
-_MODULES = frozenset({"pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "coverage", "build"})
+_MODULES = frozenset(
+    {
+        "pytest",
+        "unittest",
+        "mypy",
+        "ruff",
+        "black",
+        "isort",
+        "flake8",
+        "pylint",
+        "coverage",
+        "build",
+    }
+)
 _PYTHON = lazy_regex(r"python(?:3(?:\.\d+)?)?")
 
 
@@ -90,7 +104,8 @@ def too_broad(rule: Rule) -> str | None:
 
 
 def _of_command(fixed: str) -> str | None:
-    """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is not."""
+    """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is
+    not."""
     words = fixed.split()
     name = words[0].rpartition("/")[2]
     whole = len(words) > 1 or fixed.endswith(" ")
@@ -131,8 +146,8 @@ def bash_proposal(command: str, key: ApprovalKey) -> str:
 def path_proposal(tool: str, key: ApprovalKey) -> str:
     """A rule for the file's folder; at the top level, for its suffix or its name.
 
-    For a file that runs outside the sandbox when the project is built or a tool starts: one for its kind, in every
-    folder. Empty for any other sensitive file.
+    For a file that runs outside the sandbox when the project is built or a tool starts: one for its
+    kind, in every folder. Empty for any other sensitive file.
     """
     if key.opaque or not key.parts:
         return ""
@@ -163,7 +178,8 @@ def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = Fa
 
 
 def _beginning(words: Sequence[str], size: int) -> str:
-    """A rule for the first `size` words and whatever follows; 0: exactly this command. Empty if a word is ambiguous."""
+    """A rule for the first `size` words and whatever follows; 0: exactly this command. Empty if a
+    word is ambiguous."""
     kept = words[: size or len(words)]
     if not all(map(_PLAIN.fullmatch, kept)):
         return ""
@@ -173,7 +189,8 @@ def _beginning(words: Sequence[str], size: int) -> str:
 def _prefix(words: Sequence[str]) -> int | None:
     """How many words make the rule, before a star; 0: exactly this command; None: no rule.
 
-    An interpreter gets no rule, except that a well-known module of Python gets one for exactly this command.
+    An interpreter gets no rule, except that a well-known module of Python gets one for exactly this
+    command.
     """
     name, first, second = words[0], _word(words, 1), _word(words, 2)
     if _PYTHON.fullmatch(name):
@@ -202,20 +219,26 @@ def _word(words: Sequence[str], at: int) -> str:
 def decides(rule: Rule, example: str) -> bool:
     """Whether the rule, by itself, decides calls like the example; never raises.
 
-    The example is what the rule's tool is asked about: a command line, a path relative to the workspace, a host, or
-    JSON arguments. A rule that allows must match all of it, any other only a part.
+    The example is what the rule's tool is asked about: a command line, a path relative to the
+    workspace, a host, or JSON arguments. A rule that allows must match all of it, any other only a
+    part.
     """
     if rule.tool == HOSTS:
         return rule.reaches(example)
     tool, key = _example_call(rule, example)
-    return Policy("ask", (rule,), ask_reads=True).check(tool, key, "prompt", "anything").source == "rule"
+    return (
+        Policy("ask", (rule,), ask_reads=True).check(tool, key, "prompt", "anything").source
+        == "rule"
+    )
 
 
 def _example_call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
     if rule.covers("bash"):
         from codeagent.tools.shell.syntax import command_key  # few rules have examples
 
-        return "bash", replace(command_key(example), network=(rule.pattern or "").startswith(NETWORK))
+        return "bash", replace(
+            command_key(example), network=(rule.pattern or "").startswith(NETWORK)
+        )
     for tool in (*_WRITING, *_READING):
         if rule.covers(tool):
             return tool, _example_path(example, reading=tool in _READING)
@@ -233,7 +256,8 @@ def _example_path(path: str, *, reading: bool) -> ApprovalKey:
 def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
     """The normalized path, and where its links lead: a rule that allows must match both.
 
-    Files of secrets are sensitive; for a change also files that run outside the sandbox, or decide what git runs.
+    Files of secrets are sensitive; for a change also files that run outside the sandbox, or decide
+    what git runs.
     """
     try:
         asked = workspace.relative(path)
@@ -241,7 +265,9 @@ def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
         return ApprovalKey(kind="path", parts=(path,), opaque=True)
     parts = tuple(dict.fromkeys((asked, workspace.key(path))))
     changing = () if reading else (lambda part: _git_reason(workspace, part), host_reason)
-    reasons = [reason for why in (*changing, secret_reason) for part in parts if (reason := why(part))]
+    reasons = [
+        reason for why in (*changing, secret_reason) for part in parts if (reason := why(part))
+    ]
     return ApprovalKey(kind="path", parts=parts, sensitive=next(iter(reasons), None))
 
 
@@ -249,13 +275,17 @@ def refuse_hidden_secret(asked: str, resolved: str) -> None:
     """Raise Failed if a link with a harmless name leads to a file of secrets."""
     reason = secret_reason(resolved)
     if reason is not None and secret_reason(asked) is None:
-        raise Failed(f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name")
+        raise Failed(
+            f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name"
+        )
 
 
 def _git_reason(workspace: Workspace, path: str) -> str | None:
-    """Return why a change of the file may make a folder a repository, or change what git runs in it; else None.
+    """Return why a change of the file may make a folder a repository, or change what git runs in
+    it; else None.
 
-    Every repository has a HEAD: writing it, or a file beside one, needs approval, however incomplete the rest is.
+    Every repository has a HEAD: writing it, or a file beside one, needs approval, however
+    incomplete the rest is.
     """
     parts = path.split("/")
     for at, part in enumerate(parts):

@@ -1,4 +1,5 @@
-"""Runs one command line in the sandbox, and collects its output in bounded memory for the model and the store."""
+"""Runs one command line in the sandbox, and collects its output in bounded memory for the model and
+the store."""
 
 import asyncio
 import codecs
@@ -14,7 +15,14 @@ from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import OutputStream, TextPart, text_of
-from codeagent.core.ports import Command, CommandResult, OutputSink, OutputStore, RunsCommands, Workspace
+from codeagent.core.ports import (
+    Command,
+    CommandResult,
+    OutputSink,
+    OutputStore,
+    RunsCommands,
+    Workspace,
+)
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
 from codeagent.tools.edit.reads import ReadTracker
 
@@ -42,19 +50,23 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _LISTS = (
     "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",
     "setup.py",
-)  # fmt: skip
+)  # fmt: skip  # a table, many words to the line
 """Files that list what a Python project needs, the most exact first."""
 
 
 class CommandOutput:
     """Collects a command's bytes; streams that are told apart are not mixed within a line."""
 
-    def __init__(self, open_sink: Callable[[], OutputSink], head: int = 16_000, tail: int = 16_000) -> None:
-        """`open_sink` is called once there is more than the model is shown; sizes are characters."""
+    def __init__(
+        self, open_sink: Callable[[], OutputSink], head: int = 16_000, tail: int = 16_000
+    ) -> None:
+        """`open_sink` is called once there is more than the model is shown; sizes are
+        characters."""
         self._open_sink = open_sink
         self._head_size, self._tail_size = head, tail
         self._decoders = {
-            stream: codecs.getincrementaldecoder("utf-8")("backslashreplace") for stream in get_args(OutputStream)
+            stream: codecs.getincrementaldecoder("utf-8")("backslashreplace")
+            for stream in get_args(OutputStream)
         }
         self._unfinished: dict[OutputStream, str] = dict.fromkeys(get_args(OutputStream), "")
         self._head: list[str] = []
@@ -152,7 +164,11 @@ class CommandOutput:
 
 def readable(text: str) -> str:
     """Return the text without escape sequences; of an overwritten line, only its last state."""
-    plain = _ESCAPES.sub("", text).replace("\r\n", "\n") if "\x1b" in text else text.replace("\r\n", "\n")
+    plain = (
+        _ESCAPES.sub("", text).replace("\r\n", "\n")
+        if "\x1b" in text
+        else text.replace("\r\n", "\n")
+    )
     if "\r" in plain:
         plain = _OVERWRITTEN.sub("", plain)
     if "\x08" in plain:
@@ -184,12 +200,15 @@ class CommandRun:
     lost: SandboxLost | None = None
 
     def answer(self, more: dict[str, JsonValue]) -> ToolResult:
-        """Return the result, with `more` among its details. Raises a ToolError with the result if it failed."""
+        """Return the result, with `more` among its details. Raises a ToolError with the result if
+        it failed."""
         result = self.result
         printed = self.output.finish()
         notes = _notes(result)
         content = (TextPart(text=_with_notes(printed, notes)),)
-        shown = TerminalBlock(command=self.command, output=_with_notes(printed, notes[1:]), exit_code=result.exit_code)
+        shown = TerminalBlock(
+            command=self.command, output=_with_notes(printed, notes[1:]), exit_code=result.exit_code
+        )
         blocks, details = (
             (shown,),
             more
@@ -205,8 +224,15 @@ class CommandRun:
         )
         if self.lost is not None:
             text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."
-            raise Failed(text, content=(TextPart(text=_with_notes(printed, [text])),), blocks=blocks, details=details)
-        stopped = "1 process stopped" if result.killed == 1 else f"{result.killed} processes stopped"
+            raise Failed(
+                text,
+                content=(TextPart(text=_with_notes(printed, [text])),),
+                blocks=blocks,
+                details=details,
+            )
+        stopped = (
+            "1 process stopped" if result.killed == 1 else f"{result.killed} processes stopped"
+        )
         if self.ending == "timeout":
             text = f"Timed out after {self.timeout:g} s; {stopped}"
             raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
@@ -224,12 +250,19 @@ def first_line(text: str) -> str:
 
 
 async def run_for_model(
-    command: Command, ctx: ToolContext, outputs: OutputStore, reads: ReadTracker, *, title: str | None = None
+    command: Command,
+    ctx: ToolContext,
+    outputs: OutputStore,
+    reads: ReadTracker,
+    *,
+    title: str | None = None,
 ) -> ToolResult:
-    """Run a command in the call's sandbox and return its output; lines of files in the output count as read.
+    """Run a command in the call's sandbox and return its output; lines of files in the output count
+    as read.
 
-    `title` is what the user is shown as the command. The output of a job does not count: it is not in this result.
-    Raises SandboxUnavailable, Failed without a sandbox, and whatever `CommandRun.answer` raises.
+    `title` is what the user is shown as the command. The output of a job does not count: it is not
+    in this result. Raises SandboxUnavailable, Failed without a sandbox, and whatever
+    `CommandRun.answer` raises.
     """
     if ctx.sandbox is None:
         raise Failed(f"there is no sandbox, so {ctx.name} cannot run; the file tools still work")
@@ -237,15 +270,22 @@ async def run_for_model(
     shown: dict[str, JsonValue] = {}
     if not ctx.is_job():
         shown = await asyncio.to_thread(reads.printed, command.text, run.output.finish())
-    if run.result.exit_code and (help_ := await asyncio.to_thread(_import_help, run.output.finish(), ctx.workspace)):
+    if run.result.exit_code and (
+        help_ := await asyncio.to_thread(_import_help, run.output.finish(), ctx.workspace)
+    ):
         run = replace(run, result=replace(run.result, notices=(*run.result.notices, help_)))
     return (run if title is None else replace(run, command=title)).answer(shown)
 
 
 async def run_command(
-    sandbox: RunsCommands, command: Command, outputs: OutputStore, on_update: OnUpdate, timeout: float | None = None
+    sandbox: RunsCommands,
+    command: Command,
+    outputs: OutputStore,
+    on_update: OnUpdate,
+    timeout: float | None = None,
 ) -> CommandRun:
-    """Run to the end, to the timeout (seconds) or to the cancel, and wait until everything has stopped.
+    """Run to the end, to the timeout (seconds) or to the cancel, and wait until everything has
+    stopped.
 
     A cancel shows in the result's `ending`, not as CancelledError. Raises SandboxUnavailable.
     """
@@ -271,19 +311,26 @@ async def run_command(
             ending = "cancelled"
             work.cancel()
     if work.cancelled():
-        return CommandRun(command.text, timeout, ending, output, CommandResult(exit_code=None, stopped=True))
+        return CommandRun(
+            command.text, timeout, ending, output, CommandResult(exit_code=None, stopped=True)
+        )
     match work.exception():
         case SandboxLost() as lost:
-            return CommandRun(command.text, timeout, ending, output, CommandResult(exit_code=None), lost)
+            return CommandRun(
+                command.text, timeout, ending, output, CommandResult(exit_code=None), lost
+            )
         case None:
             result = work.result()
-            return CommandRun(command.text, timeout, ending if result.stopped else "done", output, result)
+            return CommandRun(
+                command.text, timeout, ending if result.stopped else "done", output, result
+            )
         case error:
             raise error
 
 
 def _import_help(printed: str, workspace: Workspace) -> str:
-    """Return a hint if an import failed and the project has, or lists, what it needs; else an empty text."""
+    """Return a hint if an import failed and the project has, or lists, what it needs; else an empty
+    text."""
     missing = _NO_MODULE.search(printed)
     if missing is None:
         return ""
@@ -339,12 +386,17 @@ async def run_for_tool(
     timeout: float | None = None,
     hosts: tuple[str, ...] = (),
 ) -> str:
-    """Run a command in the sandbox for a user-defined tool: `ToolContext.run` of one call. Raises ToolError."""
+    """Run a command in the sandbox for a user-defined tool: `ToolContext.run` of one call. Raises
+    ToolError."""
     if ctx.sandbox is None:
         raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
     text = command if isinstance(command, str) else shlex.join(command)
     if not text.strip() or "\0" in text:
-        raise InvalidArgs("the command is empty" if not text.strip() else "a command cannot contain a NUL character")
+        raise InvalidArgs(
+            "the command is empty"
+            if not text.strip()
+            else "a command cannot contain a NUL character"
+        )
     asked = Command(text, ctx.call_id, ctx.read_only, tuple(hosts))
     run = await run_command(ctx.sandbox, asked, outputs, ctx.on_update, timeout)
     return text_of(run.answer({}).content)

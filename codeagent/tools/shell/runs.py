@@ -1,7 +1,8 @@
 """Finds what a simple command runs besides itself, and all other spellings of it.
 
-A rule that denies commands is matched against all of these. Every word may contain `HOLE`: text that is unknown before
-the line runs. A surplus entry costs a question; a missing one is a way around a rule.
+A rule that denies commands is matched against all of these. Every word may contain `HOLE`: text
+that is unknown before the line runs. A surplus entry costs a question; a missing one is a way
+around a rule.
 """
 
 import posixpath
@@ -14,27 +15,74 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carriers import NO_FEED, Feed, carries, program_within, renamed
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.programs import EVALUATE, RUN_BEHIND, RUNNERS, SHELLS, SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.programs import (
+    EVALUATE,
+    RUN_BEHIND,
+    RUNNERS,
+    SHELLS,
+    SYSTEM_PROGRAMS,
+    TEXT_PROGRAMS,
+)
 from codeagent.tools.shell.settings import chooses
 
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
-_HIDE = frozenset({"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"})
+_HIDE = frozenset(
+    {"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"}
+)
 """Programs that run something from a file, or later under another name."""
 _GIT_KNOWN = frozenset(GIT_COMMANDS) | {
     "add", "commit", "checkout", "switch", "restore", "merge", "mv", "rm", "reset", "cherry-pick", "revert", "push",
     "pull", "init", "apply", "am", "clean", "fetch", "clone", "notes", "gc", "help", "version", "rebase",
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 _DATA = (
     frozenset(TEXT_PROGRAMS)
     | frozenset(SYSTEM_PROGRAMS)
-    | {"cp", "mv", "ln", "mkdir", "rmdir", "touch", "rm", "tee", "chmod", "chown", "test", "[", "[[", "read", "export"}
-    | {"declare", "local", "readonly", "typeset", "unset", "shift", "return", "break", "continue", "wait", "let"}
+    | {
+        "cp",
+        "mv",
+        "ln",
+        "mkdir",
+        "rmdir",
+        "touch",
+        "rm",
+        "tee",
+        "chmod",
+        "chown",
+        "test",
+        "[",
+        "[[",
+        "read",
+        "export",
+    }
+    | {
+        "declare",
+        "local",
+        "readonly",
+        "typeset",
+        "unset",
+        "shift",
+        "return",
+        "break",
+        "continue",
+        "wait",
+        "let",
+    }
     | {"kill", "pkill", "killall"}
 ) - {"env"}
 """Programs that use every word as a name or text, never as a command."""
-_RUN_THEIR_VALUE = ("-c", "-x", "-O", "--exec", "--pre", "--compress-program", "--open-files-in-pager", "--upload-pack")
-"""Prefixes of flags of such programs that are followed by a command, or a setting that may name one."""
+_RUN_THEIR_VALUE = (
+    "-c",
+    "-x",
+    "-O",
+    "--exec",
+    "--pre",
+    "--compress-program",
+    "--open-files-in-pager",
+    "--upload-pack",
+)
+"""Prefixes of flags of such programs that are followed by a command, or a setting that may name
+one."""
 _FLAG = re.compile(r"[-+].+", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=(.*)", re.DOTALL)
 _GLUED = re.compile(r"--?[\w-]*?=(.+)|-[A-Za-z](.+)", re.DOTALL)
@@ -69,10 +117,17 @@ class PossibleRuns:
     """Whether there may be more that none of these matches."""
     _mentioned: set[str] = field(default_factory=set)
     carried: str = ""
-    """The first words with which a known program can be made to run anything, which none of these matches either."""
+    """The first words with which a known program can be made to run anything, which none of these
+    matches either."""
 
     def command(
-        self, words: Sequence[str], holed: Sequence[str], line: str, *, fed: Feed = NO_FEED, reads: bool = False
+        self,
+        words: Sequence[str],
+        holed: Sequence[str],
+        line: str,
+        *,
+        fed: Feed = NO_FEED,
+        reads: bool = False,
     ) -> list[str]:
         """Add a simple command and return the commands within it as parts, the outermost first.
 
@@ -87,7 +142,11 @@ class PossibleRuns:
             rest = holed[at:]
             self.spellings.update(dict.fromkeys(_spellings(rest)))
             if at:
-                within.append(" ".join([*(_ASSIGNMENT.findall(words[at - 1]) and words[at - 1 : at]), *words[at:]]))
+                within.append(
+                    " ".join(
+                        [*(_ASSIGNMENT.findall(words[at - 1]) and words[at - 1 : at]), *words[at:]]
+                    )
+                )
             self._given(rest, line)
         if not reads:
             self._carried(holed, starts[:_MOST_STARTS], fed)
@@ -106,20 +165,28 @@ class PossibleRuns:
         self.perhaps.update(dict.fromkeys(_spellings([*words[:_MENTIONED], HOLE])))
 
     def mention(self, text: str) -> None:
-        """Add every word with which a command could begin, in a text that a program may run or split."""
+        """Add every word with which a command could begin, in a text that a program may run or
+        split."""
         if text in self._mentioned:
             return
         self._mentioned.add(text)
-        tokens = [token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token]
-        self.unseen = self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
+        tokens = [
+            token for token in map(_bare, _TOKEN.findall(_ESCAPED_BLANK.sub(" ", text))) if token
+        ]
+        self.unseen = (
+            self.unseen or len(tokens) > _MOST_MENTIONS or _CHOOSES.search(text) is not None
+        )
         for at, token in enumerate(tokens[:_MOST_MENTIONS]):
             glued = token[2:] if token.startswith("-") and not token.startswith("--") else ""
             if glued or not token.startswith(("-", HOLE)):
                 rest = [glued or token, *tokens[at + 1 : at + _MENTIONED]]
-                self.perhaps.update(dict.fromkeys(_spellings([*rest, HOLE] if len(rest) == _MENTIONED else rest)))
+                self.perhaps.update(
+                    dict.fromkeys(_spellings([*rest, HOLE] if len(rest) == _MENTIONED else rest))
+                )
 
     def _carried(self, words: Sequence[str], starts: Sequence[int], fed: Feed) -> None:
-        """Add what the commands that begin at these places may run through options, their own words, or a new name."""
+        """Add what the commands that begin at these places may run through options, their own
+        words, or a new name."""
         todo, done = [*starts], set[int]()
         while todo:
             at = todo.pop()
@@ -141,12 +208,15 @@ class PossibleRuns:
             if name_of(rest[0]) in RUNNERS or own is not None:
                 for before, word in pairwise(rest):
                     setting = None if before in ("-e", "--env") else _setting(word)
-                    self.carry(f"{setting[0]}=" if setting is not None and chooses(*setting) else "")
+                    self.carry(
+                        f"{setting[0]}=" if setting is not None and chooses(*setting) else ""
+                    )
             for behind in () if own is None else _behind_flags(rest, *own)[:_MENTIONED]:
                 todo += [at + behind + inner for inner in self._within(rest, behind)]
 
     def _within(self, rest: Sequence[str], at: int) -> list[int]:
-        """Add what may begin at this place among a program's words; return where commands in it begin."""
+        """Add what may begin at this place among a program's words; return where commands in it
+        begin."""
         inner = rest[at:]
         if inner[0] != HOLE and HOLE in inner[0] and rest[at - 1].startswith("-"):
             return []  # a path, the value of the flag before it
@@ -155,7 +225,9 @@ class PossibleRuns:
             self.perhaps.update(dict.fromkeys(_spellings(inner[start:])))
             name = name_of(inner[start])
             operands = inner[start + 1 :]
-            if name in EVALUATE or (name in SHELLS and (not operands or any(map(_CODE_FLAG.fullmatch, operands)))):
+            if name in EVALUATE or (
+                name in SHELLS and (not operands or any(map(_CODE_FLAG.fullmatch, operands)))
+            ):
                 self.carry(f"{name_of(rest[0])} {name}")
         return starts
 
@@ -177,7 +249,9 @@ class PossibleRuns:
                 unsure = HOLE in first or first == "-" or first.startswith(_UNSURE_FILES)
                 self.unseen = self.unseen or "-s" in rest or unsure
                 self.mention(line)
-            case _ if name in _HIDE or (name in _ADD_WORDS - {"xargs"} and not _operands(rest)[:-1]):
+            case _ if name in _HIDE or (
+                name in _ADD_WORDS - {"xargs"} and not _operands(rest)[:-1]
+            ):
                 self.unseen = True
             case _ if name in RUNNERS:
                 self._own_texts(rest)
@@ -185,15 +259,20 @@ class PossibleRuns:
                 pass
 
     def _own_texts(self, words: Sequence[str]) -> None:
-        """Yield the values of a runner's flags, and its first word, if they are a whole command line."""
+        """Yield the values of a runner's flags, and its first word, if they are a whole command
+        line."""
         for at, word in enumerate(words[1:], start=1):
             glued = _GLUED.fullmatch(word) if word.startswith("-") else None
             value = word if glued is None else glued[1] or glued[2]
             if _COMMAND_LINE.search(value):
                 self._line(value)
             if glued is not None:
-                self.spellings.update(dict.fromkeys(_spellings([value, *words[at + 1 : at + 1 + _LONGEST]])))
-            elif name_of(word) in RUNNERS or not (word.startswith("-") or words[at - 1].startswith("-")):
+                self.spellings.update(
+                    dict.fromkeys(_spellings([value, *words[at + 1 : at + 1 + _LONGEST]]))
+                )
+            elif name_of(word) in RUNNERS or not (
+                word.startswith("-") or words[at - 1].startswith("-")
+            ):
                 return
 
     def _line(self, text: str) -> None:
@@ -205,7 +284,9 @@ class PossibleRuns:
         name = name_of(words[0])
         if name != "git":
             return name in _DATA and not any(word.startswith(_RUN_THEIR_VALUE) for word in words)
-        if any(re.search(r"alias\.|include\w*\.|^--exec-path=|^--config-env", word) for word in words):
+        if any(
+            re.search(r"alias\.|include\w*\.|^--exec-path=|^--config-env", word) for word in words
+        ):
             self.unseen = True
         at = next(iter(_behind_flags(words, 1)), len(words))
         return not any(word.startswith(_RUN_THEIR_VALUE) for word in words) and any(
@@ -225,12 +306,14 @@ def name_of(word: str) -> str:
 
 
 def is_plain(within: Sequence[str]) -> bool:
-    """Whether the nested commands are few and without settings, so that each can be judged separately."""
+    """Whether the nested commands are few and without settings, so that each can be judged
+    separately."""
     return len(within) <= _PLAINLY and not any(map(_ASSIGNMENT.match, within))
 
 
 def _starts(words: Sequence[str]) -> Iterator[int]:
-    """Return the indexes at which a command begins: the first word, and the words after everything that runs others."""
+    """Return the indexes at which a command begins: the first word, and the words after everything
+    that runs others."""
     first = next((at for at, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), 0)
     todo, done, marked = [first], set[int](), dict(RUN_BEHIND)
     while todo:
@@ -249,14 +332,19 @@ def _starts(words: Sequence[str]) -> Iterator[int]:
 
 
 def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
-    """Return the indexes at which a command may begin after flags, assignments and `own` words of the program.
+    """Return the indexes at which a command may begin after flags, assignments and `own` words of
+    the program.
 
     The word after a flag may be its value, or not.
     """
     found: list[int] = []
     left = {own}
     while at < len(words) and left and len(found) <= _MOST_STARTS:
-        if not _FLAG.fullmatch(words[at]) and words[at] != "-" and not _ASSIGNMENT.fullmatch(words[at]):
+        if (
+            not _FLAG.fullmatch(words[at])
+            and words[at] != "-"
+            and not _ASSIGNMENT.fullmatch(words[at])
+        ):
             is_added = words[at] == HOLE and at + 1 == len(words) and found
             found += [at] if 0 in left and not is_added else []
             if name_of(words[at]) in RUNNERS and 0 in left:
@@ -268,9 +356,12 @@ def _behind_flags(words: Sequence[str], at: int, own: int = 0) -> list[int]:
 
 
 def _completed(words: Sequence[str]) -> list[str]:
-    """Return the words of a command, with holes where one of its programs inserts or appends words."""
+    """Return the words of a command, with holes where one of its programs inserts or appends
+    words."""
     names = [name_of(word) for word in words]
-    at = next((at for at, name in enumerate(names) if name in _ADD_WORDS or name in RUN_BEHIND), None)
+    at = next(
+        (at for at, name in enumerate(names) if name in _ADD_WORDS or name in RUN_BEHIND), None
+    )
     if at is None:
         return list(words)
     marks = {match[1] for word in words[at:] if (match := _REPLACES.fullmatch(word))}
@@ -282,7 +373,8 @@ def _completed(words: Sequence[str]) -> list[str]:
 
 
 def _spellings(words: Sequence[str]) -> Iterator[str]:
-    """Return the command under its bare name, without its flags, and without the flags before its subcommand."""
+    """Return the command under its bare name, without its flags, and without the flags before its
+    subcommand."""
     cut = list(words[:_LONGEST]) + ([HOLE] if len(words) > _LONGEST else [])
     places = {cut[0], name_of(cut[0])}
     if "/" in cut[0]:

@@ -1,6 +1,8 @@
-"""Variables of the environment that make programs run others, or choose the configuration that they read.
+"""Variables of the environment that make programs run others, or choose the configuration that they
+read.
 
-A rule that denies a command asks about a line that sets one of them, unless the value is known to be harmless.
+A rule that denies a command asks about a line that sets one of them, unless the value is known to
+be harmless.
 """
 
 import re
@@ -26,7 +28,9 @@ _FULL = re.compile(
     r"|ANSIBLE_\w+|SYSTEMD_\w+|TERMINAL|OPENER|W3M\w*|GS_OPTIONS|LESSCHARDEF|NULLCMD|READNULLCMD)"
 )
 """Matches the name of such a variable."""
-_WHERE_CODE_IS = re.compile(r"PYTHONPATH|PERL5LIB|PERLLIB|RUBYLIB|NODE_PATH|LUA_C?PATH\w*|JULIA_LOAD_PATH|CLASSPATH")
+_WHERE_CODE_IS = re.compile(
+    r"PYTHONPATH|PERL5LIB|PERLLIB|RUBYLIB|NODE_PATH|LUA_C?PATH\w*|JULIA_LOAD_PATH|CLASSPATH"
+)
 _HARMLESS = re.compile(
     r"GIT_(?:(?:AUTHOR|COMMITTER)_\w+|TERMINAL_PROMPT|OPTIONAL_LOCKS|TRACE\w*|INDEX_FILE|WORK_TREE|MERGE_AUTOEDIT"
     r"|LFS_SKIP_SMUDGE|DISCOVERY_ACROSS_FILESYSTEM|CEILING_DIRECTORIES|CONFIG_NOSYSTEM|PREFIX|(?:LITERAL|GLOB|NOGLOB"
@@ -52,6 +56,7 @@ _HARMLESS = re.compile(
 _CHOSEN_LATER = re.compile(r"[A-Za-z_]\w*")
 _PAIR = re.compile(r"(?<![\w$./-])([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=([^\s;|&()]*)")
 _BEFORE = (
+    r""
     r"(?:[A-Za-z_]\w*\+?=\S*\s+|(?:builtin|command|exec|coproc|time|!|\{|if|then|elif|else|while|until|do)\s+|\\)*"
 )
 _SETTERS = re.compile(rf"{_BEFORE}(?:read|mapfile|readarray|getopts|printf\s+-v|let)\b")
@@ -60,10 +65,13 @@ _QUOTING = re.compile(r"['\"\\]")
 
 
 def chooses(name: str, value: str) -> bool:
-    """Whether a variable with this value can make a program run another; the value may contain `HOLE`."""
+    """Whether a variable with this value can make a program run another; the value may contain
+    `HOLE`."""
     if name.startswith(HOLE):
         return True
-    if _FULL.fullmatch(name) is None or (HOLE not in value and _HARMLESS.fullmatch(f"{name}={value}")):
+    if _FULL.fullmatch(name) is None or (
+        HOLE not in value and _HARMLESS.fullmatch(f"{name}={value}")
+    ):
         return False
     if HOLE in value and re.fullmatch(r"GIT_(?:AUTHOR|COMMITTER)_\w+", name):
         return False
@@ -89,4 +97,6 @@ def assigned_by(text: str) -> Iterator[tuple[str, str]]:
 
 def _is_elsewhere(value: str) -> bool:
     """Whether a search path leads out of the workspace, whose own code is like a script in it."""
-    return any(part.startswith(("/", "~", HOLE)) or ".." in part.split("/") for part in value.split(":"))
+    return any(
+        part.startswith(("/", "~", HOLE)) or ".." in part.split("/") for part in value.split(":")
+    )

@@ -1,7 +1,9 @@
-"""A strict reading of a command line: a small part of the shell's language, and the flags of known programs.
+"""A strict reading of a command line: a small part of the shell's language, and the flags of known
+programs.
 
-It is the second of two: `syntax` parses every line, and is right about most. A line counts as read-only only if both
-see the same commands, so a construct that one of them misunderstands needs approval.
+It is the second of two: `syntax` parses every line, and is right about most. A line counts as
+read-only only if both see the same commands, so a construct that one of them misunderstands needs
+approval.
 """
 
 import re
@@ -25,8 +27,8 @@ _PIECE = lazy_regex(
     rf"|(?P<variable>{_VARIABLE.pattern})"
     r"|(?P<braces>\{\}|(?<=[@^])\{[\w/-]*\})"
 )
-"""Of a word. Braces are empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`): without a comma or two dots the
-shell leaves them alone."""
+"""Of a word. Braces are empty, or as git writes them (`HEAD@{1}`, `HEAD^{tree}`): without a comma
+or two dots the shell leaves them alone."""
 _IN_DOUBLE = lazy_regex(r'\\([$`"\\])')
 _BETWEEN = lazy_regex(
     r"(?P<blank>[ \t]+(?:\\\n[ \t]*)*|#[^\n]*)"
@@ -36,7 +38,8 @@ _BETWEEN = lazy_regex(
     r"|(?P<nowhere>(?:[012]?>>?|&>>?)[ \t]*/dev/null(?=[\s;|&()]|$)|[012]?>&[12](?=[\s;|&()]|$))"
     r"|(?P<input>0?<(?![<(&>])[ \t]*)"
 )
-"""What is between words. A backslash continues a line only after a blank, so it cannot join two halves of a word."""
+"""What is between words. A backslash continues a line only after a blank, so it cannot join two
+halves of a word."""
 _BEFORE_A_COMMAND = frozenset({"!", "{", "}", "if", "then", "elif", "else", "fi"})
 _GLOB = frozenset("*?[")
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
@@ -50,7 +53,8 @@ class Word:
     text: str
     """The text, without quotes."""
     globs: bool = False
-    """It is a glob: the shell may replace it with any number of file names, or leave it as it is."""
+    """It is a glob: the shell may replace it with any number of file names, or leave it as it
+    is."""
     plain: bool = True
     """No part of it is quoted."""
     expands: bool = False
@@ -77,9 +81,9 @@ class _NotStrict(Exception):
 def strict_commands(line: str) -> tuple[SimpleCommand, ...] | None:
     """Return every simple command in order; None if anything is outside the strict language.
 
-    The language has words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`, `if`, `< file`,
-    redirections to /dev/null or between the output streams, and `$HOME` and the like. It has no other expansions, and
-    nothing that assigns or writes.
+    The language has words, quotes, globs, `~`, comments, `; && || |`, newlines, `( )`, `{ }`, `!`,
+    `if`, `< file`, redirections to /dev/null or between the output streams, and `$HOME` and the
+    like. It has no other expansions, and nothing that assigns or writes.
     """
     if any((unicodedata.category(c) in _UNSEEN and c not in " \t\n") or ignorable(c) for c in line):
         return None
@@ -97,7 +101,8 @@ class _Reader:
         self._words: list[Word] = []
         self._reads: list[Word] = []
         self._closed = False
-        """The last token was `)`, after which only the end of the command or a redirection may follow."""
+        """The last token was `)`, after which only the end of the command or a redirection may
+        follow."""
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         while self._at < len(self._line):
@@ -146,7 +151,9 @@ class _Reader:
         if text not in ("[", "]", "[[", "]]", "{", "}"):
             raise _NotStrict
         self._at = start + len(text)
-        if text in "{}" and (self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")):
+        if text in "{}" and (
+            self._words or (self._at < len(self._line) and self._line[self._at] not in " \t\n;|&)")
+        ):
             raise _NotStrict
         return Word(text)
 
@@ -175,7 +182,9 @@ class ParsedFlags:
         return any(flag.name in names for flag in self.flags)
 
     def values(self, *names: str) -> tuple[str, ...]:
-        return tuple(flag.value for flag in self.flags if flag.name in names and flag.value is not None)
+        return tuple(
+            flag.value for flag in self.flags if flag.name in names and flag.value is not None
+        )
 
 
 def anything(found: ParsedFlags) -> bool:
@@ -187,7 +196,8 @@ def anything(found: ParsedFlags) -> bool:
 class Program:
     """A program that only reads if it has no other flags than these and passes `check`.
 
-    Flags are separated by blanks; a word of one dash and several letters (`-abc`) means as many flags.
+    Flags are separated by blanks; a word of one dash and several letters (`-abc`) means as many
+    flags.
     """
 
     switches: str = ""
@@ -198,7 +208,8 @@ class Program:
     """Flags with an optional value in the same word: `-U5`, `--color=always`."""
     _: KW_ONLY
     opens: bool = True
-    """Whether the operands are files whose content is shown or compared, so that secrets need approval."""
+    """Whether the operands are files whose content is shown or compared, so that secrets need
+    approval."""
     patterns: int = 0
     """How many of the first operands are not files but a pattern or a script."""
     pattern_flags: str = ""
@@ -222,7 +233,8 @@ def flags(text: str) -> frozenset[str]:
 
 
 def parse_flags(known: Program, words: Sequence[Word]) -> ParsedFlags | None:
-    """Split the words into flags and operands; None if a flag is unknown, or a glob could become one."""
+    """Split the words into flags and operands; None if a flag is unknown, or a glob could become
+    one."""
     found: list[Flag] = []
     operands: list[Word] = []
     rest = list(words)
@@ -251,7 +263,9 @@ def own_operands(known: Program, found: ParsedFlags) -> int:
 
 def files_of(known: Program, found: ParsedFlags) -> list[Word]:
     """Return the operands that are files, and values that may be; not what is searched for."""
-    values = [Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE]
+    values = [
+        Word(flag.value) for flag in found.flags if flag.value and flag.name not in _NAMES_NO_FILE
+    ]
     return [*found.operands[own_operands(known, found) :], *values]
 
 
@@ -282,7 +296,8 @@ def _flag(known: Program, text: str, rest: list[Word]) -> list[Flag] | None:
 
 
 def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None:
-    """Return the next word as the value, unless another version of the program might read it as a flag."""
+    """Return the next word as the value, unless another version of the program might read it as a
+    flag."""
     if not rest or (rest[0].globs and not known.whatever):
         return None
     value = rest.pop(0).text
@@ -292,7 +307,9 @@ def _with_next(known: Program, name: str, rest: list[Word]) -> list[Flag] | None
 
 
 def _checked(known: Program, given: list[Flag], operands: list[Word]) -> ParsedFlags | None:
-    if known.most is not None and (len(operands) > known.most or any(word.globs for word in operands)):
+    if known.most is not None and (
+        len(operands) > known.most or any(word.globs for word in operands)
+    ):
         return None
     if known.patterns and not known.whatever and operands and operands[0].globs:
         return None

@@ -27,16 +27,22 @@ _PLAIN = frozenset({
     "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
     "compound_statement", "if_statement", "elif_clause", "else_clause", "while_statement", "for_statement",
     "variable_name", "do_group", "negated_command", "comment",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Node types that consist only of their commands; all others make the line opaque."""
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _NO_WORDS = _REDIRECTS | {"comment", "variable_assignment"}
 _QUOTED = frozenset({"string", "translated_string", "string_content"})
 _COMMANDS = frozenset({
     "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 _TESTS = frozenset(
-    {"test_command", "unary_expression", "binary_expression", "test_operator", "parenthesized_expression"}
+    {
+        "test_command",
+        "unary_expression",
+        "binary_expression",
+        "test_operator",
+        "parenthesized_expression",
+    }
 )
 """The node types of `[`."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
@@ -60,14 +66,17 @@ _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 
 @lru_cache(maxsize=64)
 def command_key(text: str) -> ApprovalKey:
-    """Return the simple commands of the line, each as one part: its words with single spaces in between.
+    """Return the simple commands of the line, each as one part: its words with single spaces in
+    between.
 
-    It is `opaque` if other commands may run, or run under another name: substitutions, expansions, here-documents,
-    functions, assignments, `eval`, writing redirections, a quoted command name, a parse error, more than 100 nodes.
-    `runs`, `perhaps` and `unseen` are for rules that deny or ask: what else runs, may run, or cannot be seen.
+    It is `opaque` if other commands may run, or run under another name: substitutions, expansions,
+    here-documents, functions, assignments, `eval`, writing redirections, a quoted command name, a
+    parse error, more than 100 nodes. `runs`, `perhaps` and `unseen` are for rules that deny or ask:
+    what else runs, may run, or cannot be seen.
 
-    It is `reads_only` if it is not opaque, a second, strict reading sees the same commands, and each is known to only
-    read; `reading` are the parts known to do so. It is `sensitive` if one of them would read a file of secrets.
+    It is `reads_only` if it is not opaque, a second, strict reading sees the same commands, and
+    each is known to only read; `reading` are the parts known to do so. It is `sensitive` if one of
+    them would read a file of secrets.
     """
     line = _take_apart(text)
     strict = strict_commands(text) if line.clear else None
@@ -77,11 +86,16 @@ def command_key(text: str) -> ApprovalKey:
     found = _Finder()
     within = found.line(text, line, [its.reads for its in judged])
     parts = [(command.part, *inner) for command, inner in zip(line.commands, within, strict=True)]
-    every = tuple(dict.fromkeys([*(part for its in parts for part in its), *line.pieces, *found.parts]))
+    every = tuple(
+        dict.fromkeys([*(part for its in parts for part in its), *line.pieces, *found.parts])
+    )
     key = ApprovalKey(
         kind="command",
         parts=every or (text,),
-        opaque=not line.clear or (line.has_tests and not agreed) or found.hides or not all(map(is_plain, within)),
+        opaque=not line.clear
+        or (line.has_tests and not agreed)
+        or found.hides
+        or not all(map(is_plain, within)),
         runs=tuple(found.runs.spellings),
         perhaps=tuple(found.runs.perhaps),
         unseen="what it runs cannot be seen whole" if found.runs.unseen else found.carried,
@@ -90,7 +104,9 @@ def command_key(text: str) -> ApprovalKey:
         return key
     if line.expands and not all(one.reads for one in judged):
         return replace(key, opaque=True)
-    reading = [(command, one.opened) for command, one in zip(strict, judged, strict=True) if one.reads]
+    reading = [
+        (command, one.opened) for command, one in zip(strict, judged, strict=True) if one.reads
+    ]
     key = replace(key, does=(equivalent_read(reading),)) if reading else key
     others = {part for its, one in zip(parts, judged, strict=True) if not one.reads for part in its}
     return replace(
@@ -146,15 +162,21 @@ class _Finder:
 
     @property
     def carried(self) -> str:
-        """Why the line may run anything although its commands are known, as a phrase; empty if it may not."""
+        """Why the line may run anything although its commands are known, as a phrase; empty if it
+        may not."""
         return f"{self.runs.carried} can run other commands" if self.runs.carried else ""
 
     def line(self, text: str, line: _ParsedLine, reads: Sequence[bool]) -> list[list[str]]:
-        """Add a line and return the commands within each of its commands; `reads` is empty if nothing is known."""
+        """Add a line and return the commands within each of its commands; `reads` is empty if
+        nothing is known."""
         feeds = _feeds(text, [command.start for command in line.commands])
         within = [
-            self.runs.command(command.words, command.holed, text, fed=feeds[command.start], reads=known)
-            for command, known in zip(line.commands, reads or [False] * len(line.commands), strict=True)
+            self.runs.command(
+                command.words, command.holed, text, fed=feeds[command.start], reads=known
+            )
+            for command, known in zip(
+                line.commands, reads or [False] * len(line.commands), strict=True
+            )
         ]
         for said in line.texts:
             self.runs.mention(said)
@@ -171,7 +193,8 @@ class _Finder:
         return within
 
     def _by_its_letters(self, text: str, *, certain: bool) -> None:
-        """Add the line cut at everything that could separate commands, in case its quoting was misunderstood."""
+        """Add the line cut at everything that could separate commands, in case its quoting was
+        misunderstood."""
         for piece in dict.fromkeys(_SEPARATORS.split(text)):
             words = _QUOTING.sub("", piece).split()
             if words and certain:
@@ -188,7 +211,10 @@ class _Finder:
             return
         line = _take_apart(text)
         within = self.line(text, line, ())
-        self.parts += [*(command.part for command in line.commands), *(part for its in within for part in its)]
+        self.parts += [
+            *(command.part for command in line.commands),
+            *(part for its in within for part in its),
+        ]
 
 
 def _take_apart(text: str) -> _ParsedLine:
@@ -212,7 +238,9 @@ def _take_apart(text: str) -> _ParsedLine:
         said = _text(node, text)
         # A brace expansion, or a quoted substitution that some commands still evaluate.
         evaluated = kind == "raw_string" and ("$(" in said or "`" in said)
-        tricky = evaluated or (kind in ("word", "concatenation") and _BRACES.search(said) is not None)
+        tricky = evaluated or (
+            kind in ("word", "concatenation") and _BRACES.search(said) is not None
+        )
         if kind not in _PLAIN | _TESTS | {"simple_expansion"} or tricky:
             clear = False
         if kind == "variable_assignment" or evaluated:
@@ -229,18 +257,26 @@ def _take_apart(text: str) -> _ParsedLine:
             clear = clear and commands[-1].plain
     pieces = _pieces(text) if root.has_error else ()
     return _ParsedLine(
-        commands, clear and count <= _MOST_NODES, has_tests, expands, pieces, tuple(texts), tuple(settings)
+        commands,
+        clear and count <= _MOST_NODES,
+        has_tests,
+        expands,
+        pieces,
+        tuple(texts),
+        tuple(settings),
     )
 
 
 def _pieces(text: str) -> tuple[str, ...]:
-    """Return what deny rules see of a line that cannot be parsed: its pieces, cut at every separator."""
+    """Return what deny rules see of a line that cannot be parsed: its pieces, cut at every
+    separator."""
     cut = [piece.split() for piece in _SEPARATORS.split(text)]
     return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
 def nodes_of(root: Node) -> Iterator[Node]:
-    """Yield the node and every node within, without recursion, as an attacker chooses the depth of nesting."""
+    """Yield the node and every node within, without recursion, as an attacker chooses the depth of
+    nesting."""
     cursor = root.walk()
     while True:
         if cursor.node is not None:
@@ -253,13 +289,24 @@ def nodes_of(root: Node) -> Iterator[Node]:
 
 
 def _command(node: Node, outer: list[Node], line: str) -> _Command:
-    """Return a command; `outer` are the redirections of the statement around it, `line` is the parsed text."""
+    """Return a command; `outer` are the redirections of the statement around it, `line` is the
+    parsed text."""
     text = _text(node, line)
     whole = " ".join(text.split())
     if node.type != "command":
-        return _Command(text.split(), text.split(), whole, plain=node.type == "test_command", start=node.start_byte)
+        return _Command(
+            text.split(),
+            text.split(),
+            whole,
+            plain=node.type == "test_command",
+            start=node.start_byte,
+        )
     redirects = [*(child for child in node.named_children if child.type in _REDIRECTS), *outer]
-    own = [child for child in node.named_children if child.type not in _NO_WORDS and not _names_redirect(child, line)]
+    own = [
+        child
+        for child in node.named_children
+        if child.type not in _NO_WORDS and not _names_redirect(child, line)
+    ]
     children = [*own, *(word for redirect in redirects for word in _words_behind(redirect, line))]
     name_node = node.child_by_field_name("name")
     if not children or name_node is None:
@@ -267,21 +314,36 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
     words = [_value(child, line) for child in children]
     holed = [_value(child, line, holes=True) for child in children]
     words[0] = _bare_name(words[0])
-    plain = _text(name_node, line) in (words[0], _value(name_node, line)) and not re.search(r"[*?\[\]~\\\s]", words[0])
-    prefix = [_text(child, line) for child in node.named_children if child.type == "variable_assignment"]
+    plain = _text(name_node, line) in (words[0], _value(name_node, line)) and not re.search(
+        r"[*?\[\]~\\\s]", words[0]
+    )
+    prefix = [
+        _text(child, line) for child in node.named_children if child.type == "variable_assignment"
+    ]
     quoted = [shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words]
     part = " ".join([*prefix, *quoted, *(_said(one, line) for one in redirects)])
     return _Command(words, holed, part, plain and not prefix, node.start_byte)
 
 
 def _without_name(statement: Node, line: str) -> list[_Command]:
-    """Return the command whose words the grammar counts to its redirections, up to its name; none if it has none."""
-    children = [word for redirect in statement.named_children for word in _words_behind(redirect, line)]
+    """Return the command whose words the grammar counts to its redirections, up to its name; none
+    if it has none."""
+    children = [
+        word for redirect in statement.named_children for word in _words_behind(redirect, line)
+    ]
     if not children:
         return []
     words = [_value(child, line) for child in children]
     holed = [_value(child, line, holes=True) for child in children]
-    return [_Command(words, holed, " ".join(_text(statement, line).split()), plain=False, start=statement.start_byte)]
+    return [
+        _Command(
+            words,
+            holed,
+            " ".join(_text(statement, line).split()),
+            plain=False,
+            start=statement.start_byte,
+        )
+    ]
 
 
 def _settings(node: Node, said: str, line: str) -> Iterator[tuple[str, str]]:
@@ -309,10 +371,17 @@ def _feeds(line: str, starts: Sequence[int]) -> dict[int, Feed]:
     if not any(letter in line for letter in "|<>"):
         return dict.fromkeys(starts, NO_FEED)
     called = _CALLED_LATER.search(line) is not None
-    hidden = _FROM_A_FILE.search(line) is not None or (_UNQUOTED_TEXT.search(line) is not None and "$" in line)
+    hidden = _FROM_A_FILE.search(line) is not None or (
+        _UNQUOTED_TEXT.search(line) is not None and "$" in line
+    )
     pipe = _PIPE.search(line)
     return {
-        start: Feed(line, hidden=hidden or "<" not in line or (pipe is not None and (called or pipe.start() < start)))
+        start: Feed(
+            line,
+            hidden=hidden
+            or "<" not in line
+            or (pipe is not None and (called or pipe.start() < start)),
+        )
         for start in starts
     }
 
@@ -329,7 +398,10 @@ def _words_behind(redirect: Node, line: str) -> list[Node]:
 
 def _names_redirect(word: Node, line: str) -> bool:
     """Whether the word is the `{name}` of a redirection."""
-    return line[word.end_byte : word.end_byte + 1] in ("<", ">") and _NAMED.fullmatch(_text(word, line)) is not None
+    return (
+        line[word.end_byte : word.end_byte + 1] in ("<", ">")
+        and _NAMED.fullmatch(_text(word, line)) is not None
+    )
 
 
 def _said(redirect: Node, line: str) -> str:
@@ -354,8 +426,8 @@ def _bare_name(word: str) -> str:
 def parsed(line: str) -> Node:
     """Return the tree of the line, with one byte per character.
 
-    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and crashes the process. To a
-    shell all of them are letters, so they are replaced by letters.
+    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and
+    crashes the process. To a shell all of them are letters, so they are replaced by letters.
     """
     return _PARSER.parse(NOT_ASCII.sub("x", line).encode()).root_node
 

@@ -14,16 +14,26 @@ from codeagent.core.tool import ToolMode
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 _MARK = "__codeagent_tool__"
-_being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar("_being_loaded", default=None)
-"""The functions marked while a file is executed, as the module loses those whose name is defined again."""
+_being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar(
+    "_being_loaded", default=None
+)
+"""The functions marked while a file is executed, as the module loses those whose name is defined
+again."""
 
-_CHOICES = {"approval": get_args(Permission), "effect": get_args(Effect), "mode": get_args(ToolMode)}
-_MAY_BE_NONE = frozenset({"name", "label", "description", "timeout", "max_calls", "mode", "output_limit"})
+_CHOICES = {
+    "approval": get_args(Permission),
+    "effect": get_args(Effect),
+    "mode": get_args(ToolMode),
+}
+_MAY_BE_NONE = frozenset(
+    {"name", "label", "description", "timeout", "max_calls", "mode", "output_limit"}
+)
 
 
 @dataclass(frozen=True)
 class ToolMark:
-    """The arguments of the decorator; None means taken from the function, or the default of `Tool`."""
+    """The arguments of the decorator; None means taken from the function, or the default of
+    `Tool`."""
 
     name: str | None = None
     label: str | None = None
@@ -60,19 +70,23 @@ def register_tool(
     sandbox: bool = False,
 ) -> Callable[[FunctionT], FunctionT]: ...
 def register_tool(function: Any = None, /, **said: Any) -> Any:
-    """Make a tool of a typed function with a docstring: `@register_tool`, or `@register_tool(approval="auto")`.
+    """Make a tool of a typed function with a docstring: `@register_tool`, or
+    `@register_tool(approval="auto")`.
 
-    The function is returned unchanged. `name` and `description` replace those of the function; `label` is shown to the
-    user. `approval` holds unless a rule says otherwise: auto, prompt or deny. `effect` is what it may change: nothing,
-    files or anything. `timeout` in seconds or as `30s` (default 120, none for a job), `max_calls` in one run,
-    `output_limit` in characters. `mode`: direct, or background for a job; an async generator is stateful. `hint` is a
-    sentence for the system prompt, `documentation` Markdown for `info`, which the model has to read before the first
-    call if `require_info=True`. `sandbox=True` runs the function itself in the sandbox. Raises TypeError and ValueError
-    for anything else, at the line of the decorator.
+    The function is returned unchanged. `name` and `description` replace those of the function;
+    `label` is shown to the user. `approval` holds unless a rule says otherwise: auto, prompt or
+    deny. `effect` is what it may change: nothing, files or anything. `timeout` in seconds or as
+    `30s` (default 120, none for a job), `max_calls` in one run, `output_limit` in characters.
+    `mode`: direct, or background for a job; an async generator is stateful. `hint` is a sentence
+    for the system prompt, `documentation` Markdown for `info`, which the model has to read before
+    the first call if `require_info=True`. `sandbox=True` runs the function itself in the sandbox.
+    Raises TypeError and ValueError for anything else, at the line of the decorator.
     """
     known = [about.name for about in fields(ToolMark)]
     if unknown := [name for name in said if name not in known]:
-        raise TypeError(f"register_tool has no argument {unknown[0]!r}; it takes {', '.join(known)}")
+        raise TypeError(
+            f"register_tool has no argument {unknown[0]!r}; it takes {', '.join(known)}"
+        )
     if "timeout" in said:
         said["timeout"] = as_seconds(said["timeout"])
     for what, value in said.items():
@@ -114,12 +128,16 @@ def _check(what: str, value: object) -> None:
     match what:
         case "approval" | "effect" | "mode":
             if value not in _CHOICES[what]:
-                raise ValueError(f"{what} is one of {', '.join(_CHOICES[what])}, not {value!r:.100}")
+                raise ValueError(
+                    f"{what} is one of {', '.join(_CHOICES[what])}, not {value!r:.100}"
+                )
         case "timeout" | "max_calls" | "output_limit":
             kinds = (int, float) if what == "timeout" else (int,)
             if not isinstance(value, kinds) or isinstance(value, bool) or not value > 0:
                 raise ValueError(f"{what} is a number above 0, not {value!r:.100}")
         case "sandbox" | "require_info" if not isinstance(value, bool):
             raise TypeError(f"{what} is True or False, not {value!r:.100}")
-        case "name" | "label" | "description" | "hint" | "documentation" if not isinstance(value, str):
+        case "name" | "label" | "description" | "hint" | "documentation" if not isinstance(
+            value, str
+        ):
             raise TypeError(f"{what} is a string, not {value!r:.100}")

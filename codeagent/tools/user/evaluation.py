@@ -1,21 +1,29 @@
-"""Finds what a command or a script would run or evaluate, so that values of a call cannot get there."""
+"""Finds what a command or a script would run or evaluate, so that values of a call cannot get
+there."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from codeagent.core.dataclass import dataclass
-from codeagent.tools.shell.programs import EVALUATE, PYTHON, RUN_BEHIND, RUN_THEIR_INPUT, SHELLS, WRAPPERS
+from codeagent.tools.shell.programs import (
+    EVALUATE,
+    PYTHON,
+    RUN_BEHIND,
+    RUN_THEIR_INPUT,
+    SHELLS,
+    WRAPPERS,
+)
 
 _NAME_VARIABLES = frozenset({
     "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
     "compgen", "declare", "typeset", "local", "readonly", "export",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Builtins that take names of variables, each of which may have an index that is evaluated."""
 _TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
 _CODE_FLAG = {
     "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 _XARGS_TAKES_VALUES = frozenset({"-a", "-d", "-E", "-I", "-J", "-L", "-n", "-P", "-R", "-s", "-S"})
 _HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
 """Programs that run another one, or nothing if none is named; others would then run a shell."""
@@ -46,7 +54,8 @@ class TemplateWord:
     holds: bool = False
     """A value may get into it, through a placeholder or a variable that may hold one."""
     open: bool = False
-    """It is not fixed, because of a variable, a pattern or a substitution. In a path, only the last part counts."""
+    """It is not fixed, because of a variable, a pattern or a substitution. In a path, only the last
+    part counts."""
     expands: bool = False
     """Some part of it is not fixed."""
 
@@ -67,7 +76,8 @@ Scan = Callable[[str], Iterator[str]]
 def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | None, str]]:
     """Return everything that would make the command run a value or, if `fed`, its input.
 
-    Each is the index of the word that must not hold a value (None for the whole command) and a phrase.
+    Each is the index of the word that must not hold a value (None for the whole command) and a
+    phrase.
     """
     if not words:
         return
@@ -97,7 +107,9 @@ def _reason_against(words: Words, at: int) -> str | None:
         return f"it would name the program that {name} runs"
     if name == "printf" and at == inner + 2 and rest[0].text == "-v":
         return "it would name a variable"
-    return next(filter(None, (_code_of_shell(words, shell, at) for shell in _shells(words, at))), None)
+    return next(
+        filter(None, (_code_of_shell(words, shell, at) for shell in _shells(words, at))), None
+    )
 
 
 def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
@@ -115,7 +127,8 @@ def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
 
 
 def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
-    """Return what the command runs or evaluates, whichever word holds a value, as a phrase; None if nothing."""
+    """Return what the command runs or evaluates, whichever word holds a value, as a phrase; None if
+    nothing."""
     inner = program_at(words)
     name, rest = words[inner].program, words[inner + 1 :]
     varies = any(word.varies for word in rest)
@@ -123,14 +136,24 @@ def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
         return "eval runs what variables hold"
     if name in ("source", ".", "trap") and any(word.open or _is_input(word) for word in rest[:1]):
         return f"{name} runs what a variable holds"
-    if name in _NAME_VARIABLES and (varies or name == "let" or any("[" in word.text for word in rest)):
+    if name in _NAME_VARIABLES and (
+        varies or name == "let" or any("[" in word.text for word in rest)
+    ):
         return f"{name} evaluates what it is given as a name"
     if name == "printf" and not _has_plain_format(rest):
         return "printf evaluates what it is given as a name: its format must be fixed, without %n"
-    if name == "test" and not _is_plain_test(rest) and (varies or any("[" in word.text for word in rest)):
+    if (
+        name == "test"
+        and not _is_plain_test(rest)
+        and (varies or any("[" in word.text for word in rest))
+    ):
         return TESTS_EVALUATE
-    if (puts := {word.program for word in words} & {"xargs", "parallel", "find"}) and _puts_into_code(words):
-        return f"{puts.pop()} would put its input into shell code; give it to the shell as an argument"
+    if (
+        puts := {word.program for word in words} & {"xargs", "parallel", "find"}
+    ) and _puts_into_code(words):
+        return (
+            f"{puts.pop()} would put its input into shell code; give it to the shell as an argument"
+        )
     if (named := _named_by_input(words, fed=fed)) is not None:
         return named
     needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
@@ -182,8 +205,12 @@ def _scripts_in(words: Words) -> Iterator[str]:
 
 
 def evaluated_text(text: str) -> Iterator[str]:
-    """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it inside quotes."""
-    if any(_COMPUTES.fullmatch(found[1] or found[2] or "") is None for found in _ARITHMETIC.finditer(text)):
+    """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it
+    inside quotes."""
+    if any(
+        _COMPUTES.fullmatch(found[1] or found[2] or "") is None
+        for found in _ARITHMETIC.finditer(text)
+    ):
         yield "arithmetic evaluates what its variables hold"
     if _INDIRECT.search(text):
         yield "${!…} and ${…@…} evaluate what a variable holds"
@@ -194,11 +221,19 @@ def evaluated_text(text: str) -> Iterator[str]:
 
 
 def warning_about(words: Words, at: int) -> str:
-    """Return a warning if the value becomes part of a program in another language; else an empty text."""
+    """Return a warning if the value becomes part of a program in another language; else an empty
+    text."""
     inner = program_at(words)
     name = words[inner].program
     flags = {"-c"} if re.fullmatch(r"python[\d.]*", name) else _CODE_FLAG.get(name, set())
-    first = next((n for n in range(inner + 1, len(words)) if words[n].holds or not words[n].text.startswith("-")), -1)
+    first = next(
+        (
+            n
+            for n in range(inner + 1, len(words))
+            if words[n].holds or not words[n].text.startswith("-")
+        ),
+        -1,
+    )
     if at > inner and (words[at - 1].text in flags or (name in _CODE_FIRST and first == at)):
         return f"the value becomes part of a program for {name}, which may take it for code; give it as an argument"
     return ""
@@ -215,7 +250,9 @@ def program_at(words: Words) -> int:
     while at < len(words) and not words[at].holds and words[at].program in WRAPPERS:
         following = at + 1
         while (
-            following < len(words) and not words[following].holds and _WRAPPER_ARGUMENT.fullmatch(words[following].text)
+            following < len(words)
+            and not words[following].holds
+            and _WRAPPER_ARGUMENT.fullmatch(words[following].text)
         ):
             following += 1
         if following >= len(words):
@@ -225,7 +262,8 @@ def program_at(words: Words) -> int:
 
 
 def _follows_a_flags_value(words: Words, inner: int, at: int) -> bool:
-    """Whether the word before may be a flag's value, and this one the program, as in `sudo -u root X`."""
+    """Whether the word before may be a flag's value, and this one the program, as in `sudo -u root
+    X`."""
     flagged = inner > 0 and words[inner - 1].text.startswith("-") and words[inner - 1].text != "--"
     return flagged and at == inner + 1
 
@@ -251,7 +289,11 @@ def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
         if word.holds or word.open or not re.match(r"[-+]", word.text):
             return flags, at
         flags.append(word.text)
-        at += 2 if word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds else 1
+        at += (
+            2
+            if word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds
+            else 1
+        )
     return flags, None
 
 
@@ -260,7 +302,8 @@ def _has_code(flags: Sequence[str]) -> bool:
 
 
 def _is_plain_test(rest: Words) -> bool:
-    """Whether the effect of `test` is fixed: at most one operator, in its place, that evaluates nothing."""
+    """Whether the effect of `test` is fixed: at most one operator, in its place, that evaluates
+    nothing."""
     if rest and rest[0].text == "!" and not rest[0].varies:
         rest = rest[1:]
     operator = {2: 0, 3: 1}.get(len(rest))
@@ -270,7 +313,8 @@ def _is_plain_test(rest: Words) -> bool:
 
 
 def _has_plain_format(rest: Words) -> bool:
-    """Whether printf's format is fixed and without `%n`, and the variable after `-v` fixed and without an index."""
+    """Whether printf's format is fixed and without `%n`, and the variable after `-v` fixed and
+    without an index."""
     at = 0
     while at < len(rest) and rest[at].text.startswith("-v"):
         at += 2 if rest[at].text == "-v" else 1
@@ -293,4 +337,6 @@ def _names_code(word: TemplateWord) -> bool:
 
 def _puts_into_code(words: Words) -> bool:
     replaces = any(re.match(r"-I|-i|-J|--replace", word.text) for word in words)
-    return bool(_running_shells(words)) and (replaces or any("{}" in script for script in _scripts_in(words)))
+    return bool(_running_shells(words)) and (
+        replaces or any("{}" in script for script in _scripts_in(words))
+    )

@@ -29,10 +29,15 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.tool import ToolArgs, ToolContext
 
 _UNIONS = (typing.Union, types.UnionType)
-_ARGUMENTS = re.compile(r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_ARGUMENTS = re.compile(
+    r"^([ \t]*)(?:args|arguments|parameters|params):[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
 """Matches the heading of the Google style in its many spellings."""
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*(?=\S)")
-_VARIADIC: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_VARIADIC: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _EMPTY = inspect.Parameter.empty
 _PYDANTIC_ONLY = ("model_validate", "model_dump")
 
@@ -46,12 +51,16 @@ class NotATool(Exception):
 
 
 class FunctionArgs(ToolArgs):
-    """The arguments of a function: the fields are what the function gets, but a dump is the JSON of the call.
+    """The arguments of a function: the fields are what the function gets, but a dump is the JSON of
+    the call.
 
-    So the user approves, and the log has, exactly what was asked for, whatever the function's types turn it into.
+    So the user approves, and the log has, exactly what was asked for, whatever the function's types
+    turn it into.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=False, validate_default=False, serialize_by_alias=True)
+    model_config = ConfigDict(
+        arbitrary_types_allowed=False, validate_default=False, serialize_by_alias=True
+    )
 
     _given: dict[str, Any] | None = PrivateAttr(default=None)
 
@@ -90,7 +99,8 @@ class FunctionSchema:
     undocumented: tuple[str, ...] = ()
     """Parameters that the docstring describes but the function does not have."""
     _fields: tuple[tuple[str, str, bool], ...] = field(default=())
-    """Each parameter, its field in the model, and whether it is positional, in the order of the signature."""
+    """Each parameter, its field in the model, and whether it is positional, in the order of the
+    signature."""
     _made: frozenset[str] = frozenset()
     """The parameters whose default is not in the signature."""
 
@@ -122,21 +132,28 @@ class FunctionSchema:
 
 
 def function_schema(function: Callable[..., Any], description: str | None = None) -> FunctionSchema:
-    """Describe a function to a model; `description` replaces the docstring's. Raises NotATool with every reason."""
+    """Describe a function to a model; `description` replaces the docstring's. Raises NotATool with
+    every reason."""
     parameters = inspect.signature(function).parameters
     told, described = read_docstring(inspect.unwrap(function).__doc__)
     text = (description or told).strip()
     reasons: list[str] = []
     if not text:
-        reasons.append("it has no docstring, which tells the model what the tool does and when to use it")
+        reasons.append(
+            "it has no docstring, which tells the model what the tool does and when to use it"
+        )
     for name, parameter in parameters.items():
         if (stars := _VARIADIC.get(parameter.kind)) is not None:
-            reasons.append(f"{stars}{name} cannot be described to a model; name the parameters, or take one list")
+            reasons.append(
+                f"{stars}{name} cannot be described to a model; name the parameters, or take one list"
+            )
         elif parameter.annotation is _EMPTY:
             reasons.append(f"parameter {name!r} has no type hint, as in {name}: str")
     if reasons:
         raise NotATool(tuple(reasons))
-    return _schema_of(function.__name__, parameters, resolved_hints(function, parameters), described, text)
+    return _schema_of(
+        function.__name__, parameters, resolved_hints(function, parameters), described, text
+    )
 
 
 def _schema_of(
@@ -148,7 +165,9 @@ def _schema_of(
 ) -> FunctionSchema:
     contexts = [name for name, hint in hints.items() if is_context(hint)]
     if len(contexts) > 1:
-        raise NotATool((f"{' and '.join(contexts)} are both a ToolContext; only one parameter may be",))
+        raise NotATool(
+            (f"{' and '.join(contexts)} are both a ToolContext; only one parameter may be",)
+        )
     context = contexts[0] if contexts else None
     definitions: dict[str, Any] = {}
     fields: list[tuple[str, str, bool]] = []
@@ -184,7 +203,8 @@ def _is_taken(name: str) -> bool:
 
 
 def _described(hint: Any, default: Any, from_docstring: str | None) -> Any:
-    """Return the hint with one description: from its own `Field`, its annotation, or the docstring."""
+    """Return the hint with one description: from its own `Field`, its annotation, or the
+    docstring."""
     extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     if any(isinstance(extra, FieldInfo) and extra.description for extra in (*extras, default)):
         return hint
@@ -194,7 +214,8 @@ def _described(hint: Any, default: Any, from_docstring: str | None) -> Any:
 
 
 def _problems(name: str, definition: Any) -> Iterator[str]:
-    """Return why this parameter (its hint, or hint and default) cannot be described, or why its default is wrong."""
+    """Return why this parameter (its hint, or hint and default) cannot be described, or why its
+    default is wrong."""
     try:
         model = create_model("Parameter", __base__=FunctionArgs, value=definition)
         schema = model.model_json_schema()
@@ -225,12 +246,17 @@ def _holds_bytes(node: Any) -> bool:
     if node.get("type") == "string" and node.get("format") == "binary":
         return True
     return any(
-        _holds_bytes(value) for key, value in node.items() if key not in ("default", "const", "enum", "examples")
+        _holds_bytes(value)
+        for key, value in node.items()
+        if key not in ("default", "const", "enum", "examples")
     )
 
 
-def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
-    """Return the hint of each parameter that has one; strings are resolved where the function is defined.
+def resolved_hints(
+    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
+) -> dict[str, Any]:
+    """Return the hint of each parameter that has one; strings are resolved where the function is
+    defined.
 
     Raises NotATool. Names imported only for type checking are unknown, except `ToolContext`.
     """
@@ -241,7 +267,9 @@ def resolved_hints(function: Callable[..., Any], parameters: Mapping[str, inspec
             continue
         bearer = types.SimpleNamespace(__annotations__={name: parameter.annotation})
         try:
-            hints[name] = typing.get_type_hints(bearer, globalns=namespace, include_extras=True)[name]
+            hints[name] = typing.get_type_hints(bearer, globalns=namespace, include_extras=True)[
+                name
+            ]
         except Exception as error:
             why = str(error) or type(error).__name__
             raise NotATool((f"the type hint of {name!r} cannot be resolved: {why}",)) from None
@@ -276,7 +304,8 @@ def _make_readable(hint: Any) -> None:
 
 
 class _Twin:
-    """Replaces a TypedDict with another of the same shape, made once so that it may contain itself."""
+    """Replaces a TypedDict with another of the same shape, made once so that it may contain
+    itself."""
 
     def __init__(self) -> None:
         self._made: Any = None
@@ -287,7 +316,8 @@ class _Twin:
             required: frozenset[str] = original.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
             fields = {name: _bare(hint) for name, hint in hints.items()}
             shape = {
-                name: hint if name in required else typing_extensions.NotRequired[hint] for name, hint in fields.items()
+                name: hint if name in required else typing_extensions.NotRequired[hint]
+                for name, hint in fields.items()
             }
             for hint in fields.values():
                 _make_readable(hint)
@@ -297,15 +327,20 @@ class _Twin:
 
 
 def _bare(hint: Any) -> Any:
-    required = (typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
+    required = (
+        typing.Required,
+        typing.NotRequired,
+        typing_extensions.Required,
+        typing_extensions.NotRequired,
+    )
     return get_args(hint)[0] if get_origin(hint) in required else hint
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return what the function does, and the descriptions of its parameters by name.
 
-    The style is Google, numpy, reST or epydoc, whichever finds the most; else it is plain text. Sections about results
-    and errors are left out.
+    The style is Google, numpy, reST or epydoc, whichever finds the most; else it is plain text.
+    Sections about results and errors are left out.
     """
     cleaned = inspect.cleandoc(text or "").strip()
     if not cleaned:
@@ -329,4 +364,6 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 def _one_paragraph(text: str) -> str:
     """Join the lines of each paragraph; blank lines stay."""
-    return "\n\n".join(_BLANKS.sub(" ", part.strip()) for part in re.split(r"\n[ \t]*\n", text.strip()))
+    return "\n\n".join(
+        _BLANKS.sub(" ", part.strip()) for part in re.split(r"\n[ \t]*\n", text.strip())
+    )

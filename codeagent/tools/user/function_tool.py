@@ -61,7 +61,8 @@ class MarkedFunction:
 
 
 TIMEOUT = 120.0
-"""Seconds that a call may take unless the function says otherwise, as with a tool in YAML; a job has no such limit."""
+"""Seconds that a call may take unless the function says otherwise, as with a tool in YAML; a job
+has no such limit."""
 
 
 class FunctionTool(Tool[FunctionArgs]):
@@ -71,10 +72,16 @@ class FunctionTool(Tool[FunctionArgs]):
 
     def __init__(self, found: MarkedFunction, schema: FunctionSchema, outputs: OutputStore) -> None:
         marked, self.name = found.marked, found.name
-        self.label = marked.label or self.name.replace("_", " ").replace("-", " ").strip().capitalize() or self.name
+        self.label = (
+            marked.label
+            or self.name.replace("_", " ").replace("-", " ").strip().capitalize()
+            or self.name
+        )
         self.description = schema.description
         self.Args = schema.model
-        self.mode = marked.mode or ("stateful" if inspect.isasyncgenfunction(found.function) else "direct")
+        self.mode = marked.mode or (
+            "stateful" if inspect.isasyncgenfunction(found.function) else "direct"
+        )
         self.permission = marked.approval
         self.effect = marked.effect
         limited = marked.timeout is None and self.mode == "direct"
@@ -108,7 +115,9 @@ class FunctionTool(Tool[FunctionArgs]):
         printed = self._printed(ctx)
         async with printed.passed_on():
             try:
-                return as_result(await self._value(args, self._given(ctx, printed), printed), printed.text())
+                return as_result(
+                    await self._value(args, self._given(ctx, printed), printed), printed.text()
+                )
             except ToolError as error:
                 _add_printed(error, printed.text())
                 raise
@@ -202,7 +211,8 @@ class FunctionTool(Tool[FunctionArgs]):
         return running.result()
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raise a ToolError unchanged, any other error as Failed with its message and its line in the tool's file."""
+        """Raise a ToolError unchanged, any other error as Failed with its message and its line in
+        the tool's file."""
         if isinstance(error, ToolError):
             raise error
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -222,10 +232,13 @@ def _add_printed(error: ToolError, printed: str) -> None:
 
 
 def _for_a_thread(ctx: ToolContext) -> ToolContext:
-    """Return a context that refuses what has to be awaited, which in a thread would silently do nothing."""
+    """Return a context that refuses what has to be awaited, which in a thread would silently do
+    nothing."""
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise Failed("a plain function cannot await this; make the tool `async def` (print() works everywhere)")
+        raise Failed(
+            "a plain function cannot await this; make the tool `async def` (print() works everywhere)"
+        )
 
     return replace(ctx, run=refuse, receive=refuse)
 
@@ -233,7 +246,8 @@ def _for_a_thread(ctx: ToolContext) -> ToolContext:
 def in_thread(work: Callable[[], T]) -> Future[T]:
     """Run `work` in a thread of its own, in this context; the future is never cancelled.
 
-    It is a daemon thread outside any pool, so work that never ends blocks neither other work nor the exit.
+    It is a daemon thread outside any pool, so work that never ends blocks neither other work nor
+    the exit.
     """
     future: Future[T] = Future()
 
@@ -252,7 +266,9 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 def last_line(error: BaseException, file: str) -> int | None:
     """Return the last line of the file (named as in its code objects) in the error's traceback."""
     frames = traceback.walk_tb(error.__traceback__)
-    return next(reversed([line for frame, line in frames if frame.f_code.co_filename == file]), None)
+    return next(
+        reversed([line for frame, line in frames if frame.f_code.co_filename == file]), None
+    )
 
 
 def one_line(arguments: dict[str, Any]) -> str:
@@ -261,7 +277,8 @@ def one_line(arguments: dict[str, Any]) -> str:
 
 
 def as_call(name: str, arguments: dict[str, Any]) -> str:
-    """Return the call as Python, never shortened; long calls, and multi-line values, are spread over lines."""
+    """Return the call as Python, never shortened; long calls, and multi-line values, are spread
+    over lines."""
     short = f"{name}({one_line(arguments)})"
     if len(short) <= _LONGEST_LINE and not any(_has_lines(value) for value in arguments.values()):
         return short
@@ -281,7 +298,8 @@ def _spread(value: object) -> str:
 
 
 def as_result(value: Any, printed: str) -> ToolResult:
-    """Return the value as a result, text after `printed`; a ToolResult is unchanged. Raises Failed if it cannot be."""
+    """Return the value as a result, text after `printed`; a ToolResult is unchanged. Raises Failed
+    if it cannot be."""
     if isinstance(value, ToolResult):
         return value
     text = as_text(value)
@@ -304,5 +322,7 @@ def as_text(value: Any) -> str:
         text = json.dumps(plain, ensure_ascii=False, indent=2)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
         reason = str(error).partition("\n")[0]
-        raise Failed(f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}") from None
+        raise Failed(
+            f"it returned {type(value).__name__}, which cannot be shown ({reason}): {_MAY_BE}"
+        ) from None
     return text.encode("utf-8", "backslashreplace").decode()

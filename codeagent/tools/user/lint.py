@@ -38,7 +38,11 @@ def _weaknesses(tool: Tool[Any]) -> Iterator[str]:
     properties: dict[str, Any] = tool_schema(tool).get("properties", {})
     if len(properties) > _MOST_PARAMETERS:
         yield f"{name} has {len(properties)} parameters; models do worse with more than {_MOST_PARAMETERS}"
-    silent = [key for key, node in properties.items() if not (isinstance(node, dict) and node.get("description"))]
+    silent = [
+        key
+        for key, node in properties.items()
+        if not (isinstance(node, dict) and node.get("description"))
+    ]
     if silent:
         yield f"{name} does not describe {_listed(silent)}; say what belongs there"
     unbounded = [key for key, node in properties.items() if _is_unbounded(node)]

@@ -26,10 +26,11 @@ _MOST_WAITING = 1 << 20
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Send everything that this context prints, in any of its threads, to `listener` until the block ends.
+    """Send everything that this context prints, in any of its threads, to `listener` until the
+    block ends.
 
-    Output of a thread that was started without the context goes to the call that began last. The output of child
-    processes is not captured.
+    Output of a thread that was started without the context goes to the call that began last. The
+    output of child processes is not captured.
     """
     _ROUTES.begin(listener)
     token = _listener.set(listener)
@@ -41,14 +42,15 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 class _Routes:
-    """Wraps sys.stdout and sys.stderr while there is a listener, even if they have been replaced since."""
+    """Wraps sys.stdout and sys.stderr while there is a listener, even if they have been replaced
+    since."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._made: list[_Route] = []
-        """One for each stream that there ever was. None is dropped: until Python 3.13 `print` only borrows the stream
-        it writes to, and crashes if another thread frees it in the meantime."""
+        """One for each stream that there ever was. None is dropped: until Python 3.13 `print` only
+        borrows the stream it writes to, and crashes if another thread frees it in the meantime."""
 
     def begin(self, listener: Listener) -> None:
         with self._lock:
@@ -69,7 +71,9 @@ class _Routes:
                 sys.stderr = sys.stderr.beyond
 
     def _before(self, name: PrintedStream, stream: TextIO) -> "_Route":
-        found = next((route for route in self._made if route.beyond is stream and route.which == name), None)
+        found = next(
+            (route for route in self._made if route.beyond is stream and route.which == name), None
+        )
         if found is None:
             found = _Route(name, stream, self)
             self._made.append(found)
@@ -116,7 +120,8 @@ _ROUTES = _Routes()
 
 
 class PrintedOutput:
-    """What one call prints and shows: passed on in order while it runs; what it prints is kept for its result.
+    """What one call prints and shows: passed on in order while it runs; what it prints is kept for
+    its result.
 
     Text is accepted from any thread; after the end it is dropped.
     """
@@ -139,11 +144,14 @@ class PrintedOutput:
         with self._lock:
             if self._text is not None:
                 return
-            told = self._queue(stream, self._kept.feed(stream, text.encode("utf-8", "backslashreplace")))
+            told = self._queue(
+                stream, self._kept.feed(stream, text.encode("utf-8", "backslashreplace"))
+            )
         self._tell(told)
 
     def show(self, text: str, stream: OutputStream = "output") -> Awaitable[None]:
-        """Pass text on in its turn, but not into the result (a `ToolContext.on_update`, for any thread)."""
+        """Pass text on in its turn, but not into the result (a `ToolContext.on_update`, for any
+        thread)."""
         require_update(text, stream)
         return self._say(stream, text)
 
@@ -189,7 +197,8 @@ class PrintedOutput:
             await self._pass_on()
 
     def text(self) -> str:
-        """Return everything that was printed, as a model may read it; after that, `take` drops what it gets."""
+        """Return everything that was printed, as a model may read it; after that, `take` drops what
+        it gets."""
         with self._lock:
             if self._text is None:
                 self._text = self._kept.finish()
@@ -205,7 +214,9 @@ class PrintedOutput:
         async with self._passing:
             while (piece := self._next()) is not None:
                 kind, text = piece
-                await (self._on_progress(text) if kind == "progress" else self._on_update(text, kind))
+                await (
+                    self._on_progress(text) if kind == "progress" else self._on_update(text, kind)
+                )
 
     def _next(self) -> tuple[_Kind, str] | None:
         """Take the oldest text with what follows it on the same stream; None if nothing waits."""

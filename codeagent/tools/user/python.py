@@ -42,7 +42,8 @@ class CannotLoad(Exception):
 
 
 class PythonLoader:
-    """Loads Python files. Their code runs in this process with all its rights, so they must be trusted."""
+    """Loads Python files. Their code runs in this process with all its rights, so they must be
+    trusted."""
 
     suffixes = (".py",)
 
@@ -78,19 +79,25 @@ class PythonLoader:
 
 
 def entry_point_tools(
-    outputs: OutputStore, points: Iterable[EntryPoint] | None = None, import_seconds: float = IMPORT_SECONDS
+    outputs: OutputStore,
+    points: Iterable[EntryPoint] | None = None,
+    import_seconds: float = IMPORT_SECONDS,
 ) -> Loaded:
-    """Load the tools of all packages, by package and name; failures become problems and do not stop the rest.
+    """Load the tools of all packages, by package and name; failures become problems and do not stop
+    the rest.
 
-    An entry point is a marked function, a Tool class without constructor arguments, a Tool, or a module with marked
-    functions. Blocks, so call it in a thread. If `points` is None, those of the installed packages are used.
+    An entry point is a marked function, a Tool class without constructor arguments, a Tool, or a
+    module with marked functions. Blocks, so call it in a thread. If `points` is None, those of the
+    installed packages are used.
     """
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     every = entry_points(group=TOOL_PACKAGES) if points is None else points
     for point in sorted(every, key=lambda point: (_package(point), point.name)):
         where = f"{_package(point)}: {point.name}"
-        loaded, _ = _quietly(import_seconds, partial(_made, point, where, outputs), where, point.value)
+        loaded, _ = _quietly(
+            import_seconds, partial(_made, point, where, outputs), where, point.value
+        )
         if loaded is None:
             text = f"{point.value} takes longer than {import_seconds:g} s to import; that cannot be stopped"
             problems.append(ToolProblem(where, text))
@@ -98,14 +105,17 @@ def entry_point_tools(
         problems += loaded.problems
         for tool in loaded.tools:
             if any(other.name == tool.name and other.origin == tool.origin for other in tools):
-                problems.append(ToolProblem(where, f"there is another tool {tool.name} in this package"))
+                problems.append(
+                    ToolProblem(where, f"there is another tool {tool.name} in this package")
+                )
             else:
                 tools.append(tool)
     return Loaded(tuple(tools), tuple(problems))
 
 
 def marked_in(file: ToolFile) -> tuple[list[str], list[ToolProblem]]:
-    """Return the names of the functions that a file marks, and their problems, without running anything."""
+    """Return the names of the functions that a file marks, and their problems, without running
+    anything."""
     try:
         code = _compiled(file, flags=ast.PyCF_ONLY_AST)
     except CannotLoad as error:
@@ -124,13 +134,17 @@ def marked_in(file: ToolFile) -> tuple[list[str], list[ToolProblem]]:
         names.append(name)
         given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         untyped = [one.arg for one in given if one.annotation is None]
-        problems += [ToolProblem(where, f"{name}: the parameter {arg!r} has no type") for arg in untyped]
+        problems += [
+            ToolProblem(where, f"{name}: the parameter {arg!r} has no type") for arg in untyped
+        ]
     return names, problems
 
 
 def _marks(decorator: ast.expr) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "register_tool"
+    return (
+        called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    ) == "register_tool"
 
 
 def _said_name(decorator: ast.expr) -> str | None:
@@ -139,11 +153,14 @@ def _said_name(decorator: ast.expr) -> str | None:
     return found.value if isinstance(found, ast.Constant) and isinstance(found.value, str) else None
 
 
-def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) -> tuple[Loaded | None, bool]:
-    """Run `work` in a thread; return its result and whether it printed, or None if it takes longer than `seconds`.
+def _quietly(
+    seconds: float, work: Callable[[], Loaded], where: str, what: str
+) -> tuple[Loaded | None, bool]:
+    """Run `work` in a thread; return its result and whether it printed, or None if it takes longer
+    than `seconds`.
 
-    Printed text is dropped, and errors become problems about `what`. Work that takes too long continues, as a thread
-    cannot be stopped.
+    Printed text is dropped, and errors become problems about `what`. Work that takes too long
+    continues, as a thread cannot be stopped.
     """
     printed: list[str] = []
 
@@ -164,15 +181,18 @@ def _quietly(seconds: float, work: Callable[[], Loaded], where: str, what: str) 
         case CannotLoad() as error:
             return Loaded(problems=(error.problem,)), False
         case error:
-            return Loaded(problems=(ToolProblem(where, f"{what} cannot be loaded: {_said(error)}"),)), False
+            return Loaded(
+                problems=(ToolProblem(where, f"{what} cannot be loaded: {_said(error)}"),)
+            ), False
 
 
 @contextmanager
 def _executed(file: ToolFile) -> Iterator[list[Callable[..., Any]]]:
-    """Execute the file; yield the functions that it marks, in order, even if their names were reused.
+    """Execute the file; yield the functions that it marks, in order, even if their names were
+    reused.
 
-    It is executed from the bytes that were read, under a name that cannot be guessed; until the block ends its module
-    is in `sys.modules`, which hints and dataclasses need. Raises CannotLoad.
+    It is executed from the bytes that were read, under a name that cannot be guessed; until the
+    block ends its module is in `sys.modules`, which hints and dataclasses need. Raises CannotLoad.
     """
     code = _compiled(file)
     text = importlib.util.decode_source(file.content)
@@ -193,7 +213,9 @@ def _compiled(file: ToolFile, flags: int = 0) -> Any:
     try:
         return compile(file.content, file.shown, "exec", flags=flags, dont_inherit=True)
     except SyntaxError as error:
-        raise CannotLoad(f"{file.shown}:{error.lineno or 1}", f"syntax error: {error.msg}") from None
+        raise CannotLoad(
+            f"{file.shown}:{error.lineno or 1}", f"syntax error: {error.msg}"
+        ) from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise CannotLoad(f"{file.shown}:1", f"this is not Python source: {error}") from None
 
@@ -228,7 +250,8 @@ def _found_in_file(function: Callable[..., Any], file: ToolFile) -> MarkedFuncti
 
 
 def _line_of(function: Callable[..., Any], file: str) -> int:
-    """Return the line of its `def` in this file (named as in code objects); 1 if it comes from elsewhere."""
+    """Return the line of its `def` in this file (named as in code objects); 1 if it comes from
+    elsewhere."""
     code = inspect.unwrap(function).__code__
     if code.co_filename != file:
         return 1
@@ -238,19 +261,24 @@ def _line_of(function: Callable[..., Any], file: str) -> int:
 
 
 def _tools_of(found: Sequence[MarkedFunction], outputs: OutputStore) -> Loaded:
-    """Return the tools in the order of the file, or none if there is an error, such as a repeated name."""
+    """Return the tools in the order of the file, or none if there is an error, such as a repeated
+    name."""
     tools: list[Tool[Any]] = []
     problems: list[ToolProblem] = []
     places: dict[str, str] = {}
     for one in found:
         if one.name in places:
-            problems.append(ToolProblem(one.where, f"there is another tool {one.name}, at {places[one.name]}"))
+            problems.append(
+                ToolProblem(one.where, f"there is another tool {one.name}, at {places[one.name]}")
+            )
             continue
         places[one.name] = one.where
         try:
             tool, schema = _tool_of(one, outputs)
         except NotATool as error:
-            problems += [ToolProblem(one.where, f"{one.name}: {reason}") for reason in error.reasons]
+            problems += [
+                ToolProblem(one.where, f"{one.name}: {reason}") for reason in error.reasons
+            ]
             continue
         tools.append(tool)
         problems += lint(tool, one.where)
@@ -294,7 +322,8 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
 
 
 def _tightened(tools: Sequence[Tool[Any]]) -> Iterator[ToolProblem]:
-    """Make a project's tools ask unless one of the user's rules allows them (SECURITY.md T17), and say so."""
+    """Make a project's tools ask unless one of the user's rules allows them (SECURITY.md T17), and
+    say so."""
     for tool in tools:
         unconfined = tool.effect == "files" and not tool.sandboxed
         said = ['approval="auto"'] if tool.permission == "auto" else []
@@ -318,15 +347,21 @@ def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
         target.source, target.origin = "python", _package(point)
         return Loaded((target,), lint(target, where))
     functions = list(vars(target).values()) if isinstance(target, types.ModuleType) else [target]
-    marks = [(function, marked) for function in functions if (marked := marked_as(function)) is not None]
+    marks = [
+        (function, marked) for function in functions if (marked := marked_as(function)) is not None
+    ]
     if not marks:
         is_module = isinstance(target, types.ModuleType)
         what = "holds no function that is" if is_module else "is neither a Tool nor a function"
-        return Loaded(problems=(ToolProblem(where, f"{point.value} {what} marked with @register_tool"),))
+        return Loaded(
+            problems=(ToolProblem(where, f"{point.value} {what} marked with @register_tool"),)
+        )
     return _tools_of([_found_in_package(*mark, point, where) for mark in marks], outputs)
 
 
-def _found_in_package(function: Any, marked: ToolMark, point: EntryPoint, where: str) -> MarkedFunction:
+def _found_in_package(
+    function: Any, marked: ToolMark, point: EntryPoint, where: str
+) -> MarkedFunction:
     file = inspect.unwrap(function).__code__.co_filename
     try:
         content = Path(file).read_bytes() if marked.sandbox else None

@@ -39,7 +39,7 @@ PATHS: Mapping[str, Literal["read", "write"]] = {
     "read": "read", "list": "read", "search": "read", "glob": "read", "tree": "read", "json_read": "read",
     "git_commit": "read", "write": "write", "edit": "write", "multi_edit": "write", "apply_patch": "write",
     "json_write": "write",
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 """The built-in tools whose calls name paths, and what they do with these paths."""
 _HOSTS = frozenset({"http_request", "web_fetch"})
 """The built-in tools whose calls name a host."""
@@ -52,7 +52,8 @@ _PLAIN_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
 @dataclass(frozen=True)
 class ToolInputs:
-    """The values of `{{inputs.x}}` in a tool: those given to the running recipe, else the tool file's defaults."""
+    """The values of `{{inputs.x}}` in a tool: those given to the running recipe, else the tool
+    file's defaults."""
 
     declared: tuple[RecipeInput, ...] = ()
     running: Values = field(default_factory=dict)
@@ -69,7 +70,9 @@ class ToolInputs:
         for one in self.declared:
             if one.required and self._value(one) is None:
                 given = "is not valid for this tool" if one.name in self.running else "is missing"
-                raise Denied(f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}")
+                raise Denied(
+                    f"the input '{one.name}' {given}: the user runs a recipe with it, as {one.means}"
+                )
 
     def _value(self, one: RecipeInput) -> Any:
         if one.name not in self.running:
@@ -104,12 +107,15 @@ class Restrictions:
         return cls(read, write, commands, hosts)
 
     def with_inputs(self, inputs: ToolInputs) -> "Restrictions":
-        """Return these with their inputs filled in. Raises Denied for an input that is missing or would widen them."""
+        """Return these with their inputs filled in. Raises Denied for an input that is missing or
+        would widen them."""
         values = inputs.values
         return replace(
             self,
             read=_all_with_inputs(self.read, values, _is_plain_path, "plain path in the workspace"),
-            write=_all_with_inputs(self.write, values, _is_plain_path, "plain path in the workspace"),
+            write=_all_with_inputs(
+                self.write, values, _is_plain_path, "plain path in the workspace"
+            ),
             commands=_all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word"),
             hosts=tuple(_host_with_inputs(host, values) for host in self.hosts),
         )
@@ -124,7 +130,9 @@ class Restrictions:
         }
         return {name: values for name, values in found.items() if values is not None}
 
-    def check_path(self, workspace: Workspace, name: str, path: str, access: AccessWord | None) -> None:
+    def check_path(
+        self, workspace: Workspace, name: str, path: str, access: AccessWord | None
+    ) -> None:
         """Raise Denied unless the path is allowed, both as it is written and where its links lead.
 
         If `access` is None, every given list applies.
@@ -168,20 +176,30 @@ class Restrictions:
             return
         allowed = ", ".join(self.commands)
         if complete and key.opaque:
-            raise Denied(f"the line may run more than can be seen; this tool may run only {allowed}")
+            raise Denied(
+                f"the line may run more than can be seen; this tool may run only {allowed}"
+            )
         for part in key.parts:
-            if not any(Rule("auto", "x", f"{begins} *").matches(part, "command") for begins in self.commands):
+            if not any(
+                Rule("auto", "x", f"{begins} *").matches(part, "command")
+                for begins in self.commands
+            ):
                 raise Denied(f"this tool may not run {one_line(part, 200)!r}, only {allowed}")
 
 
 def _all_with_inputs(
     patterns: tuple[str, ...] | None, values: Values, fits: Callable[[str], object], what: str
 ) -> tuple[str, ...] | None:
-    return None if patterns is None else tuple(_with_inputs(one, values, fits, what) for one in patterns)
+    return (
+        None
+        if patterns is None
+        else tuple(_with_inputs(one, values, fits, what) for one in patterns)
+    )
 
 
 def _with_inputs(pattern: str, values: Values, fits: Callable[[str], object], what: str) -> str:
-    """Fill in a pattern's inputs, each of which must be plain, so that it means one thing only. Raises Denied."""
+    """Fill in a pattern's inputs, each of which must be plain, so that it means one thing only.
+    Raises Denied."""
     found = placeholders(pattern)
     for one in found:
         text = text_of(values.get(one.name, ""))
@@ -205,7 +223,9 @@ def _host_with_inputs(host: str, values: Values) -> str:
     return found
 
 
-def check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
+def check_inputs(
+    fields: ToolFields, declared: Sequence[RecipeInput], path: Path, report: YamlReport
+) -> None:
     """Refuse names that are taken, and restrictions with placeholders other than inputs."""
     names = [one.name for one in declared]
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -227,7 +247,9 @@ def check_inputs(fields: ToolFields, declared: Sequence[RecipeInput], path: Path
             _check_input_names(text, fields, names, (*path, *key), report)
 
 
-def _check_input_names(text: str, fields: ToolFields, names: Sequence[str], path: Path, report: YamlReport) -> None:
+def _check_input_names(
+    text: str, fields: ToolFields, names: Sequence[str], path: Path, report: YamlReport
+) -> None:
     for found in placeholders(text):
         if any(one.name == found.name for one in fields.parameters):
             said = f"{found.source} is given by the model, which must not choose its own restriction; make it an input"
@@ -242,18 +264,25 @@ def reachable_hosts(fields: ToolFields, path: Path, report: YamlReport) -> tuple
     allowed = None if fields.restrictions is None else fields.restrictions.hosts
     if fields.network is False:
         if allowed is not None:
-            report.error((*path, "restrictions", "hosts"), "there is nothing to reach without network; set network")
+            report.error(
+                (*path, "restrictions", "hosts"),
+                "there is nothing to reach without network; set network",
+            )
         return ()
     if fields.network is True:
         return tuple(allowed or ("*",))
     rules = None if allowed is None else [HostRule.parse(host_sample(host)) for host in allowed]
     for host in fields.network:
-        if rules is not None and not any(rule.covers(HostRule.parse(host_sample(host))) for rule in rules):
+        if rules is not None and not any(
+            rule.covers(HostRule.parse(host_sample(host))) for rule in rules
+        ):
             report.error((*path, "network"), f"{host} is not among restrictions.hosts")
     return tuple(fields.network)
 
 
-def check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport) -> None:
+def check_paths(
+    fields: ToolFields, arguments: YamlArguments, path: Path, report: YamlReport
+) -> None:
     """Refuse a list that does not apply to any argument, as it would restrict nothing."""
     here = (*path, "restrictions", "paths")
     rules = None if fields.restrictions is None else fields.restrictions.paths
@@ -264,11 +293,18 @@ def check_paths(fields: ToolFields, arguments: YamlArguments, path: Path, report
         return
     given, wanted = {"read": rules.read, "write": rules.write}, arguments.paths.values()
     for word, globs in given.items():
-        if globs is not None and not rules.alike and not any(access in (None, word) for access in wanted):
+        if (
+            globs is not None
+            and not rules.alike
+            and not any(access in (None, word) for access in wanted)
+        ):
             report.error((*here, word), f"no parameter of type path has access {word}")
     for at, one in enumerate(fields.parameters):
         if one.access is not None and given[one.access] is None:
-            report.error((*path, "parameters", at, "access"), f"restrictions.paths says nothing about {one.access}")
+            report.error(
+                (*path, "parameters", at, "access"),
+                f"restrictions.paths says nothing about {one.access}",
+            )
 
 
 def check_commands(
@@ -293,13 +329,17 @@ def check_commands(
         report.error(here, str(error))
 
 
-def check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path, report: YamlReport) -> None:
+def check_builtin_restrictions(
+    fields: ToolFields, inner: Tool[Any], path: Path, report: YamlReport
+) -> None:
     here: Path = (*path, "restrictions")
     given = fields.restrictions
     if given is None:
         return
     if given.hosts is not None and inner.name not in _HOSTS:
-        report.error((*here, "hosts"), f"they do not apply to {inner.name}, whose calls name no host")
+        report.error(
+            (*here, "hosts"), f"they do not apply to {inner.name}, whose calls name no host"
+        )
     if given.commands is not None and inner.name != "bash":
         report.error((*here, "commands"), f"{inner.name} runs no commands")
     if (rules := given.paths) is None:
@@ -310,4 +350,7 @@ def check_builtin_restrictions(fields: ToolFields, inner: Tool[Any], path: Path,
             does = "names no paths" if access is None else f"does not {word} its path"
             report.error((*here, "paths", word), f"it does not apply to {inner.name}, which {does}")
         elif inner.name in _TREES and any(not glob.endswith("**") for glob in globs or ()):
-            report.error((*here, "paths", word), f"{inner.name} goes through whole folders: each glob must end in **")
+            report.error(
+                (*here, "paths", word),
+                f"{inner.name} goes through whole folders: each glob must end in **",
+            )

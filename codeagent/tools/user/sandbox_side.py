@@ -1,7 +1,7 @@
 """Runs one function of a tool file inside the sandbox.
 
-It is sent there as text and never imported here: it uses only the standard library of Python 3.8, and
-`_package` makes the `codeagent` that the function sees.
+It is sent there as text and never imported here: it uses only the standard library of Python 3.8,
+and `_package` makes the `codeagent` that the function sees.
 """
 
 import base64
@@ -33,7 +33,8 @@ _ERRORS = {
 
 
 def answer_to(job: Any) -> Any:
-    """Return the outcome of the call as JSON values; `job` holds source, shown, tool and arguments."""
+    """Return the outcome of the call as JSON values; `job` holds source, shown, tool and
+    arguments."""
     package = _package()
     sys.modules["codeagent"] = package
     module = types.ModuleType("tool_file")
@@ -42,7 +43,9 @@ def answer_to(job: Any) -> Any:
         code = compile(base64.b64decode(job["source"]), job["shown"], "exec", dont_inherit=True)
         exec(code, module.__dict__)
         function = package.registered[job["tool"]]
-        value = function(*_values(function, job["arguments"], True), **_named(function, job["arguments"]))
+        value = function(
+            *_values(function, job["arguments"], True), **_named(function, job["arguments"])
+        )
         if inspect.isawaitable(value):
             import asyncio  # a third of the start-up time, and not needed for a plain function
 
@@ -51,8 +54,16 @@ def answer_to(job: Any) -> Any:
     except package.ToolError as error:
         return {"kind": error.kind, "text": str(error)}
     except BaseException as error:
-        lines = [at for frame, at in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == job["shown"]]
-        return {"raised": type(error).__name__, "text": str(error), "line": lines[-1] if lines else None}
+        lines = [
+            at
+            for frame, at in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == job["shown"]
+        ]
+        return {
+            "raised": type(error).__name__,
+            "text": str(error),
+            "line": lines[-1] if lines else None,
+        }
 
 
 async def _awaited(value: Any) -> Any:
@@ -170,7 +181,8 @@ def _plain(value: Any) -> Any:
 
 
 def main(job: Any) -> None:
-    """Print the answer as one line after `job["marker"]`, to what standard output was at the start."""
+    """Print the answer as one line after `job["marker"]`, to what standard output was at the
+    start."""
     channel = os.fdopen(os.dup(1), "wb")
     answer = answer_to(job)
     try:

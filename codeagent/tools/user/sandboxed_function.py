@@ -10,14 +10,26 @@ from typing import Any
 
 from codeagent.core.messages import OutputStream, text_of
 from codeagent.core.ports import Command, CommandResult, OnOutput, RunsCommands
-from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolContext, ToolError, ToolResult
+from codeagent.core.tool import (
+    Denied,
+    Failed,
+    InvalidArgs,
+    NotFound,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
 from codeagent.tools.shell.run import CommandRun, run_command
 from codeagent.tools.user.function_schema import FunctionArgs
 from codeagent.tools.user.function_tool import NOTHING, FunctionTool, as_call, as_result
 
 LARGEST_ANSWER = 16 << 20
 """Bytes."""
-_KINDS: dict[str, type[ToolError]] = {"not_found": NotFound, "invalid_args": InvalidArgs, "denied": Denied}
+_KINDS: dict[str, type[ToolError]] = {
+    "not_found": NotFound,
+    "invalid_args": InvalidArgs,
+    "denied": Denied,
+}
 _NO_PROGRAM = 127
 _START = (
     "import base64,json,os;"
@@ -29,7 +41,8 @@ _START = (
 
 
 class AnswerTap:
-    """Runs commands in a sandbox and takes one line out of their standard output: the answer, after a secret marker.
+    """Runs commands in a sandbox and takes one line out of their standard output: the answer, after
+    a secret marker.
 
     `answer` is that line without the marker, once `run` has ended; everything else is passed on.
     """
@@ -60,7 +73,11 @@ class AnswerTap:
         if not self._inside:
             at = self._held.find(self._marker)
             if at < 0:
-                begun = (n for n in range(len(self._marker) - 1, 0, -1) if self._held.endswith(self._marker[:n]))
+                begun = (
+                    n
+                    for n in range(len(self._marker) - 1, 0, -1)
+                    if self._held.endswith(self._marker[:n])
+                )
                 kept = len(self._held) - next(begun, 0)
                 passed, self._held = self._held[:kept], self._held[kept:]
                 return passed
@@ -98,7 +115,8 @@ class SandboxedFunction(FunctionTool):
         return replace(result, details={**result.details, **ran.details})
 
     def _command(self, args: FunctionArgs, marker: str) -> str:
-        """Return the command; its payload is base64 on a separate descriptor, so the shell never reads it."""
+        """Return the command; its payload is base64 on a separate descriptor, so the shell never
+        reads it."""
         job = {
             "program": _program(),
             "source": base64.b64encode(self._found.content or b"").decode(),
@@ -112,7 +130,9 @@ class SandboxedFunction(FunctionTool):
 
     def _without_answer(self, run: CommandRun, too_large: bool) -> Exception:
         if too_large:
-            return Failed(f"the function returned more than {LARGEST_ANSWER >> 20} MiB; write it to a file instead")
+            return Failed(
+                f"the function returned more than {LARGEST_ANSWER >> 20} MiB; write it to a file instead"
+            )
         if run.ending == "done" and run.result.exit_code == _NO_PROGRAM:
             return Failed(
                 "the sandbox has no python3, which a tool with sandbox=True needs; choose an image that has it"
@@ -133,7 +153,9 @@ class SandboxedFunction(FunctionTool):
                 where = f" ({self._found.shown}:{line})" if line else ""
                 raise Failed(before + (f"{name}: {text}" if text else name) + where)
             case {"unshown": str(name), "text": str(text)}:
-                raise Failed(f"it returned {name}, which cannot be written as JSON ({text}); return text or plain data")
+                raise Failed(
+                    f"it returned {name}, which cannot be written as JSON ({text}); return text or plain data"
+                )
             case {"result": str(text), "details": dict(details)}:
                 return ToolResult.from_text(text, details=details)
             case {"bytes": int(size)}:
@@ -144,4 +166,8 @@ class SandboxedFunction(FunctionTool):
 
 @lru_cache(maxsize=1)
 def _program() -> str:
-    return resources.files("codeagent.tools.user").joinpath("sandbox_side.py").read_text(encoding="utf-8")
+    return (
+        resources.files("codeagent.tools.user")
+        .joinpath("sandbox_side.py")
+        .read_text(encoding="utf-8")
+    )

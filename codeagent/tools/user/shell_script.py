@@ -1,7 +1,8 @@
-"""Finds how bash would read each placeholder of a script, and everything that would run or split a value.
+"""Finds how bash would read each placeholder of a script, and everything that would run or split a
+value.
 
-In what bash gets, a placeholder is a reference to a variable, so one rule holds for both: everything around a value,
-from a placeholder or a variable, must be known to keep it in one piece.
+In what bash gets, a placeholder is a reference to a variable, so one rule holds for both:
+everything around a value, from a placeholder or a variable, must be known to keep it in one piece.
 """
 
 import re
@@ -35,14 +36,14 @@ _LEAVES: dict[str, Quoting] = {
     "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
     "ansi_c_string": "ansi", "heredoc_body": "document", "heredoc_content": "document", "comment": "comment",
     "extglob_pattern": "bare", "variable_name": "bare",
-}  # fmt: skip
+}  # fmt: skip  # a table, many words to the line
 _AROUND = frozenset({
     "program", "list", "pipeline", "redirected_statement", "subshell", "if_statement", "elif_clause", "else_clause",
     "while_statement", "do_group", "negated_command", "concatenation", "string", "command_substitution", "expansion",
     "process_substitution", "heredoc_body", "binary_expression", "unary_expression", "parenthesized_expression",
     "case_statement", "case_item", "compound_statement", "variable_assignments", "command", "command_name",
     "test_command", "herestring_redirect", "declaration_command", "unset_command",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Nodes that may contain a value; what some of them run is checked separately."""
 _ARITHMETIC_RUNS = "arithmetic evaluates what it is given"
 _NEVER = {
@@ -68,19 +69,23 @@ _INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 _ALWAYS_HELD = frozenset({
     "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Variables that the shell sets from its arguments or its input."""
 _UNSPLIT = frozenset({
     "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
     "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Nodes in which a variable stays one word without quotes."""
-_TESTS = frozenset({"test_command", "binary_expression", "unary_expression", "parenthesized_expression"})
+_TESTS = frozenset(
+    {"test_command", "binary_expression", "unary_expression", "parenthesized_expression"}
+)
 _KEEP = frozenset({"for_statement", "variable_assignment", "array"})
 """Nodes in which a value is kept in a variable."""
 _SETTLE = _KEEP | {"command", "command_substitution", "file_redirect"}
 """Nodes outside of which a value is no longer a word, or part of one."""
-_FEEDS = frozenset({"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("})
+_FEEDS = frozenset(
+    {"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("}
+)
 """Nodes that give a command something to read."""
 
 
@@ -96,7 +101,8 @@ class ShellPlace:
     drops: bool = False
     """Its word is an argument that can be left out."""
     leads: bool = False
-    """Its word, or the value of a variable, begins with it, so a program may take it for an option."""
+    """Its word, or the value of a variable, begins with it, so a program may take it for an
+    option."""
     refused: str = ""
     """Why a reference cannot be put there, as a phrase; empty if it can."""
     warning: str = ""
@@ -110,15 +116,22 @@ class Refusal(NamedTuple):
 
 
 class Script:
-    """A script, parsed with letters for everything that the grammar cannot read, and a word for each placeholder.
+    """A script, parsed with letters for everything that the grammar cannot read, and a word for
+    each placeholder.
 
     A placeholder becomes as many letters as it has characters, so that positions stay the same.
     """
 
     def __init__(
-        self, text: str, spans: Sequence[Span] = (), *, held: frozenset[str] = frozenset(), nested: bool = False
+        self,
+        text: str,
+        spans: Sequence[Span] = (),
+        *,
+        held: frozenset[str] = frozenset(),
+        nested: bool = False,
     ) -> None:
-        """`spans` are placeholders, which do not overlap; `held` are variables that contain a value from the start.
+        """`spans` are placeholders, which do not overlap; `held` are variables that contain a value
+        from the start.
 
         `nested`: the script is the code of another shell, whose arguments and input contain values.
         """
@@ -137,7 +150,8 @@ class Script:
         self._fed = nested or any(node.type in _FEEDS for node in self._nodes)
 
     def refusals(self) -> Iterator[Refusal]:
-        """Return everything that would run or split the value of a placeholder, a variable or an input."""
+        """Return everything that would run or split the value of a placeholder, a variable or an
+        input."""
         if self._unread:
             yield Refusal((0, len(self._text)), self._unread)
             return
@@ -147,14 +161,19 @@ class Script:
             if node.type == "command":
                 arguments = _arguments_of(node)
                 for at, why in refusals(
-                    [self._word(one) for one in arguments], partial(in_code, self._held), fed=self._fed
+                    [self._word(one) for one in arguments],
+                    partial(in_code, self._held),
+                    fed=self._fed,
                 ):
                     yield Refusal((0, 0) if at is None else _span(arguments[at]), why)
             elif (what := self._evaluates(node)) is not None:
                 yield Refusal(_span(node), what)
             elif _variable(node) in self._held:
                 if _is_split(node):
-                    yield Refusal((0, 0), f'${_variable(node)} would be split into words; write "${_variable(node)}"')
+                    yield Refusal(
+                        (0, 0),
+                        f'${_variable(node)} would be split into words; write "${_variable(node)}"',
+                    )
                 elif (why_not := self._wrong_around(node)) is not None:
                     yield Refusal((0, 0), why_not)
 
@@ -164,7 +183,9 @@ class Script:
             return ShellPlace(refused=self._unread)
         leaf = self._root.descendant_for_byte_range(start, end)
         if leaf is None or leaf.type not in _LEAVES:
-            return ShellPlace(refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as text"))
+            return ShellPlace(
+                refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as text")
+            )
         quoting = _LEAVES[leaf.type]
         if quoting == "comment":
             return ShellPlace(quoting)
@@ -174,12 +195,17 @@ class Script:
             return ShellPlace("arithmetic")
         if any(parent.type == "expansion" for _, parent in _outwards(leaf)):
             return ShellPlace(refused=_NEVER["expansion"])
-        if why_not := self._wrong_around(leaf) or ("it would name a variable" if leaf.type == "variable_name" else ""):
+        if why_not := self._wrong_around(leaf) or (
+            "it would name a variable" if leaf.type == "variable_name" else ""
+        ):
             return ShellPlace(refused=why_not)
-        return self._in_its_word(ShellPlace(quoting, whole=quoting == "bare" and _span(leaf) == span), leaf, start)
+        return self._in_its_word(
+            ShellPlace(quoting, whole=quoting == "bare" and _span(leaf) == span), leaf, start
+        )
 
     def _in_its_word(self, found: ShellPlace, leaf: Node, start: int) -> ShellPlace:
-        """Return the place with its word, which is the nearest argument or value of a variable around it."""
+        """Return the place with its word, which is the nearest argument or value of a variable
+        around it."""
         settled = False
         for node, parent in _outwards(leaf):
             word = _span(node)
@@ -197,14 +223,20 @@ class Script:
 
     def _wrong_around(self, leaf: Node) -> str | None:
         """Return why the nodes around a leaf forbid a value there."""
-        return next(filter(None, (self._wrong_in(node, parent) for node, parent in _outwards(leaf))), None)
+        return next(
+            filter(None, (self._wrong_in(node, parent) for node, parent in _outwards(leaf))), None
+        )
 
     def _wrong_in(self, node: Node, parent: Node) -> str | None:
         field = parent.field_name_for_child(parent.children.index(node))
         match parent.type:
-            case "string" if self._text[: parent.start_byte].endswith("$") or _text_of(parent).startswith("$"):
+            case "string" if self._text[: parent.start_byte].endswith("$") or _text_of(
+                parent
+            ).startswith("$"):
                 return 'it would be translated; write "…" without the dollar sign'
-            case "file_redirect" if any(child.type in (">&", "<&", ">&-", "<&-") for child in parent.children):
+            case "file_redirect" if any(
+                child.type in (">&", "<&", ">&-", "<&-") for child in parent.children
+            ):
                 return "bash expands what follows >& twice; write &> or 2>&1"
             case "file_redirect":
                 return "it would name a descriptor" if field == "descriptor" else None
@@ -220,17 +252,27 @@ class Script:
             case "array":
                 return INDEX_RUNS if _text_of(node).startswith("[") else None
             case "heredoc_redirect":
-                mark = next((_text_of(child) for child in parent.children if child.type == "heredoc_start"), "'")
+                mark = next(
+                    (_text_of(child) for child in parent.children if child.type == "heredoc_start"),
+                    "'",
+                )
                 quoted = "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
-                return quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
+                return (
+                    quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
+                )
             case "compound_statement" if _text_of(parent).startswith("(("):
                 return _ARITHMETIC_RUNS
             case kind:
                 known = kind in _AROUND
-                return None if known else _NEVER.get(kind, f"a {kind.replace('_', ' ')} is never safe for values")
+                return (
+                    None
+                    if known
+                    else _NEVER.get(kind, f"a {kind.replace('_', ' ')} is never safe for values")
+                )
 
     def _evaluates(self, node: Node) -> str | None:
-        """Return what the node itself evaluates, even if no value is known to be in it; None if nothing."""
+        """Return what the node itself evaluates, even if no value is known to be in it; None if
+        nothing."""
         match node.type:
             case "declaration_command" | "unset_command" if not self._is_plain_declaration(node):
                 keyword = node.children[0].type
@@ -238,7 +280,9 @@ class Script:
             case "variable_assignment" if node.children[0].type == "subscript":
                 index = _text_of(node.children[0]).partition("[")[2].rstrip("]")
                 return None if PLAIN_INDEX.fullmatch(index) else INDEX_RUNS
-            case "array" if not all(map(PLAIN_INDEX.fullmatch, _INDEX_OF_ITEM.findall(_text_of(node)))):
+            case "array" if not all(
+                map(PLAIN_INDEX.fullmatch, _INDEX_OF_ITEM.findall(_text_of(node)))
+            ):
                 return INDEX_RUNS
             case "test_command" if not self._is_plain_test(node):
                 return TESTS_EVALUATE
@@ -246,22 +290,32 @@ class Script:
                 return None
 
     def _is_plain_declaration(self, node: Node) -> bool:
-        """Whether a declaration has only fixed names, with or without text, and no flag for numbers or references."""
+        """Whether a declaration has only fixed names, with or without text, and no flag for numbers
+        or references."""
         for child in node.named_children:
             if child.type == "variable_assignment":
                 if child.named_children[0].type != "variable_name":
                     return False
-            elif self._has_placeholder(child) or not re.fullmatch(r"-[aAfFglptuxr]+|\w+", _text_of(child)):
+            elif self._has_placeholder(child) or not re.fullmatch(
+                r"-[aAfFglptuxr]+|\w+", _text_of(child)
+            ):
                 return False
         return True
 
     def _is_plain_test(self, test: Node) -> bool:
-        """Whether operators do not evaluate their operands and, in `[ … ]`, values cannot be taken for operators."""
+        """Whether operators do not evaluate their operands and, in `[ … ]`, values cannot be taken
+        for operators."""
         parts = [
-            node for node in nodes_of(test) if node.type not in _TESTS and node.parent and node.parent.type in _TESTS
+            node
+            for node in nodes_of(test)
+            if node.type not in _TESTS and node.parent and node.parent.type in _TESTS
         ]
-        named = [node for node in parts if node.is_named and node.type not in ("test_operator", "regex")]
-        operators = [text for text in map(_text_of, parts) if re.fullmatch(r"-[A-Za-z]\w*|[=<>~]+|!=", text)]
+        named = [
+            node for node in parts if node.is_named and node.type not in ("test_operator", "regex")
+        ]
+        operators = [
+            text for text in map(_text_of, parts) if re.fullmatch(r"-[A-Za-z]\w*|[=<>~]+|!=", text)
+        ]
         varies = any(self._varies(node) for node in named)
         double = _text_of(test).startswith("[[")
         if PLAIN_TESTS | (frozenset() if double else NUMBER_TESTS) >= set(operators):
@@ -278,7 +332,9 @@ class Script:
             return TemplateWord(text, placed)
         last = text.rpartition("/")[2]
         holds = placed or self._holds_variable(node)
-        return TemplateWord(text, holds, open=not last or _EXPANDS.search(last) is not None, expands=True)
+        return TemplateWord(
+            text, holds, open=not last or _EXPANDS.search(last) is not None, expands=True
+        )
 
     def _holds_variable(self, node: Node) -> bool:
         return any(_variable(inner) in self._held for inner in nodes_of(node))
@@ -290,15 +346,24 @@ class Script:
         return self._has_placeholder(node) or re.search(r"[$`*?\[]|<\(", _text_of(node)) is not None
 
     def _variables_set(self) -> frozenset[str]:
-        """Return the variables that may hold a value: all that the script sets to anything but fixed text."""
+        """Return the variables that may hold a value: all that the script sets to anything but
+        fixed text."""
         found = set(_ALWAYS_HELD)
         for node in self._nodes:
             match node.type:
-                case "variable_assignment" if any(self._varies(child) for child in node.children[1:]):
+                case "variable_assignment" if any(
+                    self._varies(child) for child in node.children[1:]
+                ):
                     found.add(re.split(r"[\[+=]", _text_of(node), maxsplit=1)[0])
                 case "for_statement":
-                    values = [child for child in node.named_children[1:] if child.type != "do_group"]
-                    found |= {_text_of(node.named_children[0])} if any(map(self._varies, values)) else set()
+                    values = [
+                        child for child in node.named_children[1:] if child.type != "do_group"
+                    ]
+                    found |= (
+                        {_text_of(node.named_children[0])}
+                        if any(map(self._varies, values))
+                        else set()
+                    )
                 case "expansion" if "=" in _text_of(node):
                     found.add(_variable(node))
                 case "command":
@@ -307,7 +372,8 @@ class Script:
         return frozenset(found)
 
     def _as_evaluated(self) -> str:
-        """Return the text with blanks for what the shell does not read, and digits for placeholders."""
+        """Return the text with blanks for what the shell does not read, and digits for
+        placeholders."""
         letters = list(self._text)
         for node in self._nodes:
             if node.type in ("raw_string", "comment"):
@@ -335,23 +401,34 @@ class Script:
         return None
 
     def _broken_line(self) -> int:
-        broken = next((node for node in nodes_of(self._root) if node.is_error or node.is_missing), self._root)
+        broken = next(
+            (node for node in nodes_of(self._root) if node.is_error or node.is_missing), self._root
+        )
         return int(broken.start_point[0]) + 1
 
 
 def in_code(held: frozenset[str], code: str) -> Iterator[str]:
-    """Return what in a shell's code would run or split a value, as phrases; `held` is as in Script."""
+    """Return what in a shell's code would run or split a value, as phrases; `held` is as in
+    Script."""
     return (refusal.why for refusal in Script(code, held=held, nested=True).refusals())
 
 
 def _arguments_of(command: Node) -> list[Node]:
     left_out = ("variable_assignment", "comment")
-    return [one for one in command.named_children if one.type not in left_out and not one.type.endswith("_redirect")]
+    return [
+        one
+        for one in command.named_children
+        if one.type not in left_out and not one.type.endswith("_redirect")
+    ]
 
 
 def _variable(node: Node) -> str:
     """Return the variable of an expansion; empty for any other node."""
-    found = re.match(r"\$\{?[#!]?(\w+|[@*_])", _text_of(node)) if node.type.endswith("expansion") else None
+    found = (
+        re.match(r"\$\{?[#!]?(\w+|[@*_])", _text_of(node))
+        if node.type.endswith("expansion")
+        else None
+    )
     return found[1] if found else ""
 
 
@@ -367,9 +444,17 @@ def _is_split(expansion: Node) -> bool:
 
 def _in_plain_arithmetic(leaf: Node) -> bool:
     node = leaf.parent
-    while node is not None and node.type in ("binary_expression", "unary_expression", "parenthesized_expression"):
+    while node is not None and node.type in (
+        "binary_expression",
+        "unary_expression",
+        "parenthesized_expression",
+    ):
         node = node.parent
-    return node is not None and node.type == "arithmetic_expansion" and _text_of(node).startswith("$((")
+    return (
+        node is not None
+        and node.type == "arithmetic_expansion"
+        and _text_of(node).startswith("$((")
+    )
 
 
 def _outwards(leaf: Node) -> Iterator[tuple[Node, Node]]:

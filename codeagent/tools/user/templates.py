@@ -1,7 +1,9 @@
-"""The templates of YAML tools: `argv:` without a shell, and `command:` for bash, in which values never become syntax.
+"""The templates of YAML tools: `argv:` without a shell, and `command:` for bash, in which values
+never become syntax.
 
-In a `command:` each value is assigned to a variable before the line, and its placeholder becomes a reference to that
-variable, quoted as its place requires. If a reference cannot be put there, the template is refused.
+In a `command:` each value is assigned to a variable before the line, and its placeholder becomes a
+reference to that variable, quoted as its place requires. If a reference cannot be put there, the
+template is refused.
 """
 
 import json
@@ -31,7 +33,8 @@ _WRITTEN: dict[Quoting, tuple[str, Callable[[str], str]]] = {
     "arithmetic": ("(${NAME})", str),
     "comment": ("", lambda text: ""),
 }
-"""How a placeholder is written inside each kind of quotes: as a reference to its variable, and as the value."""
+"""How a placeholder is written inside each kind of quotes: as a reference to its variable, and as
+the value."""
 Item = str | list[str]
 """One text, or several that are left out together."""
 Values = Mapping[str, Any]
@@ -77,12 +80,14 @@ class Flaw:
 
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     return tuple(
-        Placeholder(match["name"], match.start(), match.end(), match[0]) for match in _PLACEHOLDER.finditer(text)
+        Placeholder(match["name"], match.start(), match.end(), match[0])
+        for match in _PLACEHOLDER.finditer(text)
     )
 
 
 def flaws_of_names(text: str, known: list[str]) -> Iterator[Flaw]:
-    """Return flaws for unknown placeholders. `{{.Name}}` and the like are text for other programs."""
+    """Return flaws for unknown placeholders. `{{.Name}}` and the like are text for other
+    programs."""
     for match in _MEANT.finditer(text):
         inner = _PLACEHOLDER.fullmatch(match[0])
         if inner is None:
@@ -100,7 +105,11 @@ def filled(text: str, values: Values) -> str:
 
 def text_of(value: Any) -> str:
     """Return a value as one text: a string unchanged, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def texts_of(value: Any) -> list[str]:
@@ -112,7 +121,9 @@ def refuse_nul(values: Values) -> None:
     """Raise InvalidArgs if a value contains a NUL, which a program's argument cannot."""
     for name, value in values.items():
         if any("\0" in text for text in texts_of(value)):
-            raise InvalidArgs(f"argument '{name}' contains a NUL character, which cannot be passed to a program")
+            raise InvalidArgs(
+                f"argument '{name}' contains a NUL character, which cannot be passed to a program"
+            )
 
 
 def _refuse_dash(parameter: Parameter, text: str) -> None:
@@ -134,10 +145,14 @@ def _words(texts: Sequence[str]) -> list[TemplateWord]:
 
 
 class ArgvTemplate:
-    """Program and arguments. A placeholder is (part of) exactly one argument; a list becomes one for each item."""
+    """Program and arguments. A placeholder is (part of) exactly one argument; a list becomes one
+    for each item."""
 
-    def __init__(self, items: Sequence[Item], parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
-        """`held` are environment variables that contain a value. Call `render` only if `flaws` has no errors."""
+    def __init__(
+        self, items: Sequence[Item], parameters: Parameters, held: frozenset[str] = frozenset()
+    ) -> None:
+        """`held` are environment variables that contain a value. Call `render` only if `flaws` has
+        no errors."""
         self._groups = [[item] if isinstance(item, str) else item for item in items]
         self._parameters = parameters
         self._held = held
@@ -159,20 +174,30 @@ class ArgvTemplate:
         for at, (place, text) in enumerate(zip(places, self._flat, strict=True)):
             flaws += [replace(flaw, at=place) for flaw in self._flaws_of(text)]
             for found in placeholders(text):
-                about = [why for index, why in against if index == at and found.name in self._parameters]
-                flaws += [Flaw(f"{found.source} is not allowed here: {why}", found.source, place) for why in about]
+                about = [
+                    why for index, why in against if index == at and found.name in self._parameters
+                ]
+                flaws += [
+                    Flaw(f"{found.source} is not allowed here: {why}", found.source, place)
+                    for why in about
+                ]
             if self._words[at].holds and (warning := warning_about(self._words, at)):
                 flaws.append(Flaw(warning, at=place, warning=True))
         if all(flaw.warning for flaw in flaws) and _take_text(self._parameters):
-            flaws += [Flaw(f"a value could get there: {why}") for index, why in against if index is None]
+            flaws += [
+                Flaw(f"a value could get there: {why}") for index, why in against if index is None
+            ]
         if not self._flat[0]:
             flaws.append(Flaw("the program name is empty", at=(0,)))
         return tuple(flaws)
 
     def render(self, values: Values) -> list[str]:
-        """Return program and arguments. Raises InvalidArgs for a value that would be an option or be evaluated."""
+        """Return program and arguments. Raises InvalidArgs for a value that would be an option or
+        be evaluated."""
         given = [
-            group for group in self._groups if all(one.name in values for text in group for one in placeholders(text))
+            group
+            for group in self._groups
+            if all(one.name in values for text in group for one in placeholders(text))
         ]
         texts = [text for group in given for text in group]
         words = _words(texts)
@@ -230,8 +255,11 @@ class _Slot:
 class ShellTemplate:
     """The author's line for bash, with the place of each placeholder."""
 
-    def __init__(self, text: str, parameters: Parameters, held: frozenset[str] = frozenset()) -> None:
-        """`held`: see ArgvTemplate. Call `render` and `command_line` only if `flaws` has no errors."""
+    def __init__(
+        self, text: str, parameters: Parameters, held: frozenset[str] = frozenset()
+    ) -> None:
+        """`held`: see ArgvTemplate. Call `render` and `command_line` only if `flaws` has no
+        errors."""
         self._text = text
         self._parameters = parameters
         known = [one for one in placeholders(text) if one.name in parameters]
@@ -248,9 +276,15 @@ class ShellTemplate:
         if "\0" in self._text:
             flaws.append(Flaw("a command cannot contain a NUL character"))
         elsewhere: list[Flaw] = []
-        against: dict[_Slot, list[str]] = {slot: list(_why_not(slot, self._parameters)) for slot in self._slots}
+        against: dict[_Slot, list[str]] = {
+            slot: list(_why_not(slot, self._parameters)) for slot in self._slots
+        }
         for (start, end), why in self._script.refusals():
-            about = [slot for slot in self._slots if start <= slot.found.start < end and not slot.place.refused]
+            about = [
+                slot
+                for slot in self._slots
+                if start <= slot.found.start < end and not slot.place.refused
+            ]
             for slot in about:
                 against[slot].append(why)
             if not about:
@@ -265,7 +299,8 @@ class ShellTemplate:
         return tuple(dict.fromkeys(flaws))
 
     def render(self, values: Values) -> str:
-        """Return the script for bash. Raises InvalidArgs for a value that would be taken for an option."""
+        """Return the script for bash. Raises InvalidArgs for a value that would be taken for an
+        option."""
         self._refuse_dashes(values)
         used = [name for name in self._variables if name in values]
         assigned = [f"{self._variables[name]}={self._assigned(name, values)}\n" for name in used]
@@ -276,7 +311,8 @@ class ShellTemplate:
         return self._filled(values, _literal)
 
     def _filled(self, values: Values, written: Callable[[_Slot, Values], str]) -> str:
-        """Return the text with each slot filled; a slot without a value, or its droppable word, is left out."""
+        """Return the text with each slot filled; a slot without a value, or its droppable word, is
+        left out."""
         edits: list[tuple[int, int, _Slot | None]] = []
         for slot in self._slots:
             if slot.place.drops and slot.found.name not in values:
@@ -301,7 +337,9 @@ class ShellTemplate:
         value = values[name]
         if isinstance(value, list):
             return f"({' '.join(map(shlex.quote, texts_of(value)))})"
-        if any(slot.place.quoting == "arithmetic" for slot in self._slots if slot.found.name == name):
+        if any(
+            slot.place.quoting == "arithmetic" for slot in self._slots if slot.found.name == name
+        ):
             return str(int(value))
         return shlex.quote(text_of(value))
 

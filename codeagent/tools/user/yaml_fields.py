@@ -1,4 +1,5 @@
-"""What YAML files have in common: strict sections, their error messages, `inputs:`, and the hint for AWF's files."""
+"""What YAML files have in common: strict sections, their error messages, `inputs:`, and the hint
+for AWF's files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,9 @@ def _version(value: Any) -> Any:
 
 _DurationText = Annotated[str, Field(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhd]))+$")]
 _AboveZero = Annotated[float, Field(gt=0)]
-Seconds = Annotated[_AboveZero, BeforeValidator(as_seconds, json_schema_input_type=_AboveZero | _DurationText)]
+Seconds = Annotated[
+    _AboveZero, BeforeValidator(as_seconds, json_schema_input_type=_AboveZero | _DurationText)
+]
 """A number, or text such as `30s`."""
 Version = Annotated[str, BeforeValidator(_version, json_schema_input_type=str | float)]
 
@@ -52,8 +55,12 @@ class InputFields(YamlSection):
     """An input, given by the user who runs the recipe, never by the model."""
 
     name: str = Field(pattern=f"^{INPUT_NAME}$", description="What `{{inputs.name}}` stands for.")
-    type: InputType = Field(default="string", description="`path` is a path that stays in the workspace.")
-    required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
+    type: InputType = Field(
+        default="string", description="`path` is a path that stays in the workspace."
+    )
+    required: bool | None = Field(
+        default=None, description="Default: true, unless there is a default."
+    )
     default: Any = Field(default=None, description="Used if it is not given.")
     description: str = Field(default="", description="Tells the user what to give.")
     choices: list[str] | None = Field(
@@ -61,7 +68,9 @@ class InputFields(YamlSection):
     )
 
 
-def declared_inputs(fields: Sequence[InputFields], path: Path, report: YamlReport) -> tuple[RecipeInput, ...]:
+def declared_inputs(
+    fields: Sequence[InputFields], path: Path, report: YamlReport
+) -> tuple[RecipeInput, ...]:
     """Return the inputs of a file; problems are reported."""
     out: dict[str, RecipeInput] = {}
     for at, one in enumerate(fields):
@@ -69,13 +78,19 @@ def declared_inputs(fields: Sequence[InputFields], path: Path, report: YamlRepor
         if one.name in out:
             report.error((*here, "name"), f"there is another input {one.name}")
         if (one.type == "choice") != (one.choices is not None):
-            said = "only an input of type choice has choices" if one.choices else "a choice needs choices, a list"
+            said = (
+                "only an input of type choice has choices"
+                if one.choices
+                else "a choice needs choices, a list"
+            )
             report.error((*here, "choices") if one.choices else here, said)
         has_default = one.default is not None
         if has_default and one.required:
             report.error((*here, "required"), "a required input cannot have a default")
         required = one.required if one.required is not None else not has_default
-        made = RecipeInput(one.name, one.type, required, None, one.description, tuple(one.choices or ()))
+        made = RecipeInput(
+            one.name, one.type, required, None, one.description, tuple(one.choices or ())
+        )
         out[one.name] = replace(made, default=_default(one, made, here, report))
     return tuple(out.values())
 
@@ -93,7 +108,8 @@ def _default(one: InputFields, made: RecipeInput, here: Path, report: YamlReport
 def validated(
     model: type[Fields], value: Any, report: YamlReport, sections: Sections, path: Path = ()
 ) -> Fields | None:
-    """Return the value at the path as the model; None if it is not valid, with every problem reported."""
+    """Return the value at the path as the model; None if it is not valid, with every problem
+    reported."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -102,7 +118,9 @@ def validated(
         return None
 
 
-def _report_invalid(error: ErrorDetails, path: Path, report: YamlReport, sections: Sections) -> None:
+def _report_invalid(
+    error: ErrorDetails, path: Path, report: YamlReport, sections: Sections
+) -> None:
     """Report an error that pydantic found at or below the path."""
     own = tuple(error["loc"])
     if error["type"] == "missing":
@@ -120,7 +138,9 @@ def _phrase(error: ErrorDetails, path: tuple[int | str, ...], sections: Sections
             wanted = str(context["expected"]).replace("'", "")
             return f"write {wanted}, not {quoted(text_or_json(error['input']))}"
         case "string_pattern_mismatch" if path[-1:] == ("name",):
-            most = "letters, digits, _ or -" + (", and no digit or - first" if len(path) > 1 else "")
+            most = "letters, digits, _ or -" + (
+                ", and no digit or - first" if len(path) > 1 else ""
+            )
             return f"{quoted(str(error['input']))} is not a name; use 1 to 64 {most}"
         case "value_error":
             return error["msg"].removeprefix("Value error, ")
@@ -150,10 +170,14 @@ def is_workflow(value: Any) -> bool:
     steps = value.get("steps")
     tools = value.get("tools")
     if isinstance(states, dict):
-        return "steps" not in value and ("initial" in states or any(map(_is_foreign, states.values())))
+        return "steps" not in value and (
+            "initial" in states or any(map(_is_foreign, states.values()))
+        )
     if not isinstance(steps, list):
         return False
-    return any(map(_is_foreign, steps)) or (isinstance(tools, list) and any(isinstance(one, dict) for one in tools))
+    return any(map(_is_foreign, steps)) or (
+        isinstance(tools, list) and any(isinstance(one, dict) for one in tools)
+    )
 
 
 def import_hint(shown: str) -> str:

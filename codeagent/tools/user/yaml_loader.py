@@ -1,4 +1,5 @@
-"""Loads YAML tool files (FEATURES F16) and reports every error at once, each with file, line and key."""
+"""Loads YAML tool files (FEATURES F16) and reports every error at once, each with file, line and
+key."""
 
 import posixpath
 import re
@@ -72,7 +73,8 @@ class YamlLoader:
     ) -> None:
         """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
 
-        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for inputs that are paths.
+        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for
+        inputs that are paths.
         """
         self._root = root
         self._running = inputs
@@ -93,7 +95,9 @@ class YamlLoader:
             mentioned = _NAMES.findall(text) if _BUILTIN_KEY.search(text) else []
             return self._broken((ToolProblem(f"{file.shown}:{error.line}", str(error)),), mentioned)
         if not found:
-            return Loaded((), (ToolProblem(f"{file.shown}:1", "it does not define a tool", "warning"),))
+            return Loaded(
+                (), (ToolProblem(f"{file.shown}:1", "it does not define a tool", "warning"),)
+            )
         tools: list[Tool[Any]] = []
         problems: list[ToolProblem] = []
         names: dict[str, str] = {}
@@ -107,25 +111,45 @@ class YamlLoader:
                 if tool is None:
                     continue
                 if tool.name in names:
-                    report.error((*path, "name"), f"{names[tool.name]} already has a tool named {tool.name}")
+                    report.error(
+                        (*path, "name"), f"{names[tool.name]} already has a tool named {tool.name}"
+                    )
                 names.setdefault(tool.name, tool.origin)
                 tools.append(tool)
             problems += report.problems
         if any(problem.level == "error" for problem in problems):
-            return self._broken(problems, (name for document in found for name in _narrowed_names(document.value)))
+            return self._broken(
+                problems, (name for document in found for name in _narrowed_names(document.value))
+            )
         return Loaded(
             tuple(tools),
-            (*problems, *(one for tool in tools if tool.in_place_of is None for one in lint(tool, tool.origin))),
+            (
+                *problems,
+                *(
+                    one
+                    for tool in tools
+                    if tool.in_place_of is None
+                    for one in lint(tool, tool.origin)
+                ),
+            ),
             groups=tuple(groups),
         )
 
     def _broken(self, problems: Iterable[ToolProblem], named: Iterable[str]) -> Loaded:
-        """Return the result for a file with errors: its problems, and which of the tools `named` are built in."""
+        """Return the result for a file with errors: its problems, and which of the tools `named`
+        are built in."""
         names = dict.fromkeys(named)
-        return Loaded((), tuple(problems), unnarrowed=tuple(name for name in names if name in self._builtins))
+        return Loaded(
+            (), tuple(problems), unnarrowed=tuple(name for name in names if name in self._builtins)
+        )
 
     def _tool(
-        self, file: ToolFile, path: Path, value: Any, shared: tuple[RecipeInput, ...], report: YamlReport
+        self,
+        file: ToolFile,
+        path: Path,
+        value: Any,
+        shared: tuple[RecipeInput, ...],
+        report: YamlReport,
     ) -> Tool[Any] | None:
         """Make a tool; None if there is an error. `shared` are the inputs of the file."""
         if not isinstance(value, dict):
@@ -148,10 +172,16 @@ class YamlLoader:
     ) -> Tool[Any] | None:
         if (fields.argv is None) == (fields.command is None):
             several = fields.argv is not None
-            said = "give argv or command, not both" if several else "give one of argv, command and builtin"
+            said = (
+                "give argv or command, not both"
+                if several
+                else "give one of argv, command and builtin"
+            )
             report.error((*path, "command") if several else path, said)
         if not fields.description:
-            report.error(path, "description is missing; the model chooses tools by their description")
+            report.error(
+                path, "description is missing; the model chooses tools by their description"
+            )
         arguments = own_arguments(fields.parameters, (*path, "parameters"), report)
         hosts = reachable_hosts(fields, path, report)
         known = arguments.parameters | {one.name: _as_parameter(one) for one in inputs.declared}
@@ -163,7 +193,9 @@ class YamlLoader:
         restrictions = Restrictions.of(fields, hosts)
         check_paths(fields, arguments, path, report)
         check_commands(restrictions, template, known, (*path, "restrictions", "commands"), report)
-        used = template.names | {one.name for text in fields.env.values() for one in placeholders(text)}
+        used = template.names | {
+            one.name for text in fields.env.values() for one in placeholders(text)
+        }
         for at, one in enumerate(fields.parameters):
             if one.name not in used:
                 report.warn((*path, "parameters", at), f"{one.name} is not used")
@@ -195,7 +227,9 @@ class YamlLoader:
             report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
             return None
         if inner.at_provider:
-            report.error((*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it")
+            report.error(
+                (*path, "builtin"), f"{named} runs at the provider, so nothing here could narrow it"
+            )
             return None
         if named in _FOUND_BY_NAME and fields.name != named:
             said = f"{named} must keep its name, by which a resumed session finds what it did: use builtin: true"
@@ -206,13 +240,17 @@ class YamlLoader:
         if report.has_errors:
             return None
         origin = report.where((*path, "name"))
-        tool = BuiltinTool(fields, inner, arguments, origin=origin, paths=PATHS.get(inner.name), inputs=inputs)
+        tool = BuiltinTool(
+            fields, inner, arguments, origin=origin, paths=PATHS.get(inner.name), inputs=inputs
+        )
         return _described(tool, file, fields, path, report)
 
 
-def _described(tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport) -> Tool[Any]:
-    """Apply what the file says about the tool. A project can only tighten the approval that holds without it
-    (SECURITY.md T17)."""
+def _described(
+    tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport
+) -> Tool[Any]:
+    """Apply what the file says about the tool. A project can only tighten the approval that holds
+    without it (SECURITY.md T17)."""
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
         said = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
         report.warn((*path, "approval"), said)
@@ -246,19 +284,28 @@ def _entries(
     groups: tuple[ToolGroup, ...] = ()
     if (fields := validated(FileFields, value, report, FILE_SECTIONS)) is not None:
         inputs = declared_inputs(fields.inputs, ("inputs",), report)
-        groups = tuple(_group(one, report.where(("toolsets", at))) for at, one in enumerate(fields.toolsets))
+        groups = tuple(
+            _group(one, report.where(("toolsets", at))) for at, one in enumerate(fields.toolsets)
+        )
     tools = value["tools"] if isinstance(value.get("tools"), list) else []
     return [(("tools", at), item) for at, item in enumerate(tools[:MOST_TOOLS])], inputs, groups
 
 
 def _group(one: ToolsetFields, origin: str) -> ToolGroup:
     return ToolGroup(
-        one.name, one.source, one.about, tuple(one.tools), tuple(one.tags), tuple(one.paths), origin=origin
+        one.name,
+        one.source,
+        one.about,
+        tuple(one.tools),
+        tuple(one.tags),
+        tuple(one.paths),
+        origin=origin,
     )
 
 
 def _narrowed_names(value: Any) -> Iterator[str]:
-    """Yield the names of the built-in tools that the entries of a file seem to narrow, even if they are broken."""
+    """Yield the names of the built-in tools that the entries of a file seem to narrow, even if they
+    are broken."""
     match value:
         case dict():
             named = value.get("name", value.get("builtin"))
@@ -277,8 +324,11 @@ def _as_parameter(one: RecipeInput) -> Parameter:
     return Parameter(one.name, kind, may_be_missing=not one.required and one.default is None)
 
 
-def _check_names(value: dict[str, Any], shared: Sequence[RecipeInput], path: Path, report: YamlReport) -> None:
-    """Check the placeholders of a tool with other errors, so that everything is reported at once."""
+def _check_names(
+    value: dict[str, Any], shared: Sequence[RecipeInput], path: Path, report: YamlReport
+) -> None:
+    """Check the placeholders of a tool with other errors, so that everything is reported at
+    once."""
     lists = [value.get("parameters", []), value.get("inputs", [])]
     if not all(isinstance(one, list) for one in lists):
         return
@@ -286,7 +336,9 @@ def _check_names(value: dict[str, Any], shared: Sequence[RecipeInput], path: Pat
     names = [*(name for name in every if isinstance(name, str)), *(one.name for one in shared)]
     argv = value.get("argv")
     texts: list[tuple[Path, Any]] = [(("command",), value.get("command"))]
-    texts += [(("argv", at), item) for at, item in enumerate(argv)] if isinstance(argv, list) else []
+    texts += (
+        [(("argv", at), item) for at, item in enumerate(argv)] if isinstance(argv, list) else []
+    )
     for place, text in texts:
         for flaw in flaws_of_names(text, names) if isinstance(text, str) else ():
             report.flaw((*path, *place), flaw)
@@ -308,7 +360,9 @@ def _template(
     return template
 
 
-def _check_environment(fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport) -> None:
+def _check_environment(
+    fields: ToolFields, parameters: Parameters, path: Path, report: YamlReport
+) -> None:
     for name, text in fields.env.items():
         here = (*path, "env", name)
         if re.fullmatch(VARIABLE_NAME, name) is None:

@@ -7,7 +7,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeGuard
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
@@ -55,7 +62,9 @@ def _host(value: str) -> str:
 def host_sample(host: str) -> str:
     """Return the host with a sample name for each input, the same one for the same input."""
     names = {one.name for one in placeholders(host)}
-    return filled(host, {name: f"x{hashlib.sha256(name.encode()).hexdigest()[:16]}.x" for name in names})
+    return filled(
+        host, {name: f"x{hashlib.sha256(name.encode()).hexdigest()[:16]}.x" for name in names}
+    )
 
 
 def _paths(value: Any) -> Any:
@@ -75,7 +84,9 @@ def _restrictions(value: Any) -> Any:
 def _builtin(value: Any) -> Any:
     if value is None or value is True or isinstance(value, str):
         return value
-    raise ValueError("write true, or the name of a built-in tool; leave it out for a tool with a command")
+    raise ValueError(
+        "write true, or the name of a built-in tool; leave it out for a tool with a command"
+    )
 
 
 def _at_most_a_day(seconds: float) -> float:
@@ -91,16 +102,32 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 Host = Annotated[str, AfterValidator(_host)]
-Builtin = Annotated[str | bool | None, BeforeValidator(_builtin, json_schema_input_type=str | Literal[True] | None)]
+Builtin = Annotated[
+    str | bool | None, BeforeValidator(_builtin, json_schema_input_type=str | Literal[True] | None)
+]
 Network = Annotated[
     Any,
     BeforeValidator(_network),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
 ]
 ArgvItem = Annotated[
     Any,
     BeforeValidator(_argv_item),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
 ]
 
 
@@ -112,23 +139,27 @@ class PathRules(YamlSection):
 
     @property
     def alike(self) -> bool:
-        """Whether the same globs apply to reading and changing, so that a tool that does only one is fine."""
+        """Whether the same globs apply to reading and changing, so that a tool that does only one
+        is fine."""
         return self.read == self.write
 
 
 class RestrictionFields(YamlSection):
-    paths: Annotated[PathRules | None, BeforeValidator(_paths, json_schema_input_type=PathRules | list[str] | None)] = (
-        Field(
-            default=None,
-            description="Where arguments of type path may lead; a plain list applies to reading and changing.",
-        )
+    paths: Annotated[
+        PathRules | None,
+        BeforeValidator(_paths, json_schema_input_type=PathRules | list[str] | None),
+    ] = Field(
+        default=None,
+        description="Where arguments of type path may lead; a plain list applies to reading and changing.",
     )
     commands: list[str] | None = Field(
         default=None,
         min_length=1,
         description="Command prefixes, such as `git log`: every command of the line must begin with one of them.",
     )
-    hosts: list[Host] | None = Field(default=None, min_length=1, description="What the command may reach; see network.")
+    hosts: list[Host] | None = Field(
+        default=None, min_length=1, description="What the command may reach; see network."
+    )
 
 
 class ParameterFields(YamlSection):
@@ -137,25 +168,40 @@ class ParameterFields(YamlSection):
         default=None,
         description="`path` is a text that names a file in the workspace. Default: what the schema says, or string.",
     )
-    required: bool | None = Field(default=None, description="Default: true, unless there is a default.")
+    required: bool | None = Field(
+        default=None, description="Default: true, unless there is a default."
+    )
     schema_: Annotated[dict[str, Any], BeforeValidator(_mapping)] | None = Field(
-        default=None, alias="schema", description="Further JSON Schema keywords: enum, minimum, pattern, items, …"
+        default=None,
+        alias="schema",
+        description="Further JSON Schema keywords: enum, minimum, pattern, items, …",
     )
     default: Any = Field(default=None, description="Used if the model leaves it out.")
-    value: Any = Field(default=None, description="Only with builtin: a fixed value, which the model does not see.")
+    value: Any = Field(
+        default=None, description="Only with builtin: a fixed value, which the model does not see."
+    )
     description: str = Field(default="", description="Tells the model what to give.")
-    allow_dash: bool = Field(default=False, description="The value may begin with -, and so look like an option.")
+    allow_dash: bool = Field(
+        default=False, description="The value may begin with -, and so look like an option."
+    )
     access: AccessWord | None = Field(
-        default=None, description="For a path: which list of restrictions.paths applies. Default: every given list."
+        default=None,
+        description="For a path: which list of restrictions.paths applies. Default: every given list.",
     )
 
 
 class ToolFields(YamlSection):
     """A tool. Exactly one of argv, command and builtin says what it does."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name that the model calls.")
-    label: str | None = Field(default=None, description="The name shown to the user. Default: name.")
-    description: str | None = Field(default=None, description="What it does and when to use it, for the model.")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The name that the model calls."
+    )
+    label: str | None = Field(
+        default=None, description="The name shown to the user. Default: name."
+    )
+    description: str | None = Field(
+        default=None, description="What it does and when to use it, for the model."
+    )
     builtin: Builtin = Field(
         default=None,
         description="A built-in tool that is given another name and tighter limits; true: the one of this name, in "
@@ -172,32 +218,47 @@ class ToolFields(YamlSection):
         min_length=1,
         description="A line for bash. {{args.x}} never becomes shell syntax, wherever it is.",
     )
-    parameters: list[ParameterFields] = Field(default_factory=list, description="What the model gives.")
+    parameters: list[ParameterFields] = Field(
+        default_factory=list, description="What the model gives."
+    )
     inputs: list[InputFields] = Field(
         default_factory=list,
         description="What the user gives to the running recipe, for {{inputs.x}}; the model does not see it.",
     )
     approval: Literal["auto", "prompt", "deny"] | None = Field(
-        default=None, description="auto holds only in your own folder; in a project's file it means prompt."
+        default=None,
+        description="auto holds only in your own folder; in a project's file it means prompt.",
     )
     restrictions: Annotated[
         RestrictionFields | None,
         BeforeValidator(_restrictions, json_schema_input_type=RestrictionFields | list[str] | None),
-    ] = Field(default=None, description="Limits that apply whatever was allowed; a plain list means paths.")
+    ] = Field(
+        default=None,
+        description="Limits that apply whatever was allowed; a plain list means paths.",
+    )
     timeout: Annotated[Seconds, AfterValidator(_at_most_a_day)] | None = Field(
         default=None, description="Seconds, or text such as `30s`; default: 120, at most a day."
     )
-    mode: Literal["direct", "background"] = Field(default="direct", description="background: it runs as a job.")
-    network: Network = Field(default=False, description="false, true (any public host), or a list of hosts.")
-    cwd: str | None = Field(default=None, min_length=1, description="A folder of the workspace. Default: its root.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables; their values may contain placeholders.")
+    mode: Literal["direct", "background"] = Field(
+        default="direct", description="background: it runs as a job."
+    )
+    network: Network = Field(
+        default=False, description="false, true (any public host), or a list of hosts."
+    )
+    cwd: str | None = Field(
+        default=None, min_length=1, description="A folder of the workspace. Default: its root."
+    )
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Variables; their values may contain placeholders."
+    )
     max_calls: int | None = Field(default=None, ge=1, description="Calls in one run.")
     hint: str = Field(default="", description="A sentence for the system prompt.")
     documentation: str = Field(
         default="", description="The full documentation, in Markdown; the model reads it with info."
     )
     require_info: bool = Field(
-        default=False, description="Calls are refused until the model has read the documentation with info."
+        default=False,
+        description="Calls are refused until the model has read the documentation with info.",
     )
 
 
@@ -205,11 +266,21 @@ class ToolsetFields(YamlSection):
     """A toolset of some tools of a source: those that match any of the names, tags and paths."""
 
     name: str = Field(pattern=f"^{PARAMETER_NAME}$", description="What the model turns on.")
-    source: str = Field(min_length=1, description="A server, a document or another set, by its name.")
-    about: str = Field(default="", description="What the tools are good for, in one line, for the model.")
-    tools: list[str] = Field(default_factory=list, description="Names of tools; `*` and `?` are wildcards.")
-    tags: list[str] = Field(default_factory=list, description="Tags of operations in an API document.")
-    paths: list[str] = Field(default_factory=list, description="Paths of operations, such as `/users/*`.")
+    source: str = Field(
+        min_length=1, description="A server, a document or another set, by its name."
+    )
+    about: str = Field(
+        default="", description="What the tools are good for, in one line, for the model."
+    )
+    tools: list[str] = Field(
+        default_factory=list, description="Names of tools; `*` and `?` are wildcards."
+    )
+    tags: list[str] = Field(
+        default_factory=list, description="Tags of operations in an API document."
+    )
+    paths: list[str] = Field(
+        default_factory=list, description="Paths of operations, such as `/users/*`."
+    )
 
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
@@ -224,8 +295,12 @@ class FileFields(YamlSection):
     name: str = Field(default="", description="For readers; it has no effect.")
     version: Version = Field(default="", description="For readers; it has no effect.")
     description: str = Field(default="", description="For readers; it has no effect.")
-    inputs: list[InputFields] = Field(default_factory=list, description="The inputs of all tools of the file.")
-    tools: list[Any] = Field(default_factory=list, min_length=1, max_length=MOST_TOOLS, description="The tools.")
+    inputs: list[InputFields] = Field(
+        default_factory=list, description="The inputs of all tools of the file."
+    )
+    tools: list[Any] = Field(
+        default_factory=list, min_length=1, max_length=MOST_TOOLS, description="The tools."
+    )
     toolsets: list[ToolsetFields] = Field(
         default_factory=list,
         min_length=1,
@@ -271,7 +346,9 @@ class YamlArguments:
     preset: dict[str, Any]
 
 
-def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlReport) -> YamlArguments:
+def own_arguments(
+    fields: Sequence[ParameterFields], path: Path, report: YamlReport
+) -> YamlArguments:
     """Return the arguments of a tool with a template."""
     properties: dict[str, Any] = {}
     parameters: dict[str, Parameter] = {}
@@ -281,11 +358,16 @@ def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlRep
         if one.name in properties:
             report.error((*here, "name"), f"there is another parameter {one.name}")
         if "value" in one.model_fields_set:
-            report.error((*here, "value"), "only a tool with builtin has set values; write it into the template")
+            report.error(
+                (*here, "value"),
+                "only a tool with builtin has set values; write it into the template",
+            )
         properties[one.name] = _property(one, here, report)
         kind = _type_of(properties[one.name])
         if "array" in kind and kind != ["array"]:
-            report.error((*here, "schema"), "a parameter is either a list or not a list; give one type")
+            report.error(
+                (*here, "schema"), "a parameter is either a list or not a list; give one type"
+            )
         parameters[one.name] = Parameter(
             one.name,
             "path" if one.type == "path" else kind[0] if len(kind) == 1 else "mixed",
@@ -303,7 +385,8 @@ def own_arguments(fields: Sequence[ParameterFields], path: Path, report: YamlRep
 def narrowed_arguments(
     fields: Sequence[ParameterFields], inner: Tool[Any], path: Path, report: YamlReport
 ) -> YamlArguments:
-    """Return the arguments of a tool made from a built-in one: those listed, or all if none is listed."""
+    """Return the arguments of a tool made from a built-in one: those listed, or all if none is
+    listed."""
     schema = tool_schema(inner)
     known: Mapping[str, Any] = schema.get("properties", {})
     needed: list[str] = schema.get("required", [])
@@ -331,11 +414,15 @@ def narrowed_arguments(
             required.append(one.name)
     lacking = [name for name in needed if fields and name not in properties and name not in preset]
     if lacking and not report.has_errors:
-        report.error(path, f"{inner.name} needs {', '.join(lacking)}: list it, or set it with value")
+        report.error(
+            path, f"{inner.name} needs {', '.join(lacking)}: list it, or set it with value"
+        )
     return YamlArguments(_object(properties, required), {}, {}, preset)
 
 
-def _narrowing(one: ParameterFields, known: dict[str, Any], here: Path, report: YamlReport) -> dict[str, Any]:
+def _narrowing(
+    one: ParameterFields, known: dict[str, Any], here: Path, report: YamlReport
+) -> dict[str, Any]:
     """Return what the file adds to a property of a built-in tool."""
     kind = "string" if one.type == "path" else one.type
     if kind is not None and known.get("type") not in (None, kind):
@@ -349,7 +436,10 @@ def _property(one: ParameterFields, here: Path, report: YamlReport) -> dict[str,
     written = dict(one.schema_ or {})
     kind = "string" if one.type == "path" else one.type
     if kind is not None and written.get("type", kind) != kind:
-        report.error((*here, "schema", "type"), f"the schema says {written['type']}, but type says {one.type}")
+        report.error(
+            (*here, "schema", "type"),
+            f"the schema says {written['type']}, but type says {one.type}",
+        )
     if kind is None and not (_SAY_THE_TYPE | {"type"}) & written.keys():
         kind = "string"
     schema = ({"type": kind} if kind is not None else {}) | written
@@ -359,7 +449,9 @@ def _property(one: ParameterFields, here: Path, report: YamlReport) -> dict[str,
     return _with_default(schema, one, here, report)
 
 
-def _with_default(schema: dict[str, Any], one: ParameterFields, here: Path, report: YamlReport) -> dict[str, Any]:
+def _with_default(
+    schema: dict[str, Any], one: ParameterFields, here: Path, report: YamlReport
+) -> dict[str, Any]:
     """Return the schema with the parameter's description and default."""
     if one.description:
         schema["description"] = one.description
@@ -376,7 +468,9 @@ def _check_schema(schema: dict[str, Any], here: Path, report: YamlReport) -> Non
         report.error(here, problem)
 
 
-def _check_fits(schema: dict[str, Any], name: str, value: Any, here: Path, report: YamlReport) -> None:
+def _check_fits(
+    schema: dict[str, Any], name: str, value: Any, here: Path, report: YamlReport
+) -> None:
     if problems_of(schema):
         return
     for fault in faults_of(_object({name: schema}, []), {name: value}):

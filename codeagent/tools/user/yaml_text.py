@@ -1,4 +1,5 @@
-"""Reads untrusted YAML into plain values of safe types, within limits, and reports problems with their lines."""
+"""Reads untrusted YAML into plain values of safe types, within limits, and reports problems with
+their lines."""
 
 import math
 import re
@@ -16,7 +17,9 @@ _MOST_NODES = 10_000
 _MOST_ALIASES = 100
 _LONGEST_SCALAR = 64 * 1024
 _LONGEST_NUMBER = 100
-_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")
+)
 _AS_TEXT = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"})
 _OPENING = re.compile(r"---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
@@ -51,7 +54,8 @@ class YamlDocument:
 
 
 def documents(data: bytes) -> tuple[YamlDocument, ...]:
-    """Return every document that is not empty. Raises Unreadable at the first thing that is not allowed."""
+    """Return every document that is not empty. Raises Unreadable at the first thing that is not
+    allowed."""
     import yaml  # heavy, and only needed for YAML tools
 
     if len(data) > LARGEST:
@@ -62,19 +66,26 @@ def documents(data: bytes) -> tuple[YamlDocument, ...]:
         raise Unreadable(data[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
     try:
         _refuse_bombs(yaml.parse(text, Loader=yaml.SafeLoader))
-        nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None]
+        nodes = [
+            node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None
+        ]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(part for part in (error.problem, error.context and f"({error.context})") if part)
+        said = " ".join(
+            part for part in (error.problem, error.context and f"({error.context})") if part
+        )
         raise Unreadable(mark.line + 1 if mark else 1, f"it is not YAML: {said}") from None
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise Unreadable(line, f"the character U+{error.character:04X} is not allowed in YAML") from None
+        raise Unreadable(
+            line, f"the character U+{error.character:04X} is not allowed in YAML"
+        ) from None
     return tuple(_Construction().document(node) for node in nodes)
 
 
 def front_matter(file: ToolFile) -> tuple[YamlDocument | None, str]:
-    """Return the YAML between two lines of ---, and the text below; None if the file does not begin with ---.
+    """Return the YAML between two lines of ---, and the text below; None if the file does not begin
+    with ---.
 
     Raises Unreadable.
     """
@@ -150,7 +161,10 @@ class _Construction:
         try:
             if isinstance(node, self._yaml.SequenceNode):
                 self._expect(node, "seq", own)
-                return [self._value(item, (*path, at), item.start_mark.line + 1) for at, item in enumerate(node.value)]
+                return [
+                    self._value(item, (*path, at), item.start_mark.line + 1)
+                    for at, item in enumerate(node.value)
+                ]
             self._expect(node, "map", own)
             return self._mapping(node, path)
         finally:
@@ -164,11 +178,17 @@ class _Construction:
                 raise Unreadable(line, "merge keys (<<) are not supported; write the keys out")
             name = self._scalar(key, line) if isinstance(key, self._yaml.ScalarNode) else None
             if not isinstance(name, str):
-                shown = getattr(key, "value", "") if isinstance(key, self._yaml.ScalarNode) else "a collection"
+                shown = (
+                    getattr(key, "value", "")
+                    if isinstance(key, self._yaml.ScalarNode)
+                    else "a collection"
+                )
                 raise Unreadable(line, f"the key {str(shown)[:40]!r} is not text; put it in quotes")
             if name in out:
                 first = self._lines[(*path, name)]
-                raise Unreadable(line, f"the key {name[:60]!r} appears twice, first on line {first}")
+                raise Unreadable(
+                    line, f"the key {name[:60]!r} appears twice, first on line {first}"
+                )
             out[name] = self._value(item, (*path, name), line)
         return out
 
@@ -177,12 +197,17 @@ class _Construction:
             return node.value
         if node.tag not in _PLAIN_TAGS:
             raise Unreadable(line, f"the tag {_short(node.tag)} is not allowed")
-        if len(node.value) > _LONGEST_NUMBER and node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float"):
+        if len(node.value) > _LONGEST_NUMBER and node.tag in (
+            "tag:yaml.org,2002:int",
+            "tag:yaml.org,2002:float",
+        ):
             raise Unreadable(line, f"the number {node.value[:20]}… is too long")
         try:
             value = self._scalars.construct_object(node)
         except (ValueError, KeyError, self._yaml.YAMLError):
-            raise Unreadable(line, f"{node.value[:40]!r} does not fit the tag {_short(node.tag)}") from None
+            raise Unreadable(
+                line, f"{node.value[:40]!r} does not fit the tag {_short(node.tag)}"
+            ) from None
         if isinstance(value, float) and not math.isfinite(value):
             raise Unreadable(line, f"{node.value} is not a number that can be used")
         return value
@@ -230,14 +255,20 @@ class YamlReport:
         line = self._line(path, source)
         key = _written(path)
         where = f"{self.shown}:{line}: {key}" if key else f"{self.shown}:{line}"
-        self._found.setdefault((line, key, text), ToolProblem(where, text, "warning" if warning else "error"))
+        self._found.setdefault(
+            (line, key, text), ToolProblem(where, text, "warning" if warning else "error")
+        )
 
     def _line(self, path: Path, source: str) -> int:
         first = self._document.line(path)
         if not source:
             return first
-        return next((n for n in range(first, len(self._lines) + 1) if source in self._lines[n - 1]), first)
+        return next(
+            (n for n in range(first, len(self._lines) + 1) if source in self._lines[n - 1]), first
+        )
 
 
 def _written(path: Path) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    return "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
+    ).removeprefix(".")

@@ -1,4 +1,5 @@
-"""The tools that YAML files define: a command in the sandbox, or a built-in tool with set arguments and limits."""
+"""The tools that YAML files define: a command in the sandbox, or a built-in tool with set arguments
+and limits."""
 
 import json
 import posixpath
@@ -16,7 +17,17 @@ from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
 from codeagent.core.ports import Command, OutputStore, Workspace
 from codeagent.core.recipes import RecipeInput
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import EXCLUSIVE, Access, Denied, InvalidArgs, OpenArgs, Preview, Tool, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    Access,
+    Denied,
+    InvalidArgs,
+    OpenArgs,
+    Preview,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.shell.hosts import hosts_needed
 from codeagent.tools.shell.rules import path_proposal
@@ -38,7 +49,8 @@ _LONGEST_RULE = 200
 
 
 class BuiltinTool(Tool[OpenArgs]):
-    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as well."""
+    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
+    well."""
 
     Args = OpenArgs
     source = "yaml"
@@ -55,7 +67,8 @@ class BuiltinTool(Tool[OpenArgs]):
     ) -> None:
         """`paths`: what is done with the paths that a call names; None if a call names no paths.
 
-        The caller sets everything that differs from the inner tool. The model neither sees nor sets preset arguments.
+        The caller sets everything that differs from the inner tool. The model neither sees nor sets
+        preset arguments.
         """
         self.name = fields.name
         self.schema = arguments.schema
@@ -77,7 +90,9 @@ class BuiltinTool(Tool[OpenArgs]):
         self.hint = inner.hint
         self.documentation = inner.documentation
         given = fields.restrictions
-        self._restrictions = Restrictions.of(fields, () if given is None else tuple(given.hosts or ()))
+        self._restrictions = Restrictions.of(
+            fields, () if given is None else tuple(given.hosts or ())
+        )
         self.repeatable = inner.repeatable
         self.restricted = self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
@@ -133,7 +148,9 @@ class BuiltinTool(Tool[OpenArgs]):
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
             said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
-            raise InvalidArgs(f"the arguments are not valid for {self._inner.name}: {'; '.join(said)}") from None
+            raise InvalidArgs(
+                f"the arguments are not valid for {self._inner.name}: {'; '.join(said)}"
+            ) from None
         self._inputs.require()
         restrictions = self._restrictions.with_inputs(self._inputs)
         if self._paths is not None:
@@ -146,7 +163,8 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
     def _given(self, args: OpenArgs) -> BaseModel | None:
-        """Return the inner tool's arguments; None if they are not valid, as the call then fails at its start."""
+        """Return the inner tool's arguments; None if they are not valid, as the call then fails at
+        its start."""
         try:
             return self._inner_args(args)
         except ValidationError:
@@ -173,7 +191,8 @@ def restricted_with(tool: Tool[Any], values: Values) -> Mapping[str, tuple[str, 
 
 
 def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
-    """Return the tool for another agent, which has these built-in tools and has read other files."""
+    """Return the tool for another agent, which has these built-in tools and has read other
+    files."""
     other = copy(tool)
     match other:
         case BuiltinTool():
@@ -223,8 +242,8 @@ class CommandTool(Tool[OpenArgs]):
         self._always_ask = always_ask
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
-        """Return the arguments in the order of the parameters, then the inputs, quoted for a shell if needed; one
-        that is missing in the middle is `''`."""
+        """Return the arguments in the order of the parameters, then the inputs, quoted for a shell
+        if needed; one that is missing in the middle is `''`."""
         values, hosts = self._values(args), self._hosts()
         names = (*self._arguments.parameters, *(one.name for one in self._inputs.declared))
         words = [self._word(name, values) for name in names]
@@ -258,7 +277,9 @@ class CommandTool(Tool[OpenArgs]):
             parsed = Rule.parse(rule, "auto")
         except ConfigError:
             return ""
-        allowed = Policy(rules=(parsed,)).check(self.name, key, "prompt", "anything").permission == "auto"
+        allowed = (
+            Policy(rules=(parsed,)).check(self.name, key, "prompt", "anything").permission == "auto"
+        )
         return rule if parsed.is_exact and allowed else ""
 
     def target(self, args: OpenArgs) -> str:
@@ -276,7 +297,9 @@ class CommandTool(Tool[OpenArgs]):
         facts = [f"{self.name} comes from {self.origin}."]
         if hosts := self._hosts():
             facts.append(f"It may reach {', '.join(hosts)}.")
-        return Preview(self.target(args), (TerminalBlock(command=script), TextBlock(text=" ".join(facts))))
+        return Preview(
+            self.target(args), (TerminalBlock(command=script), TextBlock(text=" ".join(facts)))
+        )
 
     async def run(self, args: OpenArgs, ctx: ToolContext) -> ToolResult:
         script = self._checked(args, ctx.workspace)
@@ -291,7 +314,9 @@ class CommandTool(Tool[OpenArgs]):
             if name in values:
                 restrictions.check_path(workspace, name, text_of(values[name]), access)
         script = self._script(values)
-        restrictions.check_commands(command_key(self._template.command_line(values)), complete=False)
+        restrictions.check_commands(
+            command_key(self._template.command_line(values)), complete=False
+        )
         if self._folder is not None:
             try:
                 workspace.resolve(self._folder)
@@ -300,14 +325,16 @@ class CommandTool(Tool[OpenArgs]):
         return script
 
     def _hosts(self) -> tuple[str, ...]:
-        """Return the hosts it may reach now; as in the file if an input is not valid, as the call then fails anyway."""
+        """Return the hosts it may reach now; as in the file if an input is not valid, as the call
+        then fails anyway."""
         try:
             return self._restrictions.with_inputs(self._inputs).hosts
         except Denied:
             return self._restrictions.hosts
 
     def _script(self, values: Values) -> str:
-        """Return the script for bash; a variable with a missing argument is left out. Raises InvalidArgs."""
+        """Return the script for bash; a variable with a missing argument is left out. Raises
+        InvalidArgs."""
         refuse_nul(values)
         lines = [
             f"export {name}={shlex.quote(filled(text, values))}"
@@ -324,10 +351,13 @@ class CommandTool(Tool[OpenArgs]):
         return "\n".join(lines)
 
     def _values(self, args: OpenArgs) -> Values:
-        """Return the given arguments and the inputs; a list that must not become several arguments is one text."""
+        """Return the given arguments and the inputs; a list that must not become several arguments
+        is one text."""
         parameters, given = self._arguments.parameters, args.model_extra or {}
         own = {
-            name: text_of(value) if isinstance(value, list) and parameters[name].type != "array" else value
+            name: text_of(value)
+            if isinstance(value, list) and parameters[name].type != "array"
+            else value
             for name, value in given.items()
             if value is not None and name in parameters
         }

@@ -1,1 +1,2 @@
-"""Tools that make web requests: to any host, for a page, to a search provider; the user decides which hosts."""
+"""Tools that make web requests: to any host, for a page, to a search provider; the user decides
+which hosts."""

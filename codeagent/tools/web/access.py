@@ -12,7 +12,9 @@ _LONGEST_RULE = 200
 def parsed_url(address: str) -> WebUrl:
     """Parse an address. Raises InvalidArgs."""
     if references_in(address):
-        raise InvalidArgs("a secret cannot be part of the address; put it into headers, query or body")
+        raise InvalidArgs(
+            "a secret cannot be part of the address; put it into headers, query or body"
+        )
     try:
         return WebUrl.parse(address)
     except ValueError as error:
@@ -20,14 +22,22 @@ def parsed_url(address: str) -> WebUrl:
 
 
 def host_key(address: str, *, method: str = "", secrets: tuple[str, ...] = ()) -> ApprovalKey:
-    """Return what rules about a request are matched against: its host, after the method if there is one.
+    """Return what rules about a request are matched against: its host, after the method if there is
+    one.
 
-    A rule that denies or asks may name just the host, or the whole address. Modes never answer for the user.
+    A rule that denies or asks may name just the host, or the whole address. Modes never answer for
+    the user.
     """
     try:
         url = WebUrl.parse(address)
     except ValueError:
-        return ApprovalKey("text", (address,), opaque=True, sensitive="an address that cannot be read", network=True)
+        return ApprovalKey(
+            "text",
+            (address,),
+            opaque=True,
+            sensitive="an address that cannot be read",
+            network=True,
+        )
     said = f"network access to {url.place}"
     if secrets:
         said += f", with the secret{'s' * (len(secrets) > 1)} {', '.join(secrets)}"
@@ -35,7 +45,9 @@ def host_key(address: str, *, method: str = "", secrets: tuple[str, ...] = ()) -
     part = f"{method} {url.place}" if method else url.place
     runs = (url.place, url.host, whole, f"{method} {whole}") if method else (url.host, whole)
     host = f"{url.host}:{url.port}"
-    return ApprovalKey("text", (part,), sensitive=said, network=True, runs=runs, server=url.place, host=host)
+    return ApprovalKey(
+        "text", (part,), sensitive=said, network=True, runs=runs, server=url.place, host=host
+    )
 
 
 def host_proposal(tool: str, address: str, key: ApprovalKey) -> str:

@@ -1,7 +1,9 @@
-"""Sends the requests of tools: only to checked addresses, within limits, with redirects handled here.
+"""Sends the requests of tools: only to checked addresses, within limits, with redirects handled
+here.
 
-A host is resolved once per request, all its addresses are checked, and only these are connected to; a redirect is a
-request of its own. This module does not know about approval: a redirect to another host is returned, not followed.
+A host is resolved once per request, all its addresses are checked, and only these are connected to;
+a redirect is a request of its own. This module does not know about approval: a redirect to another
+host is returned, not followed.
 """
 
 import asyncio
@@ -15,7 +17,15 @@ from typing import TYPE_CHECKING
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule, is_address
 from codeagent.core.tool import Denied, Failed, InvalidArgs, TimedOut
-from codeagent.net.addresses import Address, Resolve, UpstreamProxy, is_public, looked_up, system_resolve, upstream_of
+from codeagent.net.addresses import (
+    Address,
+    Resolve,
+    UpstreamProxy,
+    is_public,
+    looked_up,
+    system_resolve,
+    upstream_of,
+)
 from codeagent.tools.web.headers import ResponseHeaders
 from codeagent.tools.web.url import WebUrl
 
@@ -29,7 +39,9 @@ LARGEST_REQUEST = 8 << 20
 SECONDS = 60.0
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LATER = "try again later, unless what was sent must not arrive twice"
-_HARMLESS = frozenset({"accept", "accept-language", "user-agent", "range", "if-none-match", "if-modified-since"})
+_HARMLESS = frozenset(
+    {"accept", "accept-language", "user-agent", "range", "if-none-match", "if-modified-since"}
+)
 """Headers that another origin of the same host may get; all others may be credentials."""
 
 
@@ -80,7 +92,8 @@ class WebClient:
     ) -> None:
         """`private`: hosts that the user allows to be at addresses that are not public.
 
-        `remedy`: how the user can allow `{place}`, a host with its port. Raises ValueError if one is not a host.
+        `remedy`: how the user can allow `{place}`, a host with its port. Raises ValueError if one
+        is not a host.
         """
         self._private = tuple(map(HostRule.configured, private))
         self._environment = environment
@@ -96,14 +109,19 @@ class WebClient:
         largest: int = LARGEST_BODY,
         seconds: float = SECONDS,
     ) -> WebResponse:
-        """Send a request and return the last response, of any status. Raises Denied, Failed, TimedOut, InvalidArgs."""
+        """Send a request and return the last response, of any status. Raises Denied, Failed,
+        TimedOut, InvalidArgs."""
         if request.body is not None and len(request.body) > LARGEST_REQUEST:
-            raise InvalidArgs(f"the body is larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent")
+            raise InvalidArgs(
+                f"the body is larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent"
+            )
         try:
             async with asyncio.timeout(seconds):
                 return await self._followed(request, follow, largest)
         except TimeoutError:
-            raise TimedOut(f"{request.url.place} did not answer in full within {seconds:g} s; {_LATER}") from None
+            raise TimedOut(
+                f"{request.url.place} did not answer in full within {seconds:g} s; {_LATER}"
+            ) from None
 
     async def _followed(self, request: WebRequest, follow: Follow, largest: int) -> WebResponse:
         for _ in range(MOST_REDIRECTS + 1):
@@ -116,12 +134,19 @@ class WebClient:
                 return response
             headers = request.headers
             if target.origin != request.url.origin:
-                headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS}
+                headers = {
+                    name: value for name, value in headers.items() if name.lower() in _HARMLESS
+                }
             request = WebRequest(request.method, target, headers, request.body)
-        raise Failed(f"more than {MOST_REDIRECTS} redirects, the last one to {target}; use another address")
+        raise Failed(
+            f"more than {MOST_REDIRECTS} redirects, the last one to {target}; use another address"
+        )
 
     async def _once(self, request: WebRequest, largest: int) -> WebResponse:
-        from codeagent.net.http import ProxyError, TransferError  # libcurl is loaded with the first request
+        from codeagent.net.http import (
+            ProxyError,
+            TransferError,
+        )  # libcurl is loaded with the first request
 
         route = await self._route(request.url)
         place = request.url.place
@@ -131,7 +156,9 @@ class WebClient:
             raise InvalidArgs(f"the request cannot be sent: {error}") from None
         except ProxyError as error:
             refused = f"this machine's own proxy {error.proxy} refused the connection to {place}"
-            raise Failed(f"{refused}; nothing was read; only the user can change the proxy") from None
+            raise Failed(
+                f"{refused}; nothing was read; only the user can change the proxy"
+            ) from None
         except TimeoutError:
             raise TimedOut(f"{place} did not answer in time; {_LATER}") from None
         except (OSError, TransferError) as error:
@@ -144,7 +171,9 @@ class WebClient:
         body, size, status, headers = [], 0, 0, ResponseHeaders({})
         complete = False
         try:
-            sending = http.send(request.method, str(request.url), request.headers, request.body, route)
+            sending = http.send(
+                request.method, str(request.url), request.headers, request.body, route
+            )
             async with sending as response:
                 status, headers = response.status, ResponseHeaders(response.headers)
                 while chunk := await response.read():
@@ -158,10 +187,13 @@ class WebClient:
         finally:
             await http.close()
         found = b"".join(body)
-        return WebResponse(request.url, status, headers, found, complete, _redirect(request.url, status, headers))
+        return WebResponse(
+            request.url, status, headers, found, complete, _redirect(request.url, status, headers)
+        )
 
     async def _route(self, url: WebUrl) -> "Route":
-        """Return the route to the host: its addresses, resolved once and checked. Raises Denied, Failed."""
+        """Return the route to the host: its addresses, resolved once and checked. Raises Denied,
+        Failed."""
         from codeagent.net.http import Route  # as above
 
         proxy, private = self._proxy(), self._is_private(url)
@@ -174,7 +206,8 @@ class WebClient:
         return Route(found, proxy)
 
     def refuse_address(self, url: WebUrl) -> None:
-        """Raise Denied for an address that is not public, as far as it is known without asking for the name."""
+        """Raise Denied for an address that is not public, as far as it is known without asking for
+        the name."""
         if not self._is_private(url):
             self._refuse(url, [ip_address(url.host.strip("[]"))] if is_address(url.host) else [])
 
@@ -185,7 +218,9 @@ class WebClient:
     def _refuse(self, url: WebUrl, found: Iterable[Address]) -> None:
         if url.host == "localhost" or not all(map(self._allowed, found)):
             remedy = self._remedy.format(place=url.place)
-            raise Denied(f"{url.place} leads to an address that is not public, so nothing was sent; {remedy}")
+            raise Denied(
+                f"{url.place} leads to an address that is not public, so nothing was sent; {remedy}"
+            )
 
     def _proxy(self) -> UpstreamProxy | None:
         try:
@@ -218,4 +253,6 @@ def _redirect(url: WebUrl, status: int, headers: ResponseHeaders) -> WebUrl | No
     try:
         return url.joined(location)
     except ValueError as error:
-        raise Failed(f"{url.place} redirects to an address that cannot be followed: {error}") from None
+        raise Failed(
+            f"{url.place} redirects to an address that cannot be followed: {error}"
+        ) from None

@@ -1,4 +1,5 @@
-"""The `web_fetch` tool: returns a page as Markdown, kept for a while so that reading on does not need a request."""
+"""The `web_fetch` tool: returns a page as Markdown, kept for a while so that reading on does not
+need a request."""
 
 import asyncio
 import time
@@ -10,7 +11,15 @@ from pydantic import Field
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.tool import Failed, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Failed,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.web.access import host_key, host_proposal, parsed_url
 from codeagent.tools.web.client import WebClient, WebRequest, WebResponse
 from codeagent.tools.web.markdown import NotConverted, markdown_of
@@ -51,7 +60,12 @@ class WebFetch(Tool[WebFetchArgs]):
     effect = "nothing"
     concurrency = "shared"
 
-    def __init__(self, client: WebClient, clean: Callable[[str], str], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        client: WebClient,
+        clean: Callable[[str], str],
+        clock: Callable[[], float] = time.monotonic,
+    ):
         """`clean` masks secrets."""
         self._client = client
         self._clean = clean
@@ -78,7 +92,9 @@ class WebFetch(Tool[WebFetchArgs]):
         page = self._found(str(url))
         if page is None:
             response = await self._client.send(
-                WebRequest("GET", url, {"accept": "text/html, text/markdown, text/*;q=0.9, */*;q=0.1"}),
+                WebRequest(
+                    "GET", url, {"accept": "text/html, text/markdown, text/*;q=0.9, */*;q=0.1"}
+                ),
                 largest=LARGEST_PAGE,
             )
             if response.status >= 400 or response.redirect is not None:
@@ -86,10 +102,18 @@ class WebFetch(Tool[WebFetchArgs]):
             page = self._keep(str(url), await self._page(response))
         part = page.text[args.offset : args.offset + LONGEST_PART]
         if not part and args.offset:
-            raise InvalidArgs(f"the page has {len(page.text):,} characters; there is nothing from {args.offset:,} on")
+            raise InvalidArgs(
+                f"the page has {len(page.text):,} characters; there is nothing from {args.offset:,} on"
+            )
         end = args.offset + len(part)
-        more = f"\n[… {len(page.text) - end:,} more characters: offset={end}]" if end < len(page.text) else ""
-        return ToolResult.from_text(f"{page.head}\n{NOT_ORDERS}\n\n{part}{more}", details={"url": str(url)})
+        more = (
+            f"\n[… {len(page.text) - end:,} more characters: offset={end}]"
+            if end < len(page.text)
+            else ""
+        )
+        return ToolResult.from_text(
+            f"{page.head}\n{NOT_ORDERS}\n\n{part}{more}", details={"url": str(url)}
+        )
 
     async def _page(self, response: WebResponse) -> _Page:
         text = body_text(response)

@@ -13,10 +13,11 @@ _MOST = 50
 _OURS = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
     "proxy-authorization", "proxy-connection", "http2-settings",
-})  # fmt: skip
+})  # fmt: skip  # a table, many words to the line
 """Headers that determine where a request goes and where it ends."""
 METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
-"""Headers that many servers believe more than the method, which is what the user and the rules see."""
+"""Headers that many servers believe more than the method, which is what the user and the rules
+see."""
 _TEXT = re.compile(
     r"text/|application/(?:[a-z0-9.+-]*\+)?(?:json|xml|yaml|javascript|x-ndjson|x-www-form-urlencoded)\b"
 )
@@ -26,18 +27,25 @@ _NOT_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "r
 
 
 def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers, if all may be sent. Raises InvalidArgs without quoting a value, which may be a secret."""
+    """Return the headers, if all may be sent. Raises InvalidArgs without quoting a value, which may
+    be a secret."""
     if len(given) > _MOST:
         raise InvalidArgs(f"more than {_MOST} headers; nothing was sent")
     for name, value in given.items():
         if _TOKEN.fullmatch(name) is None:
             raise InvalidArgs(f"{name[:80]!r} is not the name of a header; nothing was sent")
         if name.lower() in _OURS:
-            raise InvalidArgs(f"the header {name} is set by the client itself; leave it out. Nothing was sent")
+            raise InvalidArgs(
+                f"the header {name} is set by the client itself; leave it out. Nothing was sent"
+            )
         if name.lower() in METHOD_OVERRIDES:
-            raise InvalidArgs(f"leave the header {name} out and use the method itself; nothing was sent")
+            raise InvalidArgs(
+                f"leave the header {name} out and use the method itself; nothing was sent"
+            )
         if _VALUE.fullmatch(value) is None:
-            raise InvalidArgs(f"the value of the header {name} has line breaks, is not ASCII or is too long")
+            raise InvalidArgs(
+                f"the value of the header {name} has line breaks, is not ASCII or is too long"
+            )
     if len({name.lower() for name in given}) < len(given):
         raise InvalidArgs("a header is given twice, in two spellings; nothing was sent")
     return dict(given)
@@ -54,7 +62,8 @@ class ResponseHeaders:
 
     @property
     def kind(self) -> str:
-        """The media type without parameters, in lower case; empty if the server did not name one."""
+        """The media type without parameters, in lower case; empty if the server did not name
+        one."""
         return self.get("content-type").partition(";")[0].strip().lower()
 
     def text(self, body: bytes) -> str | None:

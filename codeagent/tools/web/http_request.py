@@ -12,7 +12,17 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import visible
-from codeagent.core.tool import EXCLUSIVE, SHARED, Access, InvalidArgs, Preview, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    SHARED,
+    Access,
+    InvalidArgs,
+    Preview,
+    Tool,
+    ToolArgs,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.arguments import AS_SECONDS
 from codeagent.tools.web.access import host_key, host_proposal, parsed_url
 from codeagent.tools.web.client import SECONDS, WebClient, WebRequest
@@ -26,15 +36,24 @@ Scalar = str | int | float | bool
 
 
 class HttpRequestArgs(ToolArgs):
-    """`json` is the name on the wire; the field needs another one, because pydantic's models have a `json` method."""
+    """`json` is the name on the wire; the field needs another one, because pydantic's models have a
+    `json` method."""
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
     url: str
-    headers: Annotated[dict[str, str], Field(description="A value may be ${secret:NAME}")] = Field({})
-    query: Annotated[dict[str, Scalar | list[Scalar]], Field(description="Added to the URL, encoded")] = Field({})
+    headers: Annotated[dict[str, str], Field(description="A value may be ${secret:NAME}")] = Field(
+        {}
+    )
+    query: Annotated[
+        dict[str, Scalar | list[Scalar]], Field(description="Added to the URL, encoded")
+    ] = Field({})
     body: Annotated[str | None, Field(description="Sent as it is")] = None
-    data: Annotated[JsonValue, Field(alias="json", description="Sent as JSON instead of body")] = None
-    timeout: Annotated[float, Field(gt=0, le=LONGEST_SECONDS, description="Seconds"), AS_SECONDS] = SECONDS
+    data: Annotated[JsonValue, Field(alias="json", description="Sent as JSON instead of body")] = (
+        None
+    )
+    timeout: Annotated[
+        float, Field(gt=0, le=LONGEST_SECONDS, description="Seconds"), AS_SECONDS
+    ] = SECONDS
 
     @model_validator(mode="after")
     def _has_one_body(self) -> Self:
@@ -46,12 +65,14 @@ class HttpRequestArgs(ToolArgs):
 
 
 class HttpRequest(Tool[HttpRequestArgs]):
-    """Needs approval for every host, in every mode, unless a rule allows the method and the host."""
+    """Needs approval for every host, in every mode, unless a rule allows the method and the
+    host."""
 
     name = "http_request"
     label = "HTTP request"
     description = (
-        "Make one HTTP request to a public host and get status and body; redirects to another host are not followed."
+        "Make one HTTP request to a public host and get status and body; redirects to another "
+        "host are not followed."
     )
     Args = HttpRequestArgs
     permission = "prompt"
@@ -87,9 +108,14 @@ class HttpRequest(Tool[HttpRequestArgs]):
     async def preview(self, args: HttpRequestArgs, ctx: ToolContext) -> Preview:
         parsed_url(args.url)
         checked_headers(args.headers)
-        lines = [f"{args.method} {args.url}", *(f"{name}: {value}" for name, value in args.headers.items())]
+        lines = [
+            f"{args.method} {args.url}",
+            *(f"{name}: {value}" for name, value in args.headers.items()),
+        ]
         lines += [f"?{name}={_plain(value)}" for name, value in args.query.items()]
-        body = args.body if args.data is None else json.dumps(args.data, indent=2, ensure_ascii=False)
+        body = (
+            args.body if args.data is None else json.dumps(args.data, indent=2, ensure_ascii=False)
+        )
         if body:
             lines += ["", body]
         return Preview(self.target(args), (TextBlock(text=visible("\n".join(lines))),))
@@ -103,7 +129,9 @@ class HttpRequest(Tool[HttpRequestArgs]):
         response = await self._client.send(request, seconds=args.timeout)
         return await asyncio.to_thread(result_of, response, self._secrets.clean)
 
-    async def _body(self, args: HttpRequestArgs, headers: dict[str, str], url: WebUrl) -> bytes | None:
+    async def _body(
+        self, args: HttpRequestArgs, headers: dict[str, str], url: WebUrl
+    ) -> bytes | None:
         """Return the body; its type is added to the headers if they have none."""
         if args.data is None and args.body is None:
             return None
@@ -111,13 +139,21 @@ class HttpRequest(Tool[HttpRequestArgs]):
         if not any(name.lower() == "content-type" for name in headers):
             headers["content-type"] = kind
         filled = await self._secrets.filled(args.body if args.data is None else args.data, url)
-        return (filled if args.data is None else json.dumps(filled)).encode("utf-8", "surrogatepass")
+        return (filled if args.data is None else json.dumps(filled)).encode(
+            "utf-8", "surrogatepass"
+        )
 
 
 def _with_query(url: WebUrl, query: dict[str, Any]) -> WebUrl:
     """Return the address with the query. Raises InvalidArgs if it becomes too long."""
-    pairs = [(name, one) for name, value in query.items() for one in (value if isinstance(value, list) else [value])]
-    added = "&".join(f"{quote(name, safe='')}={quote(_plain(value), safe='')}" for name, value in pairs)
+    pairs = [
+        (name, one)
+        for name, value in query.items()
+        for one in (value if isinstance(value, list) else [value])
+    ]
+    added = "&".join(
+        f"{quote(name, safe='')}={quote(_plain(value), safe='')}" for name, value in pairs
+    )
     joined = "&".join(part for part in (url.query, added) if part)
     try:
         return WebUrl.parse(str(WebUrl(url.scheme, url.host, url.port, url.path, joined)))

@@ -1,7 +1,8 @@
-"""Turns a page into Markdown in a separate process, because a hostile page can keep a parser busy for hours.
+"""Turns a page into Markdown in a separate process, because a hostile page can keep a parser busy
+for hours.
 
-Run as a program, it reads HTML from standard input, takes the page's address and a time limit as arguments, and ends
-once it has used more processor time or memory than a page needs.
+Run as a program, it reads HTML from standard input, takes the page's address and a time limit as
+arguments, and ends once it has used more processor time or memory than a page needs.
 """
 
 import asyncio
@@ -48,7 +49,9 @@ async def markdown_of(html: str, url: WebUrl, seconds: float = SECONDS) -> str:
             stderr=asyncio.subprocess.DEVNULL,
         )
     except OSError as error:
-        raise NotConverted(f"no process to convert the page to Markdown can be started ({error.strerror})") from None
+        raise NotConverted(
+            f"no process to convert the page to Markdown can be started ({error.strerror})"
+        ) from None
     try:
         text, _ = await process.communicate(html.encode("utf-8", "surrogatepass"))
     finally:
@@ -68,7 +71,8 @@ def converted(html: str, url: WebUrl) -> str:
     from justhtml import JustHTML
     from markdownify import MarkdownConverter
 
-    # Most pages leave tags unclosed, as HTML5 allows: read as a browser does, then written with every tag closed.
+    # Most pages leave tags unclosed, as HTML5 allows: read as a browser does, then written with
+    # every tag closed.
     soup = BeautifulSoup(JustHTML(html, sanitize=False).to_html(pretty=False), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for element in soup(_UNSEEN):

@@ -45,7 +45,8 @@ class SearchProvider:
     results: tuple[str, ...] = ("results",)
     """The keys that lead to the list of results."""
     marked: tuple[str, str] | None = None
-    """A field that every answer has, and its value; without the first key of `results`, nothing was found."""
+    """A field that every answer has, and its value; without the first key of `results`, nothing was
+    found."""
     snippet: str = "content"
 
 
@@ -88,7 +89,9 @@ class WebSearch(Tool[WebSearchArgs]):
     effect = "nothing"
     concurrency = "shared"
 
-    def __init__(self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str) -> None:
+    def __init__(
+        self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str
+    ) -> None:
         """Raises ValueError if `url` is not an address."""
         self._client = client
         self._secrets = secrets
@@ -102,7 +105,9 @@ class WebSearch(Tool[WebSearchArgs]):
         place = self._url.place
         said = f"network access: the query goes to {place}"
         host = f"{self._url.host}:{self._url.port}"
-        return ApprovalKey("text", (args.query,), sensitive=said, network=True, server=place, host=host)
+        return ApprovalKey(
+            "text", (args.query,), sensitive=said, network=True, server=place, host=host
+        )
 
     def proposal(self, args: WebSearchArgs) -> str:
         return f"{self.name}({NETWORK}*)"
@@ -116,9 +121,14 @@ class WebSearch(Tool[WebSearchArgs]):
             return result_of(response, self._secrets.clean)
         try:
             found = _found(json.loads(response.body), self._provider)
-            lines = [_line(at, one, self._provider.snippet) for at, one in enumerate(found[: args.limit], 1)]
+            lines = [
+                _line(at, one, self._provider.snippet)
+                for at, one in enumerate(found[: args.limit], 1)
+            ]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise Failed(f"{self._url.place} answered with something other than search results") from None
+            raise Failed(
+                f"{self._url.place} answered with something other than search results"
+            ) from None
         text = self._secrets.clean("\n\n".join([NOT_ORDERS, *lines])) if lines else "Nothing found."
         return ToolResult.from_text(text, details={"results": len(lines)})
 
@@ -126,7 +136,9 @@ class WebSearch(Tool[WebSearchArgs]):
         provider, url = self._provider, self._url
         headers = {"accept": "application/json"}
         if provider.key:
-            headers[provider.header] = provider.prefix + await self._secrets.value(provider.key, url)
+            headers[provider.header] = provider.prefix + await self._secrets.value(
+                provider.key, url
+            )
         if provider.posts:
             body = json.dumps({provider.query: args.query, provider.count: args.limit}).encode()
             return WebRequest("POST", url, {**headers, "content-type": "application/json"}, body)
@@ -147,6 +159,9 @@ def _found(answer: Any, provider: SearchProvider) -> Any:
 
 
 def _line(at: int, result: Any, snippet: str) -> str:
-    title, address = one_line(str(result.get("title") or ""), 200), one_line(str(result["url"]), 500)
+    title, address = (
+        one_line(str(result.get("title") or ""), 200),
+        one_line(str(result["url"]), 500),
+    )
     said = one_line(str(result.get(snippet) or ""), _LONGEST_SNIPPET)
     return f"{at}. {title}\n   {address}" + (f"\n   {said}" if said else "")

@@ -1,4 +1,5 @@
-"""Secrets by reference: `${secret:NAME}` is filled in when a request is sent, and only for the secret's hosts."""
+"""Secrets by reference: `${secret:NAME}` is filled in when a request is sent, and only for the
+secret's hosts."""
 
 import asyncio
 import re
@@ -15,7 +16,8 @@ from codeagent.tools.web.url import WebUrl
 REFERENCE = re.compile(r"\$\{secret:([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _SHORTEST = 8
-"""Characters of the shortest secret; the redactor ignores shorter texts, so these would be printed."""
+"""Characters of the shortest secret; the redactor ignores shorter texts, so these would be
+printed."""
 FindSecret = Callable[[str], str | None]
 """Returns the value of a variable, or of the stored key for it. May block. Raises ConfigError."""
 
@@ -37,28 +39,40 @@ def references_in(*values: Any) -> tuple[str, ...]:
 
 
 class SecretBook:
-    """The secrets for requests, each bound to hosts; values are registered for masking before they are used."""
+    """The secrets for requests, each bound to hosts; values are registered for masking before they
+    are used."""
 
-    def __init__(self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor) -> None:
-        """`bound` is hosts, as in rules, by the name of a secret. Raises ValueError for a host that is not one."""
-        self._bound = {name: tuple(map(HostRule.configured, hosts)) for name, hosts in bound.items()}
+    def __init__(
+        self, bound: Mapping[str, tuple[str, ...]], find: FindSecret, redactor: Redactor
+    ) -> None:
+        """`bound` is hosts, as in rules, by the name of a secret. Raises ValueError for a host that
+        is not one."""
+        self._bound = {
+            name: tuple(map(HostRule.configured, hosts)) for name, hosts in bound.items()
+        }
         self._find = find
         self._redactor = redactor
         self._learned: set[str] = set()
 
     async def filled(self, value: Any, url: WebUrl) -> Any:
-        """Return the value with all references in its texts filled in, for a request to `url`. Raises Denied."""
+        """Return the value with all references in its texts filled in, for a request to `url`.
+        Raises Denied."""
         values = {name: await self.value(name, url) for name in references_in(value)}
         return _replaced(value, values) if values else value
 
     async def value(self, name: str, url: WebUrl) -> str:
-        """Return a secret. Raises Denied unless it is bound to the host, has a value, and would be sent encrypted."""
+        """Return a secret. Raises Denied unless it is bound to the host, has a value, and would be
+        sent encrypted."""
         self.refuse_unbound(name, url)
         found = await asyncio.to_thread(self._find, name)
         if not found:
-            raise Denied(f"the secret {name} has no value here; set the variable {name}. Nothing was sent")
+            raise Denied(
+                f"the secret {name} has no value here; set the variable {name}. Nothing was sent"
+            )
         if len(found) < _SHORTEST:
-            raise Denied(f"the secret {name} has fewer than {_SHORTEST} characters and could not be kept out of logs")
+            raise Denied(
+                f"the secret {name} has fewer than {_SHORTEST} characters and could not be kept out of logs"
+            )
         if found not in self._learned:
             self._learned.add(found)
             password = found.partition(":")[2]
@@ -78,7 +92,9 @@ class SecretBook:
                 "[web.secrets] in their configuration"
             )
         if url.scheme != "https" and not is_loopback(url.host):
-            raise Denied(f"the secret {name} is not sent without encryption; use https. Nothing was sent")
+            raise Denied(
+                f"the secret {name} is not sent without encryption; use https. Nothing was sent"
+            )
 
     def clean(self, text: str) -> str:
         """Mask secrets in what a server sends back."""

@@ -1,7 +1,8 @@
-"""Addresses of requests, parsed so strictly that two parsers cannot disagree, and normalised to one spelling.
+"""Addresses of requests, parsed so strictly that two parsers cannot disagree, and normalised to one
+spelling.
 
-A host is a name with at least two labels, or an address in its usual form. Decimal, octal and hexadecimal forms,
-user names, blanks and backslashes are refused.
+A host is a name with at least two labels, or an address in its usual form. Decimal, octal and
+hexadecimal forms, user names, blanks and backslashes are refused.
 """
 
 import re
@@ -12,7 +13,8 @@ from codeagent.core.hosts import LOCALHOST, WEB_PORTS, split_port
 
 LONGEST_URL = 8_000
 _URL = re.compile(
-    r"(?P<scheme>https?)://(?P<authority>[^/?#\\@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?", re.I
+    r"(?P<scheme>https?)://(?P<authority>[^/?#\\@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?(?:#.*)?",
+    re.I,
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATH = "/-._~!$&'()*+,;=:@%"
@@ -51,12 +53,17 @@ class WebUrl:
             raise ValueError(
                 f"{authority[:200]!r} is not a host: write a full name (xn--… if it is not ASCII) or a plain address"
             )
-        path, query = _encoded(match["path"] or "/", _PATH), _encoded((match["query"] or "")[1:], _QUERY)
+        path, query = (
+            _encoded(match["path"] or "/", _PATH),
+            _encoded((match["query"] or "")[1:], _QUERY),
+        )
         return cls(scheme, name, port or _PORTS[scheme], path, query)
 
     def __str__(self) -> str:
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{self.host}{port}{self.path}{'?' if self.query else ''}{self.query}"
+        return (
+            f"{self.scheme}://{self.host}{port}{self.path}{'?' if self.query else ''}{self.query}"
+        )
 
     @property
     def place(self) -> str:

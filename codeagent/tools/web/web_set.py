@@ -24,8 +24,8 @@ def web_tools(
 ) -> tuple[Tool[Any], ...]:
     """Make the tools of the set.
 
-    `bound`: the hosts that each secret may be sent to. `search`: one of PROVIDERS, or None without searches.
-    `search_url`: the address for a provider that does not have one.
+    `bound`: the hosts that each secret may be sent to. `search`: one of PROVIDERS, or None without
+    searches. `search_url`: the address for a provider that does not have one.
     """
     secrets = SecretBook(bound, find, redactor)
     tools: list[Tool[Any]] = [HttpRequest(client, secrets), WebFetch(client, secrets.clean)]

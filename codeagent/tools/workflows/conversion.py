@@ -1,4 +1,5 @@
-"""Converts a workflow of AWF into a recipe and a tool file; nothing in it is run, and nothing is written."""
+"""Converts a workflow of AWF into a recipe and a tool file; nothing in it is run, and nothing is
+written."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -43,13 +44,17 @@ class Conversion:
 
 
 def convert(file: ToolFile, builtin: Collection[str], name: str | None = None) -> Conversion:
-    """Convert a file. `builtin` are our built-in tools; `name` is that of the recipe instead of the file's.
+    """Convert a file. `builtin` are our built-in tools; `name` is that of the recipe instead of the
+    file's.
 
     Raises Unreadable, with the line, if the file is not YAML or not a workflow.
     """
     found = documents(file.content)
     if len(found) != 1 or not is_workflow(found[0].value):
-        raise Unreadable(1, "it is not a workflow of AWF, which has states, or steps with type, provider or options")
+        raise Unreadable(
+            1,
+            "it is not a workflow of AWF, which has states, or steps with type, provider or options",
+        )
     value = found[0].value
     remarks = Remarks(found[0])
     used: set[str] = set()
@@ -64,11 +69,15 @@ def convert(file: ToolFile, builtin: Collection[str], name: str | None = None) -
     inputs = _inputs(value.get("inputs"), used, tool_maker.of_paths, remarks)
     name = _name(value, name, remarks)
     head: dict[str, Any] = {"name": name}
-    head |= {key: str(value[key]) for key in ("version", "description") if value.get(key) is not None}
+    head |= {
+        key: str(value[key]) for key in ("version", "description") if value.get(key) is not None
+    }
     recipe = head | ({"inputs": inputs} if inputs else {}) | {"steps": steps}
     shared = [one for one in inputs if one["name"] in of_tools]
     own = {"name": name} | ({"inputs": shared} if shared else {}) | {"tools": tools}
-    return Conversion(name, as_yaml(recipe) if steps else "", as_yaml(own) if tools else "", remarks.by_line)
+    return Conversion(
+        name, as_yaml(recipe) if steps else "", as_yaml(own) if tools else "", remarks.by_line
+    )
 
 
 def _name(value: Mapping[str, Any], given: str | None, remarks: Remarks) -> str:
@@ -77,11 +86,15 @@ def _name(value: Mapping[str, Any], given: str | None, remarks: Remarks) -> str:
         said = "a recipe needs a name of 1 to 64 letters, digits, _ or -"
         remarks.wrong(("name",), f"{said}, not {one_line(str(name), 60)!r}: give one with --name")
     elif name.lower() in RESERVED:
-        remarks.wrong(("name",), f"/{name.lower()} is built in: give the recipe another name with --name")
+        remarks.wrong(
+            ("name",), f"/{name.lower()} is built in: give the recipe another name with --name"
+        )
     return str(name)
 
 
-def _inputs(given: Any, used: Collection[str], of_paths: Collection[str], remarks: Remarks) -> list[dict[str, Any]]:
+def _inputs(
+    given: Any, used: Collection[str], of_paths: Collection[str], remarks: Remarks
+) -> list[dict[str, Any]]:
     """Return the inputs that are declared, in a list or by name, and those that are only used."""
     declared: list[tuple[Path, Any, Any]] = []
     match given:
@@ -103,12 +116,17 @@ def _inputs(given: Any, used: Collection[str], of_paths: Collection[str], remark
         else:
             made[name] = _input(name, one or {}, path, remarks)
     for name in sorted(set(used) - made.keys()):
-        remarks.note((), f"{{{{inputs.{name}}}}} is used and not declared: it becomes an input, a required text")
+        remarks.note(
+            (),
+            f"{{{{inputs.{name}}}}} is used and not declared: it becomes an input, a required text",
+        )
         made[name] = {"name": name}
     for name in of_paths:
         if made[name].get("type", "string") == "string":
             made[name]["type"] = "path"
-            remarks.note((), f"the input {name} is of type path, because a restriction to paths uses it")
+            remarks.note(
+                (), f"the input {name} is of type path, because a restriction to paths uses it"
+            )
     return list(made.values())
 
 
@@ -116,12 +134,17 @@ def _input(name: str, value: Mapping[str, Any], path: Path, remarks: Remarks) ->
     made: dict[str, Any] = {"name": name}
     kind = value.get("type", "string")
     if kind not in _INPUT_TYPES:
-        remarks.wrong((*path, "type"), f"{one_line(str(kind), 40)} is not a type; there are {', '.join(_INPUT_TYPES)}")
+        remarks.wrong(
+            (*path, "type"),
+            f"{one_line(str(kind), 40)} is not a type; there are {', '.join(_INPUT_TYPES)}",
+        )
     elif kind != "string":
         made["type"] = kind
     rules = value.get("validation")
     choices = rules.get("enum") if isinstance(rules, dict) else None
-    is_choice = isinstance(choices, list) and bool(choices) and all(isinstance(one, str) for one in choices)
+    is_choice = (
+        isinstance(choices, list) and bool(choices) and all(isinstance(one, str) for one in choices)
+    )
     if kind == "string" and is_choice:
         made |= {"type": "choice", "choices": choices}
     for key in rules if isinstance(rules, dict) else ():
@@ -133,12 +156,15 @@ def _input(name: str, value: Mapping[str, Any], path: Path, remarks: Remarks) ->
         made["required"] = False
     if value.get("description"):
         made["description"] = str(value["description"])
-    remarks.rest(path, value, ("name", "type", "required", "default", "description", "validation"), {})
+    remarks.rest(
+        path, value, ("name", "type", "required", "default", "description", "validation"), {}
+    )
     return made
 
 
 def as_yaml(value: Any) -> str:
-    """Return plain values as YAML that looks written by hand: in their order, texts of several lines as blocks."""
+    """Return plain values as YAML that looks written by hand: in their order, texts of several
+    lines as blocks."""
     import yaml  # heavy, and only needed to write
 
     class Writer(yaml.SafeDumper):

@@ -11,7 +11,8 @@ from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.user.yaml_text import Path, YamlDocument
 
 Weight = Literal["note", "missing", "wrong"]
-"""`missing`: it has no counterpart here, so the result does something else; `wrong`: it cannot be converted at all."""
+"""`missing`: it has no counterpart here, so the result does something else; `wrong`: it cannot be
+converted at all."""
 NO_COUNTERPART = "no counterpart here"
 _THEIRS = frozenset(
     {
@@ -35,7 +36,10 @@ _THEIRS = frozenset(
 """Keys that a workflow may have: no other spelling is suggested for them."""
 _BRACES = re.compile(r"\{\{(?!\{)(?:(?!\{\{).)*?\}\}", re.DOTALL)
 """The innermost ones: those that a recipe would fill."""
-_NAMED = re.compile(r"\{\{-?\s*\.?(?P<kind>[A-Za-z_]\w*)\.(?P<name>[\w-]+)(?:\.(?P<part>[\w.-]+))?\s*-?\}\}", re.ASCII)
+_NAMED = re.compile(
+    r"\{\{-?\s*\.?(?P<kind>[A-Za-z_]\w*)\.(?P<name>[\w-]+)(?:\.(?P<part>[\w.-]+))?\s*-?\}\}",
+    re.ASCII,
+)
 _WHOLE_TEXT = frozenset({"output", "response"})
 
 
@@ -70,18 +74,31 @@ class Remarks:
     def wrong(self, path: Path, text: str) -> None:
         self._add(path, text, "wrong")
 
-    def rest(self, path: Path, value: Mapping[str, Any], read: Collection[str], harmless: Mapping[str, str]) -> None:
-        """Remark on every key of a mapping that was not `read`; `harmless` says why some of them are not needed."""
+    def rest(
+        self,
+        path: Path,
+        value: Mapping[str, Any],
+        read: Collection[str],
+        harmless: Mapping[str, str],
+    ) -> None:
+        """Remark on every key of a mapping that was not `read`; `harmless` says why some of them
+        are not needed."""
         for key in (key for key in value if key not in read):
             if key in harmless:
                 self.note((*path, key), f"{NO_COUNTERPART}: {harmless[key]}")
                 continue
             meant = "" if key in _THEIRS else nearest_or_all(key, [*read, *harmless], most=1)
-            self.missing((*path, key), meant.removeprefix("; ") if meant.startswith("; did") else "")
+            self.missing(
+                (*path, key), meant.removeprefix("; ") if meant.startswith("; did") else ""
+            )
 
     def _add(self, path: Path, text: str, weight: Weight) -> None:
-        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-        self.found.append(WorkflowRemark(self.document.line(path), one_line(key, 100), text, weight))
+        key = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
+        ).removeprefix(".")
+        self.found.append(
+            WorkflowRemark(self.document.line(path), one_line(key, 100), text, weight)
+        )
 
 
 @dataclass(frozen=True)

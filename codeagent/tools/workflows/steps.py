@@ -17,7 +17,8 @@ _MODELS = {
     "codex": ("openai", re.compile(r"(?:gpt|codex)-.+|o\d.*")),
     "gemini": ("gemini", re.compile(r"gemini-.+")),
 }
-"""By the provider of a step: the provider of our models, and the model names that it takes as they are."""
+"""By the provider of a step: the provider of our models, and the model names that it takes as they
+are."""
 _STEP_KEYS = (
     "name",
     "type",
@@ -71,7 +72,10 @@ def steps_of(value: Mapping[str, Any], remarks: Remarks) -> list[WorkflowStep]:
             continue
         for key in ("on_success", "on_failure"):
             if key in step:
-                remarks.missing((*path, key), "the steps of a recipe run in their order, up to the first that fails")
+                remarks.missing(
+                    (*path, key),
+                    "the steps of a recipe run in their order, up to the first that fails",
+                )
         name = step.get("name", str(at + 1))
         found.append(WorkflowStep(path, name if isinstance(name, str) else str(name), step))
     return found
@@ -93,12 +97,16 @@ def _walked(states: Mapping[str, Any], remarks: Remarks) -> Iterator[WorkflowSte
             break
         here: Path = ("states", name)
         if not _ends(states, state.get("on_failure")):
-            remarks.missing((*here, "on_failure"), "a recipe ends at the first step that does not end well")
+            remarks.missing(
+                (*here, "on_failure"), "a recipe ends at the first step that does not end well"
+            )
         yield WorkflowStep(here, name, state)
         name = state.get("on_success")
         path = (*here, "on_success")
     if not isinstance(name, str):
-        remarks.wrong(path, "the name of a state is expected, and a state of type terminal at the end")
+        remarks.wrong(
+            path, "the name of a state is expected, and a state of type terminal at the end"
+        )
     elif name in seen and states[name].get("type") != "terminal":
         remarks.missing(path, f"it goes back to {name}; the steps of a recipe run once")
     for other in states:
@@ -107,16 +115,22 @@ def _walked(states: Mapping[str, Any], remarks: Remarks) -> Iterator[WorkflowSte
 
 
 def _ends(states: Mapping[str, Any], name: Any) -> bool:
-    """Whether the workflow ends there: at a terminal state, or with an error that is written in its place."""
+    """Whether the workflow ends there: at a terminal state, or with an error that is written in its
+    place."""
     state = states.get(name) if isinstance(name, str) else None
-    return not isinstance(name, str) or (isinstance(state, dict) and state.get("type") == "terminal")
+    return not isinstance(name, str) or (
+        isinstance(state, dict) and state.get("type") == "terminal"
+    )
 
 
 class StepMaker:
     """Converts the steps of one workflow, one after the other."""
 
-    def __init__(self, tools: Mapping[str, str], remarks: Remarks, used: set[str], *, lists_tools: bool) -> None:
-        """`tools`: what a step may list, and what each is called here. The inputs that a step names go into `used`.
+    def __init__(
+        self, tools: Mapping[str, str], remarks: Remarks, used: set[str], *, lists_tools: bool
+    ) -> None:
+        """`tools`: what a step may list, and what each is called here. The inputs that a step names
+        go into `used`.
 
         `lists_tools`: the workflow declares tools, so a step without a list has none.
         """
@@ -135,20 +149,35 @@ class StepMaker:
         kind = value.get("type", "agent" if "prompt" in value else None)
         if kind != "agent" or value.get("mode", "single") != "single":
             what = f"type {kind}" if kind != "agent" else f"mode {value['mode']}"
-            remarks.missing(path, f"a step of {one_line(what, 40)}; only an agent's with a prompt has one")
+            remarks.missing(
+                path, f"a step of {one_line(what, 40)}; only an agent's with a prompt has one"
+            )
             return None
         if not isinstance(prompt, str) or not prompt.strip():
             if "prompt_file" in value:
-                remarks.missing((*path, "prompt_file"), "put the prompt into the step; without it the step is left out")
+                remarks.missing(
+                    (*path, "prompt_file"),
+                    "put the prompt into the step; without it the step is left out",
+                )
             else:
-                remarks.wrong((*path, "prompt") if "prompt" in value else path, "a step needs a prompt, which is text")
+                remarks.wrong(
+                    (*path, "prompt") if "prompt" in value else path,
+                    "a step needs a prompt, which is text",
+                )
             return None
         if _ID.fullmatch(step.name) is None or step.name in self._made:
-            said = "appears twice" if step.name in self._made else "is not a name: use 1 to 64 letters, digits, _ or -"
+            said = (
+                "appears twice"
+                if step.name in self._made
+                else "is not a name: use 1 to 64 letters, digits, _ or -"
+            )
             remarks.wrong((*path, "name"), f"{one_line(step.name, 60)!r} {said}")
             return None
         names = Names(steps=tuple(self._made), used=self._used)
-        made: dict[str, Any] = {"id": step.name, "prompt": names.translated(prompt, (*path, "prompt"), remarks)}
+        made: dict[str, Any] = {
+            "id": step.name,
+            "prompt": names.translated(prompt, (*path, "prompt"), remarks),
+        }
         if (tools := self._listed(value, path)) is not None:
             made["tools"] = tools
         if (model := self._model(value, path)) is not None:
@@ -157,7 +186,10 @@ class StepMaker:
             made["limits"] = limits
         remarks.rest(path, value, (*_STEP_KEYS, "mode"), _DESCRIBES)
         if self._made:
-            remarks.note(path, "it also sees the conversation of the steps before it, as every step of a recipe does")
+            remarks.note(
+                path,
+                "it also sees the conversation of the steps before it, as every step of a recipe does",
+            )
         self._made.append(step.name)
         return made
 
@@ -175,7 +207,9 @@ class StepMaker:
         for at, name in enumerate(given):
             if name not in self._tools:
                 hint = nearest_or_all(name, self._tools, most=1)
-                self._remarks.wrong((*path, "tools", at), f"{one_line(name, 60)} names no tool{hint}")
+                self._remarks.wrong(
+                    (*path, "tools", at), f"{one_line(name, 60)} names no tool{hint}"
+                )
         return [self._tools[name] for name in dict.fromkeys(given) if name in self._tools]
 
     def _model(self, value: Mapping[str, Any], path: Path) -> str | None:
@@ -193,7 +227,10 @@ class StepMaker:
         if complete is not None and isinstance(model, str) and complete.fullmatch(model):
             return f"{ours}/{model}"
         said = f"which model {one_line(str(model), 60)} is depends on {one_line(str(provider), 40)}"
-        self._remarks.note((*path, "options", "model"), f"{said}: the step has the session's, unless you give it one")
+        self._remarks.note(
+            (*path, "options", "model"),
+            f"{said}: the step has the session's, unless you give it one",
+        )
         return None
 
     def _limits(self, value: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -204,7 +241,9 @@ class StepMaker:
             "max_turns": self._count(options, "max_turns", (*path, "options")),
             "max_calls": self._count(of_tools, "max_calls", (*path, "tool_options")),
             "max_seconds": self._seconds(value, "timeout", path),
-            "timeout_per_call": self._seconds(of_tools, "timeout_per_call", (*path, "tool_options")),
+            "timeout_per_call": self._seconds(
+                of_tools, "timeout_per_call", (*path, "tool_options")
+            ),
         }
         return {name: limit for name, limit in found.items() if limit is not None}
 
@@ -219,11 +258,14 @@ class StepMaker:
         given = value.get(key)
         if given is None or (isinstance(given, int) and not isinstance(given, bool) and given > 0):
             return given
-        self._remarks.wrong((*path, key), f"a whole number above 0 is expected, not {one_line(str(given), 40)}")
+        self._remarks.wrong(
+            (*path, key), f"a whole number above 0 is expected, not {one_line(str(given), 40)}"
+        )
         return None
 
     def _seconds(self, value: Mapping[str, Any], key: str, path: Path) -> Any:
-        """Return the duration as it is written; None if it is missing, or 0, which means no limit."""
+        """Return the duration as it is written; None if it is missing, or 0, which means no
+        limit."""
         given = value.get(key)
         try:
             seconds = as_seconds(given)
@@ -233,5 +275,7 @@ class StepMaker:
             return None
         if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0:
             return given
-        self._remarks.wrong((*path, key), f"a duration such as 30s is expected, not {one_line(str(given), 40)}")
+        self._remarks.wrong(
+            (*path, key), f"a duration such as 30s is expected, not {one_line(str(given), 40)}"
+        )
         return None

@@ -54,7 +54,9 @@ class ToolMaker:
                 self._remarks.wrong(path, "a tool is a mapping with a name")
                 continue
             if value["name"] in self.names:
-                self._remarks.wrong((*path, "name"), f"there is another tool {one_line(value['name'], 60)}")
+                self._remarks.wrong(
+                    (*path, "name"), f"there is another tool {one_line(value['name'], 60)}"
+                )
                 continue
             name: str = _RENAMED.get(value["name"], value["name"])
             if name in self.names.values():
@@ -74,7 +76,16 @@ class ToolMaker:
         arguments = [one.get("name") for one in parameters]
         names = Names(arguments=[one for one in arguments if isinstance(one, str)], used=self._used)
         made: dict[str, Any] = {"name": self.names[name]}
-        read = {"name", "builtin", "description", "approval", "restrictions", "parameters", "timeout", "max_calls"}
+        read = {
+            "name",
+            "builtin",
+            "description",
+            "approval",
+            "restrictions",
+            "parameters",
+            "timeout",
+            "max_calls",
+        }
         if value.get("builtin", False) is not False:
             made |= self._builtin(value, path)
         elif isinstance(value.get("command"), str):
@@ -86,14 +97,24 @@ class ToolMaker:
                     for key, text in value["env"].items()
                 }
             if not value.get("description"):
-                said = "it has no description, by which a model chooses a tool: add one to this file"
+                said = (
+                    "it has no description, by which a model chooses a tool: add one to this file"
+                )
                 self._remarks.wrong(path, said)
         else:
             self._remarks.wrong(path, "a tool is builtin: true, or has a command, which is text")
-        if isinstance(folder := value.get("dir"), str) and "command" in made and leads_inside(folder):
+        if (
+            isinstance(folder := value.get("dir"), str)
+            and "command" in made
+            and leads_inside(folder)
+        ):
             read.add("dir")
             made["cwd"] = folder
-        made |= {key: value[key] for key in ("description", "approval", "timeout", "max_calls") if key in value}
+        made |= {
+            key: value[key]
+            for key in ("description", "approval", "timeout", "max_calls")
+            if key in value
+        }
         if value.get("approval") == "auto" and "command" in made:
             self._remarks.note((*path, "approval"), _AUTO)
         if parameters:
@@ -111,10 +132,14 @@ class ToolMaker:
         ours = BUILT_IN.get(named, named if named in self._known else None)
         if ours is None:
             hint = nearest_or_all(named, [*BUILT_IN, *self._known], most=1)
-            self._remarks.wrong((*path, "builtin"), f"{one_line(named, 60)} is not a built-in tool{hint}")
+            self._remarks.wrong(
+                (*path, "builtin"), f"{one_line(named, 60)} is not a built-in tool{hint}"
+            )
             return {}
         if ours == value["name"]:
-            said = f"it takes the place of {ours} in every run in this project, not only in the recipe"
+            said = (
+                f"it takes the place of {ours} in every run in this project, not only in the recipe"
+            )
             self._remarks.note((*path, "builtin"), said)
         return {"builtin": True if ours == value["name"] else ours}
 
@@ -123,18 +148,24 @@ class ToolMaker:
         if given is None:
             return []
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            self._remarks.wrong((*path, "parameters"), "a list of parameters, each a mapping, is expected")
+            self._remarks.wrong(
+                (*path, "parameters"), "a list of parameters, each a mapping, is expected"
+            )
             return []
         made = []
         for at, one in enumerate(given):
-            kept = {key: one[key] for key in ("name", "type", "description", "default") if key in one}
+            kept = {
+                key: one[key] for key in ("name", "type", "description", "default") if key in one
+            }
             if "default" not in one and not one.get("required", False):
                 kept["required"] = False
             self._remarks.rest((*path, "parameters", at), one, (*kept, "required"), {})
             made.append(kept)
         return made
 
-    def _restrictions(self, value: Mapping[str, Any], path: Path, *, of_command: bool) -> dict[str, Any]:
+    def _restrictions(
+        self, value: Mapping[str, Any], path: Path, *, of_command: bool
+    ) -> dict[str, Any]:
         given = value.get("restrictions")
         here = (*path, "restrictions")
         if given is None:
@@ -147,7 +178,11 @@ class ToolMaker:
         for key in ("paths", "commands", "hosts"):
             if (texts := given.get(key)) is None:
                 continue
-            if not isinstance(texts, list) or not texts or not all(isinstance(one, str) for one in texts):
+            if (
+                not isinstance(texts, list)
+                or not texts
+                or not all(isinstance(one, str) for one in texts)
+            ):
                 self._remarks.wrong((*here, key), "a list of texts is expected")
                 continue
             names = Names(used=self._used)
@@ -165,5 +200,7 @@ class ToolMaker:
     def _glob(self, text: str, path: Path) -> str:
         """Return a glob relative to the workspace."""
         if text.startswith(("/", "~")):
-            self._remarks.wrong(path, f"{one_line(text, 60)} is outside the workspace: write it relative to that")
+            self._remarks.wrong(
+                path, f"{one_line(text, 60)} is outside the workspace: write it relative to that"
+            )
         return text if text.startswith("{{") else posixpath.normpath(text)

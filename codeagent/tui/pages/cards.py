@@ -1,9 +1,20 @@
-"""The card of the chat screen: does what the user chooses there, and says in one line what cannot be done."""
+"""The card of the chat screen: does what the user chooses there, and says in one line what cannot
+be done."""
 
 from collections.abc import Callable
 from typing import assert_never
 
-from codeagent.core.acts import Act, Answer, AnswerSummary, EditCall, Prompt, Resume, SetMode, SkipCall, Step
+from codeagent.core.acts import (
+    Act,
+    Answer,
+    AnswerSummary,
+    EditCall,
+    Prompt,
+    Resume,
+    SetMode,
+    SkipCall,
+    Step,
+)
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line
@@ -23,7 +34,8 @@ from codeagent.tui.state import UiState
 
 
 class ChatCard(Card):
-    """Sends answers at once; what the user wants at a boundary waits for the conversation. Typed text is never lost.
+    """Sends answers at once; what the user wants at a boundary waits for the conversation. Typed
+    text is never lost.
 
     `now` gives seconds since the epoch.
     """
@@ -77,8 +89,11 @@ class ChatCard(Card):
             case _:
                 self.app.run_worker(self._told(wanted), exit_on_error=True)
 
-    def _choose_hunks(self, wanted: ChooseHunks, given: tuple[HunkAnswer, ...] = (), at: int = 0) -> None:
-        """Ask about the file at that index; `given` has the answers for those before it. Going back gives no answer."""
+    def _choose_hunks(
+        self, wanted: ChooseHunks, given: tuple[HunkAnswer, ...] = (), at: int = 0
+    ) -> None:
+        """Ask about the file at that index; `given` has the answers for those before it. Going back
+        gives no answer."""
         from codeagent.tui.pages.hunk_review import HunkReview  # not needed until the first change
 
         def take(answers: tuple[HunkAnswer, ...] | None) -> None:

@@ -30,14 +30,19 @@ _LARGEST = 2 << 20
 """Bytes of the largest file whose lines are compared."""
 _LEFT_OUT = "\0"
 """The key of the row about files that are not compared; it cannot be a path."""
-_OF_HUNKS = ("{hunks.next} {hunks.previous} hunks", "{hunks.split} columns", "{hunks.full} all lines")
+_OF_HUNKS = (
+    "{hunks.next} {hunks.previous} hunks",
+    "{hunks.split} columns",
+    "{hunks.full} all lines",
+)
 _EDITED = "you edited it, too"
 _WAIT = "the agent is working: changes can be undone when it is done, or after Esc"
 
 
 @dataclass(frozen=True)
 class ChangedFileView:
-    """A file at two moments, `then` and `now`; a restore is refused if the file no longer is as in `now`."""
+    """A file at two moments, `then` and `now`; a restore is refused if the file no longer is as in
+    `now`."""
 
     path: str
     then: Node | None
@@ -60,13 +65,18 @@ class ChangedFileView:
 
 
 def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileView:
-    """Compare a file at two moments; None if it did not exist. Bytes that are not UTF-8 become lone surrogates."""
+    """Compare a file at two moments; None if it did not exist. Bytes that are not UTF-8 become lone
+    surrogates."""
     before, after = _text(then), _text(now)
     notes = tuple(note for note in (_kind_note(then, now),) if note)
     if before is not None and after is not None:
         ends = () if before != after or notes else ("it is as it was",)
-        return ChangedFileView(path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends))
-    return ChangedFileView(path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what)))
+        return ChangedFileView(
+            path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends)
+        )
+    return ChangedFileView(
+        path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what))
+    )
 
 
 def _text(node: Node | None) -> str | None:
@@ -116,7 +126,11 @@ def _what(then: Node | None, now: Node | None) -> str:
 
 
 def _sizes(then: Node | None, now: Node | None) -> str:
-    words = [f"{len(node.data):,} bytes {when}" for node, when in ((then, "before"), (now, "now")) if node is not None]
+    words = [
+        f"{len(node.data):,} bytes {when}"
+        for node, when in ((then, "before"), (now, "now"))
+        if node is not None
+    ]
     return ", ".join(words)
 
 
@@ -134,7 +148,8 @@ class _Asked:
 
 
 class ChangesScreen(DiffPage[None]):
-    """Compares with the earliest moment to go back to; takes back only what has not changed since it was shown.
+    """Compares with the earliest moment to go back to; takes back only what has not changed since
+    it was shown.
 
     `running` says whether the agent is working. `clock` gives seconds that never go back.
     """
@@ -147,7 +162,9 @@ class ChangesScreen(DiffPage[None]):
     """
     BINDINGS = bindings("hunks", "ChangesScreen")
 
-    def __init__(self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__("What changed in this session", clock)
         self._client = client
         self._rewind = client.rewind
@@ -220,7 +237,9 @@ class ChangesScreen(DiffPage[None]):
     def action_restore(self) -> None:
         view, at = self._shown, self.pane.current
         if view is None or not self.count:
-            self.say(f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
+            self.say(
+                f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back"
+            )
             return
         what = f"hunk {at + 1} of {self.count} in {view.path}"
         self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
@@ -266,7 +285,9 @@ class ChangesScreen(DiffPage[None]):
         if self._client.running:
             self.say(_WAIT)
             return
-        refused = await self._client.finish(RestoreFile(asked.view.path, asked.node, asked.view.now))
+        refused = await self._client.finish(
+            RestoreFile(asked.view.path, asked.node, asked.view.now)
+        )
         await self._reload()
         self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
 
@@ -280,7 +301,10 @@ class ChangesScreen(DiffPage[None]):
 
     async def _reload(self) -> None:
         """Compare again; the marked file stays marked, or the one now in its place."""
-        before, at = self._marked, self._keys().index(self._marked) if self._marked in self._keys() else 0
+        before, at = (
+            self._marked,
+            self._keys().index(self._marked) if self._marked in self._keys() else 0,
+        )
         try:
             points = self._rewind.points()
             self._since = points[0].id if points else ""
@@ -305,10 +329,15 @@ class ChangesScreen(DiffPage[None]):
         if not key:
             self._words("no file has changed since this session began")
         elif key == _LEFT_OUT:
-            self._words("these are not compared and cannot be undone here:", *self._changes.left_out)
+            self._words(
+                "these are not compared and cannot be undone here:", *self._changes.left_out
+            )
         else:
             try:
-                then, now = await self._rewind.node(self._since, key), await self._rewind.node(None, key)
+                then, now = (
+                    await self._rewind.node(self._since, key),
+                    await self._rewind.node(None, key),
+                )
             except CheckpointError as error:
                 self._words(str(error))
                 return
@@ -338,7 +367,10 @@ class ChangesScreen(DiffPage[None]):
         return "" if self._files.marked is None else self._files.marked.key
 
     def _keys(self) -> list[str]:
-        return [*(file.path for file in self._changes.files), *([_LEFT_OUT] if self._changes.left_out else [])]
+        return [
+            *(file.path for file in self._changes.files),
+            *([_LEFT_OUT] if self._changes.left_out else []),
+        ]
 
     def _row(self, key: str) -> PickerRow:
         if key == _LEFT_OUT:
@@ -351,7 +383,9 @@ class ChangesScreen(DiffPage[None]):
         self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
 
 
-def _compared(path: str, then: Node | None, now: Node | None) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
+def _compared(
+    path: str, then: Node | None, now: Node | None
+) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
     view = changed_file(path, then, now)
     return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
 

@@ -1,4 +1,5 @@
-"""The chat screen: turns what the user does into acts of the session client, and draws the UI state."""
+"""The chat screen: turns what the user does into acts of the session client, and draws the UI
+state."""
 
 import asyncio
 import time
@@ -39,11 +40,13 @@ if TYPE_CHECKING:  # the first frame does not show any of it
     from codeagent.tui.transcript.view import TranscriptView
 
 OpenClient = Callable[[UiState, LaunchOptions], Awaitable["SessionClient"]]
-"""Shows the end of a resumed session, then makes the client; its heavy imports wait until after the first frame."""
+"""Shows the end of a resumed session, then makes the client; its heavy imports wait until after the
+first frame."""
 RunCommand = Callable[["ChatScreen", Action, str], None]
 """Runs a row of the table with the argument of its command, and imports the pages that it opens."""
 _FIRST_KEYS = 0.05
-"""Seconds after the first frame in which only keys are handled, as imports would delay them, even in a thread.
+"""Seconds after the first frame in which only keys are handled, as imports would delay them, even
+in a thread.
 
 Sending something ends them."""
 _LOW = 7
@@ -77,7 +80,8 @@ class ChatScreen(Screen[None]):
         draft: Draft,
         clock: Callable[[], float],
     ) -> None:
-        """`change_to` leaves this conversation for another; `draft` keeps what is typed in this window but not sent.
+        """`change_to` leaves this conversation for another; `draft` keeps what is typed in this
+        window but not sent.
 
         `clock` gives seconds since the epoch.
         """
@@ -108,7 +112,9 @@ class ChatScreen(Screen[None]):
         yield self._header
         with self._foot:
             yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
-            yield StatusLine(self.state, clock=self.clock, to_background=keys.shown("chat.background"))
+            yield StatusLine(
+                self.state, clock=self.clock, to_background=keys.shown("chat.background")
+            )
 
     def on_mount(self) -> None:
         self._place()
@@ -116,7 +122,12 @@ class ChatScreen(Screen[None]):
         self.state.failed = self._failed
         self.composer.keeps = self._keeps
         self.state.prefer = self._prefer
-        for model in (self.state.status, self.state.queue, self.state.approvals, self.state.boundary):
+        for model in (
+            self.state.status,
+            self.state.queue,
+            self.state.approvals,
+            self.state.boundary,
+        ):
             model.watch(self._sync_composer)
         self.state.queue.leave(self._draft.load())
         self.composer.insert_back(self.launch_options.prompt)
@@ -129,7 +140,8 @@ class ChatScreen(Screen[None]):
 
     @property
     def conversation(self) -> "ConversationParts":
-        """The parts of the conversation, mounted when first needed, at the latest after the first frame."""
+        """The parts of the conversation, mounted when first needed, at the latest after the first
+        frame."""
         if self._conversation is None:
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
@@ -141,7 +153,11 @@ class ChatScreen(Screen[None]):
 
     def _place(self) -> None:
         """Mount the parts, unless the screen is not mounted yet, or was left."""
-        if (parts := self._conversation) is not None and self._header.is_attached and self._foot.is_attached:
+        if (
+            (parts := self._conversation) is not None
+            and self._header.is_attached
+            and self._foot.is_attached
+        ):
             parts.place(self._header, self._foot)
             self._sync_composer()
 
@@ -158,7 +174,8 @@ class ChatScreen(Screen[None]):
         return self.conversation.card
 
     async def end(self) -> None:
-        """Close the conversation, even while it is being opened; typed text is kept as the draft."""
+        """Close the conversation, even while it is being opened; typed text is kept as the
+        draft."""
         self._draft.close()
         self.workers.cancel_group(self, "connect")
         if self._opened is not None:
@@ -169,7 +186,8 @@ class ChatScreen(Screen[None]):
         self.state.status.set(notice=text)
 
     def _open(self) -> None:
-        """Open the conversation, with its heavy imports: after the first keys, or as soon as one of them is Enter."""
+        """Open the conversation, with its heavy imports: after the first keys, or as soon as one of
+        them is Enter."""
         if self._opening:
             return
         self._opening = True
@@ -209,10 +227,16 @@ class ChatScreen(Screen[None]):
         """Give a card some of the room of the composer and the message queue."""
         self.composer.running = self.state.status.now.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.state.queue.items or self.state.queue.earlier)
-        rows, asked = self.app.size.height, self.state.approvals.waiting or self.state.boundary.now is not None
+        rows, asked = (
+            self.app.size.height,
+            self.state.approvals.waiting or self.state.boundary.now is not None,
+        )
         self._header.display = rows >= _LOW
-        # In cells, because Textual skips parts of the screen whose container is as high as its content.
-        self.composer.styles.max_height = most = max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
+        # In cells, because Textual skips parts of the screen whose container is as high as its
+        # content.
+        self.composer.styles.max_height = most = (
+            max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
+        )
         if self._conversation is not None:
             self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
@@ -225,12 +249,20 @@ class ChatScreen(Screen[None]):
             self.state.document.remark(problem, "warning")
 
     def _failed(self, error: BaseException) -> None:
-        self.app._handle_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+        self.app._handle_exception(
+            error if isinstance(error, Exception) else RuntimeError(repr(error))
+        )
 
     def _keeps(self, later: bool) -> bool:
-        """Keep text in the composer that does not fit into the model's window, and ask what to do with it."""
+        """Keep text in the composer that does not fit into the model's window, and ask what to do
+        with it."""
         window, length = self.state.status.now.context_window, len(self.composer.text)
-        if window is None or length <= window or self.outbox.holds or self.composer.typed.startswith("!"):
+        if (
+            window is None
+            or length <= window
+            or self.outbox.holds
+            or self.composer.typed.startswith("!")
+        ):
             return False
         from codeagent.tui.pages.long_prompt import longest_prompt, shorten  # most texts fit
 
@@ -269,7 +301,8 @@ class ChatScreen(Screen[None]):
                 self._look_for(text)
 
     def _look_for(self, text: str) -> None:
-        """Run a command that is not in the table if it is a recipe; one typed before the start waits for it."""
+        """Run a command that is not in the table if it is a recipe; one typed before the start
+        waits for it."""
 
         async def find() -> None:
             meant = await self.conversation.look_for(text, self.composer)
@@ -297,10 +330,14 @@ class ChatScreen(Screen[None]):
             case "editor":
                 self.run_worker(self._edit(self.composer.text), exit_on_error=True)
             case "files":
-                self.run_worker(self.conversation.offer_files(self.composer), group="files", exclusive=True)
+                self.run_worker(
+                    self.conversation.offer_files(self.composer), group="files", exclusive=True
+                )
             case "commands":
                 if (conversation := self._conversation) is not None:
-                    self.run_worker(conversation.offer_prompts(self.composer), group="prompts", exclusive=True)
+                    self.run_worker(
+                        conversation.offer_prompts(self.composer), group="prompts", exclusive=True
+                    )
             case "keys":
                 self.action_command("chat.keys")
 
@@ -372,7 +409,8 @@ class ChatScreen(Screen[None]):
             event.prevent_default()
 
     def action_step_back(self) -> None:
-        """Handle Esc: close what is open, else pause at the next boundary; pressed again, stop now."""
+        """Handle Esc: close what is open, else pause at the next boundary; pressed again, stop
+        now."""
         situation = Situation(
             self.state.status.now.halt,
             finding=self.conversation.find_bar.display,
@@ -407,7 +445,8 @@ class ChatScreen(Screen[None]):
                 self.tell(SAID.get(meaning, ""))
 
     async def action_cancel(self) -> None:
-        """Handle Ctrl+C: copy the selection, else stop what is running, else clear the composer; twice: quit."""
+        """Handle Ctrl+C: copy the selection, else stop what is running, else clear the composer;
+        twice: quit."""
         if selected := self.get_selected_text():
             self.copy_text(selected)
             self.clear_selection()

@@ -1,4 +1,5 @@
-"""The parts of a chat screen that are not in its first frame: everything but header, composer and status line."""
+"""The parts of a chat screen that are not in its first frame: everything but header, composer and
+status line."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,8 +38,15 @@ _LEAVES = 0.05
 class ConversationParts:
     """The parts above the composer, and the outbox."""
 
-    def __init__(self, state: UiState, draft: Draft, clock: Callable[[], float], typed_at: Callable[[], float]) -> None:
-        """`clock` gives seconds since the epoch; `typed_at` says when the user last typed, see `SheetView`."""
+    def __init__(
+        self,
+        state: UiState,
+        draft: Draft,
+        clock: Callable[[], float],
+        typed_at: Callable[[], float],
+    ) -> None:
+        """`clock` gives seconds since the epoch; `typed_at` says when the user last typed, see
+        `SheetView`."""
         self._state = state
         self.outbox = Outbox(state, draft)
         self.view = TranscriptView(state.document, clock=clock, typed_at=typed_at)
@@ -64,13 +72,15 @@ class ConversationParts:
         self.find_bar.open(self.view, text)
 
     async def warm_up(self) -> None:
-        """Load the code that renders an answer, once, while the model thinks; in a thread, so that keys still work."""
+        """Load the code that renders an answer, once, while the model thinks; in a thread, so that
+        keys still work."""
         if not self._warm:
             self._warm = True
             await asyncio.to_thread(warm_up)
 
     async def warm_up_when_sent(self) -> None:
-        """Do the same, once a prompt that was sent during the start has left: that needs imports of its own."""
+        """Do the same, once a prompt that was sent during the start has left: that needs imports of
+        its own."""
         if self.outbox.holds:
             with suppress(CodeagentError):
                 await (await self.outbox.ready()).start_up()
@@ -102,7 +112,8 @@ class ConversationParts:
             composer.set_commands((*COMMANDS, *self._recipes, *prompts))
 
     async def offer_files(self, composer: Composer) -> None:
-        """Offer the current files with the known resources, and then again with those that servers have now."""
+        """Offer the current files with the known resources, and then again with those that servers
+        have now."""
         if (client := self.outbox.client) is None:
             return
         files = await client.files()
@@ -117,7 +128,8 @@ class ConversationParts:
         return () if servers is None else await servers.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
-        """Return what the text means if its command is a recipe; else say what it may have meant, and return None."""
+        """Return what the text means if its command is a recipe; else say what it may have meant,
+        and return None."""
         await self.offer_recipes(composer)
         meant = parse_input(text, composer.commands)
         if isinstance(meant, UnknownInput):
@@ -126,7 +138,8 @@ class ConversationParts:
         return meant
 
     def greet(self, options: LaunchOptions, workspace: Path, key: str) -> None:
-        """Greet in a new session with what is known of it so far; a continued one already has a beginning.
+        """Greet in a new session with what is known of it so far; a continued one already has a
+        beginning.
 
         `key` is the key that shows all keys.
         """
@@ -139,8 +152,11 @@ class ConversationParts:
             say()
 
 
-async def open_conversation(app: App[Any], client: "SessionClient", options: LaunchOptions) -> LaunchOptions | None:
-    """Open it, asking for what is missing. Returns the options it was opened with in the end, or None if the user left.
+async def open_conversation(
+    app: App[Any], client: "SessionClient", options: LaunchOptions
+) -> LaunchOptions | None:
+    """Open it, asking for what is missing. Returns the options it was opened with in the end, or
+    None if the user left.
 
     Call it from a worker. Raises CodeagentError.
     """

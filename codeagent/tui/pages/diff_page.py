@@ -1,4 +1,5 @@
-"""A page that shows a change of a file hunk by hunk: the common base of the review of a call and of `/diff`."""
+"""A page that shows a change of a file hunk by hunk: the common base of the review of a call and of
+`/diff`."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ ResultT = TypeVar("ResultT")
 
 
 class DiffPage(Page[ResultT], inherit_bindings=False):
-    """Keys move between hunks and scroll; until the page could be read, only the one that closes it works."""
+    """Keys move between hunks and scroll; until the page could be read, only the one that closes it
+    works."""
 
     BINDINGS = bindings("hunks")
 
@@ -38,7 +40,8 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     @abstractmethod
     def rows(self) -> tuple[HunkRows, ...]:
-        """Return the hunks as the pane draws them, with all unchanged lines if `shows_everything`."""
+        """Return the hunks as the pane draws them, with all unchanged lines if
+        `shows_everything`."""
 
     @abstractmethod
     def copied(self, at: int) -> str:
@@ -54,7 +57,11 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     def on_key(self, event: Key) -> None:
         """Ignore keys pressed too soon: they may have been meant for something else."""
-        if self.focused is None and not self.guard.quiet and event.key not in keymap_of(self).keys_of("hunks.close"):
+        if (
+            self.focused is None
+            and not self.guard.quiet
+            and event.key not in keymap_of(self).keys_of("hunks.close")
+        ):
             self.say(TOO_SOON)
             event.stop()
             event.prevent_default()
@@ -70,7 +77,11 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     def action_split(self) -> None:
         fits = self.pane.toggle_split()
-        self.say("" if fits else f"two columns need {SPLIT_FROM} cells; there are {self.pane.layout_width}")
+        self.say(
+            ""
+            if fits
+            else f"two columns need {SPLIT_FROM} cells; there are {self.pane.layout_width}"
+        )
         self.draw()
 
     def action_everything(self) -> None:

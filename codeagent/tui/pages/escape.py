@@ -27,7 +27,8 @@ SAID: dict[Meaning, str] = {
 }
 """The message for a press that does nothing yet."""
 AGAIN = 2.0
-"""Seconds within which a second press belongs to the first, and within which one after a stop does nothing."""
+"""Seconds within which a second press belongs to the first, and within which one after a stop does
+nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ class Situation:
 
 
 class Escape:
-    """Closes the top layer first, then pauses, then stops; if nothing is running, twice goes back to an earlier moment.
+    """Closes the top layer first, then pauses, then stops; if nothing is running, twice goes back
+    to an earlier moment.
 
-    While a run is in progress and no layer is open, the second of two presses always stops it. A command of the user's
-    own is stopped first, and alone. After a stop, further presses do nothing for a moment, so that none of them pauses
-    a run, or goes back. `clock` gives seconds that never go back.
+    While a run is in progress and no layer is open, the second of two presses always stops it. A
+    command of the user's own is stopped first, and alone. After a stop, further presses do nothing
+    for a moment, so that none of them pauses a run, or goes back. `clock` gives seconds that never
+    go back.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -92,7 +95,8 @@ class Escape:
             self._stopped_at = self._clock()
             return "stop_command" if now.command else "stop"
         self._paused_at = self._clock()
-        # The run may pause by itself just as the user asks for a pause: that press must not stop the run.
+        # The run may pause by itself just as the user asks for a pause: that press must not stop
+        # the run.
         return "too_soon" if now.halt else "pause"
 
     def _again(self, at: float) -> bool:

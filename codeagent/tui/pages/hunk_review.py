@@ -1,4 +1,5 @@
-"""Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is applied."""
+"""Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is
+applied."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +34,8 @@ _ODD = "it contains invisible characters: {key} edits it in your editor"
 
 
 class _NewLines(TextArea):
-    """Tab indents; a paste is made harmless. The cursor does not blink, because an idle screen draws nothing."""
+    """Tab indents; a paste is made harmless. The cursor does not blink, because an idle screen
+    draws nothing."""
 
     DEFAULT_CSS = """
     _NewLines {
@@ -46,7 +48,12 @@ class _NewLines(TextArea):
     """
 
     def __init__(self) -> None:
-        super().__init__(tab_behavior="indent", show_line_numbers=False, compact=True, highlight_cursor_line=False)
+        super().__init__(
+            tab_behavior="indent",
+            show_line_numbers=False,
+            compact=True,
+            highlight_cursor_line=False,
+        )
         self.cursor_blink = False
 
     async def _on_paste(self, event: Paste) -> None:
@@ -56,7 +63,8 @@ class _NewLines(TextArea):
 
 
 class HunkText(Vertical):
-    """Edits the new lines of a hunk: hidden until `begin`; it sends the text as a message and hides again."""
+    """Edits the new lines of a hunk: hidden until `begin`; it sends the text as a message and hides
+    again."""
 
     DEFAULT_CSS = """
     HunkText {
@@ -70,8 +78,8 @@ class HunkText(Vertical):
     BINDINGS = bindings("lines")
 
     class Ended(Message):
-        """Editing ended with this text: it replaces the hunk's new lines, is only kept, or is to be continued in the
-        user's own editor."""
+        """Editing ended with this text: it replaces the hunk's new lines, is only kept, or is to be
+        continued in the user's own editor."""
 
         def __init__(self, text: str, how: Literal["take", "leave", "outside"]) -> None:
             super().__init__()
@@ -90,7 +98,8 @@ class HunkText(Vertical):
         yield self._foot
 
     def begin(self, title: str, text: str) -> None:
-        """Show the text for editing. It must not contain characters that a text field would not show."""
+        """Show the text for editing. It must not contain characters that a text field would not
+        show."""
         keys = keymap_of(self)
         self._title.show((Part(title, 1, lambda palette: palette.heading),))
         self._foot.show(
@@ -102,7 +111,9 @@ class HunkText(Vertical):
                 "an empty text removes the lines",
             ),
         )
-        self._lines.indent_type = "tabs" if any(row.startswith("\t") for row in text.split("\n")) else "spaces"
+        self._lines.indent_type = (
+            "tabs" if any(row.startswith("\t") for row in text.split("\n")) else "spaces"
+        )
         self._lines.load_text(text)
         self._lines.move_cursor((0, 0))
         self.display = True
@@ -122,7 +133,8 @@ class HunkText(Vertical):
 
 
 class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
-    """Returns an answer for each hunk that `core.display.cut` makes of the two texts; None if the user went back.
+    """Returns an answer for each hunk that `core.display.cut` makes of the two texts; None if the
+    user went back.
 
     Enter applies once every taken hunk was on screen. `clock` gives seconds that never go back.
     """
@@ -130,10 +142,17 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     BINDINGS = bindings("hunks", "HunkReview")
 
     def __init__(
-        self, diff: DiffBlock, number: int = 1, of: int = 1, *, clock: Callable[[], float] = time.monotonic
+        self,
+        diff: DiffBlock,
+        number: int = 1,
+        of: int = 1,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """This is file `number` of the `of` files of one call."""
-        super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock)
+        super().__init__(
+            f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock
+        )
         self._is_last = number == of
         self.hints = (
             "{hunks.close} back",
@@ -182,7 +201,9 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
         does = "applies" if self._is_last else "goes to the next file"
-        standing.append(Part(why or f"{self.key('hunks.apply')} {does}", 4, _warning if why else _strong))
+        standing.append(
+            Part(why or f"{self.key('hunks.apply')} {does}", 4, _warning if why else _strong)
+        )
         self.show_hints(standing)
         self.pane.refresh()
 
@@ -191,14 +212,19 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         return "\n".join([*removed, *(f"+{line}" for line in self.sheet.new_lines(at))])
 
     def on_key(self, event: Key) -> None:
-        """Keep keys typed for the lines from answering a hunk, even if a click moved the focus away."""
+        """Keep keys typed for the lines from answering a hunk, even if a click moved the focus
+        away."""
         if self._text.is_open and self.focused is None:
             self._text.take_focus()
             event.stop()
             event.prevent_default()
 
     def action_answer(self, how: Literal["toggle", "accept", "reject"]) -> None:
-        answers = {"toggle": self.sheet.toggle, "accept": self.sheet.accept, "reject": self.sheet.reject}
+        answers = {
+            "toggle": self.sheet.toggle,
+            "accept": self.sheet.accept,
+            "reject": self.sheet.reject,
+        }
         if self.count:
             self._change(self.pane.current, answers[how])
 
@@ -258,7 +284,9 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     @work(exclusive=True, group="editor")
     async def _edit_outside(self, text: str) -> None:
         try:
-            edited = await edit_in_editor(self.app, text, suffix=PurePath(self.sheet.diff.path).suffix or ".txt")
+            edited = await edit_in_editor(
+                self.app, text, suffix=PurePath(self.sheet.diff.path).suffix or ".txt"
+            )
         except EditorFailed as error:
             self.say(str(error))
             return
@@ -287,7 +315,11 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     def _why_not_yet(self) -> str:
         """Return what has to happen before anything is applied; empty if nothing has to."""
-        unseen = [at for at in range(self.count) if self.sheet.word(at) != "reject" and at not in self.pane.seen]
+        unseen = [
+            at
+            for at in range(self.count)
+            if self.sheet.word(at) != "reject" and at not in self.pane.seen
+        ]
         if not unseen:
             return ""
         what = "1 hunk was" if len(unseen) == 1 else f"{len(unseen)} hunks were"

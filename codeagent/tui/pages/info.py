@@ -29,7 +29,9 @@ class TextScreen(Page[None]):
 
     def __init__(self, title: str, markdown: str) -> None:
         def piece(width: int, palette: Palette) -> Iterator[Line]:
-            from codeagent.tui.rendering.markdown import render_markdown  # loads a parser not needed at start-up
+            from codeagent.tui.rendering.markdown import (
+                render_markdown,
+            )  # loads a parser not needed at start-up
 
             yield from render_markdown(markdown, width, palette)
 
@@ -55,7 +57,8 @@ class KeySheet(Page[None]):
 
 
 def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Line]:
-    """Draw the keys beside what they do, each in as many rows as needed, then the name if it fits."""
+    """Draw the keys beside what they do, each in as many rows as needed, then the name if it
+    fits."""
     column = min(_KEYS, max(8, width // 3))
     room = max(8, width - column - 4 - (names + 2 if names else 0))
     keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
@@ -90,11 +93,14 @@ class OutputScreen(Page[None]):
     BINDINGS = bindings("page", "OutputScreen")
 
     def __init__(self, title: str, text: str | Sequence[str]) -> None:
-        """`text` may contain anything: colours are shown, all other control sequences are ignored."""
+        """`text` may contain anything: colours are shown, all other control sequences are
+        ignored."""
         self.pane: OutputPane
         pane = OutputPane(text)
         count = len(pane.text)
-        super().__init__(title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"])
+        super().__init__(
+            title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"]
+        )
         self._line = LineInput(compact=True, select_on_focus=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
@@ -144,7 +150,9 @@ class OutputScreen(Page[None]):
     def _tell(self, found: OutputMatch | None) -> None:
         sought = self._line.value
         if found is not None:
-            keys = self.with_keys("{page.next} next · {page.previous} before · {page.close} ends the search")
+            keys = self.with_keys(
+                "{page.next} next · {page.previous} before · {page.close} ends the search"
+            )
             self.say(f"{found.number:,} of {found.total:,} · {keys}")
         else:
             self.say(f"nothing found for '{sought}'" if sought else "")

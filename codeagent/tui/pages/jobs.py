@@ -1,4 +1,5 @@
-"""The page of background jobs, running and ended: follow their output, stop them, send them text."""
+"""The page of background jobs, running and ended: follow their output, stop them, send them
+text."""
 
 import time
 from collections.abc import Callable
@@ -52,10 +53,13 @@ class JobList(MarkedList[Job]):
     """Lists the jobs. `clock` gives seconds since the epoch."""
 
     def __init__(self, board: JobBoard, marked: str = "", *, clock: Callable[[], float]) -> None:
-        """`marked` is the id of the job to mark first; if there is no such job, the newest running one is marked."""
+        """`marked` is the id of the job to mark first; if there is no such job, the newest running
+        one is marked."""
         rows = [row.id for row in board.rows]
         running = [row.id for row in board.rows if row.status == "running"]
-        super().__init__(board.rows, mark=marked if marked in rows else (running or rows or [""])[-1])
+        super().__init__(
+            board.rows, mark=marked if marked in rows else (running or rows or [""])[-1]
+        )
         self._board = board
         self._clock = clock
 
@@ -96,14 +100,17 @@ class JobList(MarkedList[Job]):
     def _facts(self, row: Job) -> tuple[Part, ...]:
         return (
             Part(ports_text(row), 3, lambda palette: palette.accent),
-            Part(f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error),
+            Part(
+                f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error
+            ),
             Part(counted(row.lines, "line") if row.lines else "", 0),
             Part("" if row.status == "lost" else whole(row.seconds(self._clock())), 1),
         )
 
 
 class JobsScreen(ListPanel):
-    """Covers the lower part of the conversation, which continues; on a small screen it covers all of it."""
+    """Covers the lower part of the conversation, which continues; on a small screen it covers all
+    of it."""
 
     DEFAULT_CSS = """
     JobsScreen {
@@ -115,20 +122,29 @@ class JobsScreen(ListPanel):
     BINDINGS = bindings("jobs")
 
     def __init__(
-        self, state: UiState, client: SessionClient, *, marked: str = "", clock: Callable[[], float] = time.time
+        self,
+        state: UiState,
+        client: SessionClient,
+        *,
+        marked: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`marked` is the id of the job to mark first. `clock` gives seconds since the epoch."""
         self._about = TitleRow("")
         self._tail = JobTail(state.jobs)
         self.rows: JobList
-        rows, line = JobList(state.jobs, marked, clock=clock), LineInput(placeholder="text for the job", compact=True)
+        rows, line = (
+            JobList(state.jobs, marked, clock=clock),
+            LineInput(placeholder="text for the job", compact=True),
+        )
         super().__init__("Jobs", rows, line, between=(self._about, self._tail))
         self._state = state
         self._client = client
         self._writing_to = ""
         """The id of the job that the line is, or was last, opened for."""
         self._asked = ("", -AGAIN)
-        """The job that the question about stopping is for, and when it was asked, in seconds that never go back."""
+        """The job that the question about stopping is for, and when it was asked, in seconds that
+        never go back."""
         self._pending: Timer | None = None
         self._ticker: Timer | None = None
 
@@ -149,7 +165,9 @@ class JobsScreen(ListPanel):
     def on_resize(self, event: Resize) -> None:
         whole = event.size.height < _SMALL
         self.query_one(Vertical).set_class(whole, "-whole")
-        self.rows.styles.max_height = max(1, (event.size.height if whole else event.size.height * 3 // 4) // 3)
+        self.rows.styles.max_height = max(
+            1, (event.size.height if whole else event.size.height * 3 // 4) // 3
+        )
 
     def action_turn(self, key: str) -> None:
         self.settle()
@@ -172,7 +190,9 @@ class JobsScreen(ListPanel):
             self.action_yes()
             return
         self._asked = (row.id, time.monotonic())
-        self.hints.tell(f"stop {row.id}? s again within 2 s, or y, stops it; any other key leaves it")
+        self.hints.tell(
+            f"stop {row.id}? s again within 2 s, or y, stops it; any other key leaves it"
+        )
 
     def action_yes(self) -> None:
         asked, _ = self._asked
@@ -243,7 +263,9 @@ class JobsScreen(ListPanel):
         self.rows.sync()
         if (row := self.rows.marked) is not None:
             self._about.name_it(f"{row.id} · {row.title}")
-            self._about.tell(row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else ""))
+            self._about.tell(
+                row.summary or (f"{ports_text(row)} inside the sandbox" if row.ports else "")
+            )
             self._tail.show(row.id)
         if not self.writing:
             self.hints.show((), self.keys())
@@ -265,4 +287,6 @@ class JobsScreen(ListPanel):
             names.append(("stop", "stop"))
         if row is not None and row.takes_input:
             names.append(("send", "send text"))
-        return tuple(self.hint(f"jobs.{name}", words) for name, words in (*names, ("close", "closes")))
+        return tuple(
+            self.hint(f"jobs.{name}", words) for name, words in (*names, ("close", "closes"))
+        )

@@ -63,7 +63,8 @@ KeepKey = Callable[[str, str], Awaitable[str]]
 
 
 class FolderQuestion(Guarded[bool]):
-    """Returns True only for `y`, and not for one that was typed before the question could be read."""
+    """Returns True only for `y`, and not for one that was typed before the question could be
+    read."""
 
     DEFAULT_CSS = """
     FolderQuestion {
@@ -76,8 +77,11 @@ class FolderQuestion(Guarded[bool]):
     BINDINGS = bindings("question")
     AUTO_FOCUS = ""
 
-    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE) -> None:
-        """`text` says what this folder is or has, such as `this is your home folder, not a project`."""
+    def __init__(
+        self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE
+    ) -> None:
+        """`text` says what this folder is or has, such as `this is your home folder, not a
+        project`."""
         super().__init__(clock)
         self._title, asked, self._hints = asks
         self._text = f"{visible(text)}: {asked}"
@@ -122,7 +126,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
         *,
         options: LaunchOptions | None = None,
     ) -> None:
-        """`options` are those that were tried; None if there already is a conversation, which another key may help."""
+        """`options` are those that were tried; None if there already is a conversation, which
+        another key may help."""
         super().__init__(clock)
         only_key = options is None
         self._options = options or LaunchOptions()
@@ -131,14 +136,22 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._only_key = only_key
         self._missing = missing
         self._keep_key = keep_key
-        self._list = PickerList(_rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else "")
+        self._list = PickerList(
+            _rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else ""
+        )
         self._hints = HintRow()
-        self._key = LineInput(password=True, placeholder="Paste your API key (hidden)", compact=True, id="key")
-        self._address = LineInput(placeholder="http://127.0.0.1:8000/v1", compact=True, id="address")
+        self._key = LineInput(
+            password=True, placeholder="Paste your API key (hidden)", compact=True, id="key"
+        )
+        self._address = LineInput(
+            placeholder="http://127.0.0.1:8000/v1", compact=True, id="address"
+        )
 
     def compose(self) -> ComposeResult:
         yield TitleRow("codeagent")
-        yield Static(visible(self._missing.text), markup=False, classes="first-run--text first-run--missing")
+        yield Static(
+            visible(self._missing.text), markup=False, classes="first-run--text first-run--missing"
+        )
         yield Static("Choose how to start:", markup=False, classes="first-run--text")
         yield self._list
         yield self._key
@@ -146,7 +159,9 @@ class FirstRun(Guarded[LaunchOptions | None]):
         yield self._hints
 
     def on_mount(self) -> None:
-        others = [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
+        others = (
+            [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
+        )
         hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
         self._hints.show((), [self.with_keys(hint) for hint in hints])
         if self._only_key:
@@ -213,13 +228,20 @@ class FirstRun(Guarded[LaunchOptions | None]):
         """Show the given text line, or none; a key that was not stored is forgotten."""
         self._key.value = ""
         self._key.display, self._address.display = box is self._key, box is self._address
-        self._hints.tell("" if box is None else self.with_keys("{picker.choose} accepts it · {picker.close} goes back"))
+        self._hints.tell(
+            ""
+            if box is None
+            else self.with_keys("{picker.choose} accepts it · {picker.close} goes back")
+        )
         self.set_focus(box)
 
     def _submit_key(self, typed: str) -> None:
         key = typed.strip()
         of_server = "://" in self._missing.variable
-        problem, variable = _problem_of(key, 1 if of_server else _LEAST), self._missing.variable or _variable_of(key)
+        problem, variable = (
+            _problem_of(key, 1 if of_server else _LEAST),
+            self._missing.variable or _variable_of(key),
+        )
         if not problem and not variable:
             problem = "no known provider has keys that begin like this: set its variable yourself, then start again"
         if problem:
@@ -244,7 +266,11 @@ class FirstRun(Guarded[LaunchOptions | None]):
             address = f"http://{address}"
         try:
             parts = urlsplit(address)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+            usable = (
+                parts.scheme in ("http", "https")
+                and bool(parts.hostname)
+                and parts.username is None
+            )
             usable = usable and (parts.port is None or parts.port > 0) and " " not in address
         except ValueError:
             usable = False
@@ -254,14 +280,21 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._hints.tell("not an address: write it as http://127.0.0.1:8000/v1")
 
 
-async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing) -> LaunchOptions | None:
-    """Ask for what is missing. Returns the options to open with then, or None if the user left. Call it from a worker.
+async def ask(
+    app: App[Any], client: SessionClient, options: LaunchOptions, missing: Missing
+) -> LaunchOptions | None:
+    """Ask for what is missing. Returns the options to open with then, or None if the user left.
+    Call it from a worker.
 
     Raises CodeagentError.
     """
     match missing.kind:
         case "place":
-            return replace(options, proceed=True) if await app.push_screen_wait(FolderQuestion(missing.text)) else None
+            return (
+                replace(options, proceed=True)
+                if await app.push_screen_wait(FolderQuestion(missing.text))
+                else None
+            )
         case "git":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
             return replace(options, read_git=bool(answer), git_seen=missing.digest)
@@ -288,7 +321,9 @@ async def ask(app: App[Any], client: SessionClient, options: LaunchOptions, miss
             assert_never(missing.kind)
 
 
-async def _with_model(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
+async def _with_model(
+    app: App[Any], client: SessionClient, options: LaunchOptions
+) -> LaunchOptions:
     ready = [row for row in await client.models() if row.ready]
     chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
     row = next((row for row in ready if row.name == chosen), None)
@@ -296,13 +331,16 @@ async def _with_model(app: App[Any], client: SessionClient, options: LaunchOptio
 
 
 async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions) -> LaunchOptions:
-    """Ask what to open instead of a session that cannot be continued; the transcript says why it cannot."""
+    """Ask what to open instead of a session that cannot be continued; the transcript says why it
+    cannot."""
     ways = (
         PickerRow("new", "Start a new session", "in this folder"),
         PickerRow("other", "Resume another session", "of this folder"),
         PickerRow("again", "Try again", f"to open {options.resume}"),
     )
-    while (way := await app.push_screen_wait(Picker("How would you like to start?", ways))) == "other":
+    while (
+        way := await app.push_screen_wait(Picker("How would you like to start?", ways))
+    ) == "other":
         rows = session_rows([row for row in await client.sessions() if not row.in_use], time.time())
         if (chosen := await app.push_screen_wait(Picker("Resume a session", rows))) is not None:
             return replace(options, resume=chosen)
@@ -312,10 +350,14 @@ async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions)
 def _rows(missing: Missing) -> Sequence[PickerRow]:
     kept = "tried once, then kept in the keyring or a private file"
     return (
-        PickerRow("key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept),
+        PickerRow(
+            "key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept
+        ),
         *(PickerRow(f"server:{at}", row.name, row.about) for at, row in enumerate(missing.servers)),
         PickerRow("address", "Another server", "its address; it speaks the OpenAI format"),
-        PickerRow("demo", "Look around", "press d · demo model, no key: nothing leaves this machine"),
+        PickerRow(
+            "demo", "Look around", "press d · demo model, no key: nothing leaves this machine"
+        ),
     )
 
 
@@ -324,7 +366,8 @@ def _variable_of(key: str) -> str:
 
 
 def _problem_of(key: str, least: int) -> str:
-    """Return what is wrong with a key, without quoting any of it; `least`: characters of the shortest one."""
+    """Return what is wrong with a key, without quoting any of it; `least`: characters of the
+    shortest one."""
     if not key:
         return "nothing was pasted yet"
     if not (key.isascii() and key.isprintable()) or " " in key:

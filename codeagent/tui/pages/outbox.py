@@ -1,4 +1,5 @@
-"""The outbox: passes what the user sends to the session client, or keeps it in order and on disk until there is one."""
+"""The outbox: passes what the user sends to the session client, or keeps it in order and on disk
+until there is one."""
 
 import asyncio
 import sys
@@ -48,7 +49,8 @@ class HeldInput:
 
 
 class Outbox:
-    """Loses nothing that is sent: what cannot be done yet waits, and what can never be done returns to the composer."""
+    """Loses nothing that is sent: what cannot be done yet waits, and what can never be done returns
+    to the composer."""
 
     def __init__(self, state: UiState, draft: Draft) -> None:
         self._state = state
@@ -69,7 +71,8 @@ class Outbox:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something for Esc to stop: a run, the user's own command, or what waits for the start."""
+        """Whether there is something for Esc to stop: a run, the user's own command, or what waits
+        for the start."""
         commands = self.client is not None and bool(self._state.document.running_commands())
         return self.running or commands or self.waits
 
@@ -84,7 +87,8 @@ class Outbox:
         return self._free is None
 
     async def ready(self) -> "SessionClient":
-        """Return the session client, once it was opened. Raises CodeagentError if there will not be one."""
+        """Return the session client, once it was opened. Raises CodeagentError if there will not be
+        one."""
         await self._settled.wait()
         if self.client is None:
             raise CodeagentError(f"there is no conversation: {self._refused}")
@@ -117,9 +121,11 @@ class Outbox:
             self._drop(early)
 
     def send(self, text: str, *, unseen: bool) -> None:
-        """Handle Enter: begin a run, steer the current one, end a pause, or correct the batch it paused before.
+        """Handle Enter: begin a run, steer the current one, end a pause, or correct the batch it
+        paused before.
 
-        `unseen`: the pause was not shown long enough to be noticed, so the text was meant for the running agent.
+        `unseen`: the pause was not shown long enough to be noticed, so the text was meant for the
+        running agent.
         """
         if (client := self._free) is None:
             if text.strip():
@@ -189,7 +195,8 @@ class Outbox:
         self._do_or_hold(SetMode(mode), "")
 
     def hold(self, text: str, do: Callable[[], Awaitable[None] | None]) -> None:
-        """Do it once there is a conversation, after everything held before; the text is on disk before it is shown."""
+        """Do it once there is a conversation, after everything held before; the text is on disk
+        before it is shown."""
         if self._refused:
             self._state.give_back(text)
             self._tell(_NOT_SENT)
@@ -213,7 +220,8 @@ class Outbox:
             self._tell(refused.reason)
 
     def _do_or_hold(self, act: Act, typed: str) -> None:
-        """Do the act now or hold it; `typed` is the act as typed in the composer, empty for a key."""
+        """Do the act now or hold it; `typed` is the act as typed in the composer, empty for a
+        key."""
 
         def do() -> None:
             self._there().do(act)
@@ -235,12 +243,14 @@ class Outbox:
 
     @property
     def _free(self) -> "SessionClient | None":
-        """Return the session client, if it has started and nothing that was sent earlier still waits."""
+        """Return the session client, if it has started and nothing that was sent earlier still
+        waits."""
         client = self.client
         return client if client is not None and client.started and not self._early else None
 
     def _there(self) -> "SessionClient":
-        """Return the session client for what waited. Raises CodeagentError if the conversation was closed meanwhile."""
+        """Return the session client for what waited. Raises CodeagentError if the conversation was
+        closed meanwhile."""
         if self.client is None:
             raise CodeagentError("the conversation was closed")
         return self.client
@@ -258,7 +268,8 @@ class Outbox:
         client.do(FollowUp(text) if client.running else Prompt(text))
 
     def _drop(self, early: HeldInput) -> None:
-        """Remove what was done or taken back; it may already have been given back while it was being done."""
+        """Remove what was done or taken back; it may already have been given back while it was
+        being done."""
         if early in self._early:
             self._early.remove(early)
             self._state.queue.remove(early.id)

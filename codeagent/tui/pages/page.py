@@ -1,4 +1,5 @@
-"""Base classes of what covers the conversation until it is closed: pages to read, and panels over its lower part."""
+"""Base classes of what covers the conversation until it is closed: pages to read, and panels over
+its lower part."""
 
 import re
 import time
@@ -33,7 +34,8 @@ _ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 class Guarded(ModalScreen[ResultT]):
-    """A screen with a guard, which is closed until the screen could be read, after a paste, and after another window.
+    """A screen with a guard, which is closed until the screen could be read, after a paste, and
+    after another window.
 
     `clock` gives seconds that never go back.
     """
@@ -87,7 +89,8 @@ class Panel(Guarded[ResultT]):
 
 
 class ListPanel(Panel[None]):
-    """A panel with a marked list, hints for the marked row, and a text line that opens when needed."""
+    """A panel with a marked list, hints for the marked row, and a text line that opens when
+    needed."""
 
     DEFAULT_CSS = """
     ListPanel {
@@ -97,7 +100,9 @@ class ListPanel(Panel[None]):
     """
     AUTO_FOCUS = ""
 
-    def __init__(self, title: str, rows: MarkedList[Any], line: LineInput, between: Sequence[Widget] = ()) -> None:
+    def __init__(
+        self, title: str, rows: MarkedList[Any], line: LineInput, between: Sequence[Widget] = ()
+    ) -> None:
         """`between` is placed below the list and above the line."""
         super().__init__()
         self.title_row = TitleRow(title)
@@ -202,7 +207,9 @@ class TextPane(LinePane):
 
 def beside(lead: Parts, texts: Sequence[tuple[str, Style]], width: int) -> Iterator[Line]:
     """Wrap texts to `width` cells, with `lead` before the first row; empty texts are left out."""
-    rows: list[Parts] = [row.parts for text in texts if text[0] for row in wrap([text], max(8, width))]
+    rows: list[Parts] = [
+        row.parts for text in texts if text[0] for row in wrap([text], max(8, width))
+    ]
     blank: Parts = [(" " * sum(cell_len(part) for part, _ in lead), None)]
     for at, parts in enumerate(rows or [()]):
         yield line([*(blank if at else lead), *parts])
@@ -234,7 +241,12 @@ class Page(Guarded[ResultT]):
         self.pane = pane
         self.title_row = TitleRow(title, note)
         self.hint_row = HintRow()
-        self.hints = ("{page.close} closes", "{page.page_up} {page.page_down} scroll", *hints, "{page.copy} copies")
+        self.hints = (
+            "{page.close} closes",
+            "{page.page_up} {page.page_down} scroll",
+            *hints,
+            "{page.copy} copies",
+        )
 
     def compose(self) -> ComposeResult:
         self.show_hints()

@@ -1,4 +1,5 @@
-"""The page of /permissions: the rules in force, and everything that was allowed or denied so far."""
+"""The page of /permissions: the rules in force, and everything that was allowed or denied so
+far."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,9 @@ _HINTS = (
     "{permissions.part} next part",
 )
 _REVOKE = "{permissions.revoke} revokes a rule; {permissions.part} goes to the rules"
-_PROPOSE = "{permissions.propose} makes a rule from a decision; {permissions.part} goes to the decisions"
+_PROPOSE = (
+    "{permissions.propose} makes a rule from a decision; {permissions.part} goes to the decisions"
+)
 _LOOK = 0.5
 """Seconds between two checks for changes; nothing is drawn if nothing changed."""
 
@@ -62,7 +65,8 @@ Entry = str | Rule | LedgerRow
 
 
 class PermissionList(MarkedList[Entry]):
-    """Lists rules in the order given, then decisions, the newest first, each below a heading. Fills the screen."""
+    """Lists rules in the order given, then decisions, the newest first, each below a heading. Fills
+    the screen."""
 
     DEFAULT_CSS = """
     PermissionList {
@@ -77,7 +81,9 @@ class PermissionList(MarkedList[Entry]):
         """Show these rules and decisions instead."""
         self._origin = max((len(ORIGINS[rule.origin]) for rule in rules), default=0)
         self._who = max((cell_len(decided_by(row)) for row in decisions), default=0)
-        self._tool = min(_LONGEST_TOOL, max((cell_len(flat(row.tool)) for row in decisions), default=0))
+        self._tool = min(
+            _LONGEST_TOOL, max((cell_len(flat(row.tool)) for row in decisions), default=0)
+        )
         none = f"No rules in force; {keymap_of(self).shown('permissions.new')} writes one"
         decided = "Decisions so far, the newest first" if decisions else "No decisions so far"
         self.show(("Rules in force" if rules else none, *rules, "", decided, *reversed(decisions)))
@@ -86,7 +92,8 @@ class PermissionList(MarkedList[Entry]):
         return isinstance(row, str)
 
     def other_part(self) -> None:
-        """Move the mark from the rules to the newest decision, or from the decisions to the first rule."""
+        """Move the mark from the rules to the newest decision, or from the decisions to the first
+        rule."""
         here = type(self.marked)
         other = [at for at in self._places() if type(self._rows[at]) is not here]
         if other:
@@ -108,7 +115,10 @@ class PermissionList(MarkedList[Entry]):
         room = width - _WORD - 2
         beside = self._origin + 2 if room - self._origin - 2 >= _FEW else 0
         text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
-        parts: Parts = [(f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]), (text, palette.text)]
+        parts: Parts = [
+            (f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]),
+            (text, palette.text),
+        ]
         return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
 
     def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Parts:
@@ -124,14 +134,20 @@ class PermissionList(MarkedList[Entry]):
         if not why or width < _ROOMY or room < 2 * _FEW:
             return [*parts, (cut_end(target, room), palette.text)]
         target = set_cell_size(cut_end(target, room * 3 // 5), room * 3 // 5)
-        return [*parts, (target, palette.text), (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted)]
+        return [
+            *parts,
+            (target, palette.text),
+            (f"  {cut_end(why, room - cell_len(target) - 2)}", palette.muted),
+        ]
 
 
 class PermissionPage(Page[None]):
     """A page with a rule or a decision in full."""
 
     def __init__(self, entry: Rule | LedgerRow) -> None:
-        title, facts, whole = _rule_facts(entry) if isinstance(entry, Rule) else _decision_facts(entry)
+        title, facts, whole = (
+            _rule_facts(entry) if isinstance(entry, Rule) else _decision_facts(entry)
+        )
         said = [(label, text) for label, text in facts if text]
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
@@ -237,14 +253,20 @@ class PermissionsScreen(Guarded[None]):
             case LedgerRow(proposal=proposal) if proposal:
                 self._write("A rule from this decision", proposal)
             case LedgerRow():
-                self._hints.tell(self.with_keys("a rule cannot be made from this one; {permissions.new} writes one"))
+                self._hints.tell(
+                    self.with_keys(
+                        "a rule cannot be made from this one; {permissions.new} writes one"
+                    )
+                )
             case _:
                 self._hints.tell(self.with_keys(_PROPOSE))
 
     async def _revoke(self, rule: Rule) -> None:
         refused = await self._client.finish(RevokeRule(rule))
         await self._refresh()
-        self._hints.tell(f"revoked, you will be asked again: {rule}" if refused is None else refused.reason)
+        self._hints.tell(
+            f"revoked, you will be asked again: {rule}" if refused is None else refused.reason
+        )
 
     def _write(self, title: str, rule: str) -> None:
         async def allow(text: str, keep: bool) -> None:

@@ -29,7 +29,8 @@ _DAY = 86_400.0
 
 
 class Picker(Panel[str | None]):
-    """Covers the lower part of the conversation; returns the key of the chosen row, None after Esc."""
+    """Covers the lower part of the conversation; returns the key of the chosen row, None after
+    Esc."""
 
     BINDINGS = bindings("picker")
 
@@ -59,7 +60,11 @@ class Picker(Panel[str | None]):
             yield self._hints
 
     def on_mount(self) -> None:
-        hints = ("{picker.choose} chooses it", "{picker.close} closes", "{picker.up} and {picker.down} move")
+        hints = (
+            "{picker.choose} chooses it",
+            "{picker.close} closes",
+            "{picker.up} and {picker.down} move",
+        )
         self._hints.show((), [self.with_keys(hint) for hint in hints])
         self._line.focus()
 
@@ -111,12 +116,14 @@ class Picker(Panel[str | None]):
 
 
 def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerRow]:
-    """Return a row per session; `now` is in seconds since the epoch, and a session open elsewhere is marked as such."""
+    """Return a row per session; `now` is in seconds since the epoch, and a session open elsewhere
+    is marked as such."""
     return [
         PickerRow(
             row.id,
             one_line(row.title or row.prompt, 60) or "(nothing said)",
-            f"{_ago(row.modified, now)} · {row.model}" + (" · in use elsewhere" if row.in_use else ""),
+            f"{_ago(row.modified, now)} · {row.model}"
+            + (" · in use elsewhere" if row.in_use else ""),
             warn=row.in_use,
         )
         for row in sessions
@@ -126,7 +133,9 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
 def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
     """Return a row per level of network access; the rules say which hosts are on the allow-list."""
     allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
-    listed = {"allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would allow one")}
+    listed = {
+        "allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would allow one")
+    }
     return [
         PickerRow(level, level, means + listed.get(level, ""), warn=level == "open")
         for level, means in NETWORK_MEANS.items()
@@ -148,14 +157,23 @@ def _ago(then: float, now: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(then))
 
 
-def palette_rows(themes: Iterable[str], models: Iterable[ModelRow], *, running: bool) -> tuple[PickerRow, ...]:
-    """Return rows whose keys are commands such as `/theme paper`; if `running`, only those allowed during a run."""
+def palette_rows(
+    themes: Iterable[str], models: Iterable[ModelRow], *, running: bool
+) -> tuple[PickerRow, ...]:
+    """Return rows whose keys are commands such as `/theme paper`; if `running`, only those allowed
+    during a run."""
     commands = [
-        PickerRow(f"/{row.name}", f"/{row.name}", row.about) for row in COMMANDS if row.while_running or not running
+        PickerRow(f"/{row.name}", f"/{row.name}", row.about)
+        for row in COMMANDS
+        if row.while_running or not running
     ]
     looks = [PickerRow(f"/theme {name}", f"/theme {name}", "theme") for name in themes]
     ready = () if running else (row for row in models if row.ready)
-    return (*commands, *looks, *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready))
+    return (
+        *commands,
+        *looks,
+        *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready),
+    )
 
 
 class ThemePicker(Picker):
@@ -188,7 +206,9 @@ def _row(themes: Themes, name: str) -> PickerRow:
         theme = themes.get(name)
     except ThemeError as problem:
         return PickerRow(name, name, str(problem), warn=True)
-    words = ["the terminal's own colours" if theme.textual.ansi else "dark" if theme.dark else "light"]
+    words = [
+        "the terminal's own colours" if theme.textual.ansi else "dark" if theme.dark else "light"
+    ]
     if themes.is_own(name):
         words.append("yours")
     elif name == DEFAULT_THEME:

@@ -48,10 +48,15 @@ class QueueList(MarkedList[Queued | str]):
         return row if isinstance(row, str) else row.id
 
     def parts(self, row: Queued | str, width: int, palette: Palette, *, marked: bool) -> Parts:
-        return title_parts(row, width, palette) if isinstance(row, str) else text_parts(row, width, palette)
+        return (
+            title_parts(row, width, palette)
+            if isinstance(row, str)
+            else text_parts(row, width, palette)
+        )
 
     def place(self, step: int) -> int | None:
-        """Return the index in the whole queue to which the marked text has to move to swap places within its lane."""
+        """Return the index in the whole queue to which the marked text has to move to swap places
+        within its lane."""
         item, items = self.text, [row for row in self._rows if isinstance(row, Queued)]
         if item is None:
             return None
@@ -73,10 +78,14 @@ class QueuePage(ListPanel):
 
     BINDINGS = bindings("queue")
 
-    def __init__(self, queue: QueuedMessages, client: SessionClient, restore: Callable[[str], None]) -> None:
+    def __init__(
+        self, queue: QueuedMessages, client: SessionClient, restore: Callable[[str], None]
+    ) -> None:
         """`restore` puts text that would otherwise be lost into the composer."""
         self.rows: QueueList
-        super().__init__("Queued messages", QueueList(queue), LineInput(compact=True, select_on_focus=False))
+        super().__init__(
+            "Queued messages", QueueList(queue), LineInput(compact=True, select_on_focus=False)
+        )
         self._queue = queue
         self._client = client
         self._restore = restore
@@ -95,7 +104,13 @@ class QueuePage(ListPanel):
         self.rows.styles.max_height = max(1, event.size.height * 3 // 4 - _AROUND)
 
     def keys(self) -> Sequence[HintKey]:
-        words = {"edit": "edit", "later": "later", "earlier": "earlier", "take_back": "take it back", "close": "closes"}
+        words = {
+            "edit": "edit",
+            "later": "later",
+            "earlier": "earlier",
+            "take_back": "take it back",
+            "close": "closes",
+        }
         return [self.hint(f"queue.{name}", said) for name, said in words.items()]
 
     def action_shift(self, step: int) -> None:
@@ -104,7 +119,9 @@ class QueuePage(ListPanel):
             return
         place = self.rows.place(step)
         if place is None:
-            self.hints.tell("it is the first of its lane" if step < 0 else "it is the last of its lane")
+            self.hints.tell(
+                "it is the first of its lane" if step < 0 else "it is the last of its lane"
+            )
             return
         self.settle()
         self._tell(self._client.do(Reorder(item.id, place)))

@@ -23,7 +23,8 @@ _DISTRUSTED = "the recipes of this project no longer run"
 
 
 async def run(chat: ChatScreen, argument: str) -> None:
-    """Run `/NAME [inputs]`, given without the slash; if it cannot run, it is put back. Raises CodeagentError."""
+    """Run `/NAME [inputs]`, given without the slash; if it cannot run, it is put back. Raises
+    CodeagentError."""
     name, _, line = argument.partition(" ")
     client = await chat.outbox.ready()
     book = await asyncio.to_thread(client.launcher.recipes)
@@ -36,7 +37,11 @@ async def run(chat: ChatScreen, argument: str) -> None:
             if (value := await _ask(chat, recipe, one)) is None:
                 raise ConfigError(f"/{name} was not run: {one.name} is missing")
             given[one.name] = value
-        act = RunRecipe(find_recipe(book, name), recipe.values(given), tightens=chat.launch_options.mode is not None)
+        act = RunRecipe(
+            find_recipe(book, name),
+            recipe.values(given),
+            tightens=chat.launch_options.mode is not None,
+        )
         if (refused := client.do(act)) is not None:
             raise CodeagentError(refused.reason)
     except CodeagentError as error:
@@ -54,7 +59,9 @@ async def recipes(chat: ChatScreen, argument: str) -> None:
         case "trust" if not book.untrusted:
             chat.tell("no recipes wait for your trust")
         case "trust":
-            chat.tell("trusted as they are now" if await _trust(chat, book) else "nothing was changed")
+            chat.tell(
+                "trusted as they are now" if await _trust(chat, book) else "nothing was changed"
+            )
         case "distrust":
             await asyncio.to_thread(book.distrust)
             chat.tell(_DISTRUSTED)
@@ -67,13 +74,17 @@ def recipes_markdown(book: RecipeBook) -> str:
     parts = ["# Recipes"]
     if book.untrusted:
         parts.append(
-            "These are not trusted yet; `/recipes trust` asks about them: " + ", ".join(map(visible, book.untrusted))
+            "These are not trusted yet; `/recipes trust` asks about them: "
+            + ", ".join(map(visible, book.untrusted))
         )
     parts += [f"- {problem.level}: {visible(str(problem))}" for problem in book.problems]
     for recipe in book.listed:
         parts.append(f"## /{recipe.name} {recipe.usage}".rstrip())
         parts.append(f"{recipe.description}\n\nfrom `{visible(recipe.where)}`")
-        parts += [f"- `{one.name}`: {one.means}. {visible(one.description)}".rstrip() for one in recipe.inputs]
+        parts += [
+            f"- `{one.name}`: {one.means}. {visible(one.description)}".rstrip()
+            for one in recipe.inputs
+        ]
         parts += [f"### {step.id}\n\n{_fenced(step.prompt)}" for step in recipe.steps]
     return "\n\n".join(parts if book.listed or book.problems else [_NONE])
 
@@ -111,7 +122,9 @@ async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None
         case _:
             pass
     about = f" · {one_line(one.description, 80)}" if one.description else ""
-    return await chat.app.push_screen_wait(ValuePicker(f"/{recipe.name} · {one.name}{about}", rows, one))
+    return await chat.app.push_screen_wait(
+        ValuePicker(f"/{recipe.name} · {one.name}{about}", rows, one)
+    )
 
 
 class ValuePicker(Picker):

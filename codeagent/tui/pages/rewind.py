@@ -1,4 +1,5 @@
-"""Going back with /undo, /redo and /rewind: shows what would change, does it, and says what was done."""
+"""Going back with /undo, /redo and /rewind: shows what would change, does it, and says what was
+done."""
 
 import time
 from collections.abc import Sequence
@@ -33,20 +34,26 @@ _NOTHING = "no file has changed since; nothing was restored"
 
 
 def point_rows(points: Sequence[Point]) -> list[PickerRow]:
-    """Return rows for prompts, with the batches of their runs below them, and the present at the end."""
+    """Return rows for prompts, with the batches of their runs below them, and the present at the
+    end."""
     rows = [_point_row(point) for point in points if point.cause in ("prompt", "batch")]
     return [*rows, PickerRow(CURRENT, "(current)")]
 
 
 def way_rows(point: Point, changes: Changes, prompts: int) -> list[PickerRow]:
-    """Return rows for what can go back to that point; the conversation would lose so many prompts."""
+    """Return rows for what can go back to that point; the conversation would lose so many
+    prompts."""
     count = len(changes.files)
     edited = sum(file.edited for file in changes.files)
     files = counted(count, "file") + (f", {edited} of them edited by you" if edited else "")
     talk = f"{counted(prompts, 'prompt')} and what followed"
     # Only at a prompt is the conversation at a point where the model would be asked.
     can_talk = point.cause == "prompt"
-    rows = [PickerRow("both", "files and conversation", f"{files}; {talk}", warn=bool(edited))] if can_talk else []
+    rows = (
+        [PickerRow("both", "files and conversation", f"{files}; {talk}", warn=bool(edited))]
+        if can_talk
+        else []
+    )
     rows += [PickerRow("files", "files only", files, warn=bool(edited))]
     rows = rows if count else []
     return [*rows, PickerRow("conversation", "conversation only", talk)] if can_talk else rows
@@ -58,11 +65,14 @@ def prompts_since(points: Sequence[Point], point: Point) -> int:
 
 
 def prompt_said(blocks: Sequence[Block], points: Sequence[Point], point: Point) -> str:
-    """Return the prompt of a point as it was typed, if the conversation still shows it; else its one line."""
+    """Return the prompt of a point as it was typed, if the conversation still shows it; else its
+    one line."""
     later = points[points.index(point) + 1 :]
     same = sum(other.cause == "prompt" and other.label == point.label for other in later)
     found = [
-        block.text for block in reversed(blocks) if isinstance(block, PromptBlock) and _begins(block.text, point.label)
+        block.text
+        for block in reversed(blocks)
+        if isinstance(block, PromptBlock) and _begins(block.text, point.label)
     ]
     return found[same] if same < len(found) else point.label
 
@@ -83,7 +93,8 @@ def _begins(text: str, label: str) -> bool:
 
 
 async def undo(chat: ChatScreen, argument: str) -> None:
-    """Handle `/undo [batches]`: asks if the user's own edits would be lost. Raises CodeagentError."""
+    """Handle `/undo [batches]`: asks if the user's own edits would be lost. Raises
+    CodeagentError."""
     client = await chat.outbox.ready()
     batches = int(argument or 1) if (argument or "1").isdecimal() else 0
     if not batches:
@@ -95,9 +106,13 @@ async def undo(chat: ChatScreen, argument: str) -> None:
         chat.tell(_nothing(changes))
         return
     title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
-    go, paths = await _asked(chat, client.rewind, point, changes, title, "undo it", always=batches > 1)
+    go, paths = await _asked(
+        chat, client.rewind, point, changes, title, "undo it", always=batches > 1
+    )
     if go:
-        changed = await _restored(client, Restore(point.id, "undo", paths=paths, seen=changes.present))
+        changed = await _restored(
+            client, Restore(point.id, "undo", paths=paths, seen=changes.present)
+        )
         chat.tell(f"undone: {_named(changed)} (/redo to restore){_unseen(changes)}")
 
 
@@ -106,9 +121,13 @@ async def redo(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     point = client.rewind.redo_target()
     changes = await client.rewind.changes(point.id)
-    go, paths = await _asked(chat, client.rewind, point, changes, "Restore what was undone", "restore it")
+    go, paths = await _asked(
+        chat, client.rewind, point, changes, "Restore what was undone", "restore it"
+    )
     if go:
-        changed = await _restored(client, Restore(point.id, "redo", paths=paths, seen=changes.present))
+        changed = await _restored(
+            client, Restore(point.id, "redo", paths=paths, seen=changes.present)
+        )
         chat.tell(f"restored: {_named(changed) if changed else 'the conversation'}")
 
 
@@ -148,11 +167,18 @@ async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> boo
 
 
 async def _go(
-    chat: ChatScreen, client: SessionClient, point: Point, way: str, paths: Sequence[str] | None, seen: str | None
+    chat: ChatScreen,
+    client: SessionClient,
+    point: Point,
+    way: str,
+    paths: Sequence[str] | None,
+    seen: str | None,
 ) -> None:
     talks = way != "files"
     said = prompt_said(chat.state.document.blocks, client.rewind.points(), point) if talks else ""
-    act = Restore(point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths, seen=seen)
+    act = Restore(
+        point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths, seen=seen
+    )
     changed = await _restored(client, act)
     chat.state.give_back(said)
     did = [_named(changed)] if changed else []
@@ -169,9 +195,17 @@ async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile
 
 
 async def _asked(
-    chat: ChatScreen, past: Rewind, point: Point, changes: Changes, title: str, verb: str, *, always: bool = False
+    chat: ChatScreen,
+    past: Rewind,
+    point: Point,
+    changes: Changes,
+    title: str,
+    verb: str,
+    *,
+    always: bool = False,
 ) -> tuple[bool, Sequence[str] | None]:
-    """Return whether to proceed, and with which files (None: all); asks if the user edited one, or if `always`."""
+    """Return whether to proceed, and with which files (None: all); asks if the user edited one, or
+    if `always`."""
     if not always and not any(file.edited for file in changes.files):
         return True, None
     page = GoingBackPage(title, await file_rows(past, point.id, changes.files), changes, verb=verb)
@@ -204,7 +238,11 @@ def _named(files: Sequence[ChangedFile]) -> str:
 
 
 def _nothing(changes: Changes) -> str:
-    return f"nothing was restored: {one_line('; '.join(changes.refused), _WHY)}" if changes.refused else _NOTHING
+    return (
+        f"nothing was restored: {one_line('; '.join(changes.refused), _WHY)}"
+        if changes.refused
+        else _NOTHING
+    )
 
 
 def _unseen(changes: Changes) -> str:

@@ -40,7 +40,8 @@ _BELOW = 6
 """Rows of the preview below the list."""
 _AROUND = 4
 _PAUSE = 0.15
-"""Seconds that the mark rests on a row before its preview is made, which compares the whole workspace."""
+"""Seconds that the mark rests on a row before its preview is made, which compares the whole
+workspace."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +56,38 @@ class FileRow:
     """For such a file: the change that going back would make."""
 
 
-async def file_rows(rewind: Rewind, point: str, files: Sequence[ChangedFile]) -> tuple[FileRow, ...]:
+async def file_rows(
+    rewind: Rewind, point: str, files: Sequence[ChangedFile]
+) -> tuple[FileRow, ...]:
     """Return a row for each file, in their order. Raises CheckpointError."""
     rows = [await _row(rewind, point, file) for file in files[:_COMPARED]]
-    return (*rows, *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]))
+    return (
+        *rows,
+        *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]),
+    )
 
 
 def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
-    """Return all rows, what cannot be restored, and if `diffs` the lines of files that the user edited."""
+    """Return all rows, what cannot be restored, and if `diffs` the lines of files that the user
+    edited."""
     out = [_files(rows)]
     if changes.refused:
-        out.append(_staying("These stay, because another codeagent changed them too:", changes.refused))
+        out.append(
+            _staying("These stay, because another codeagent changed them too:", changes.refused)
+        )
     if changes.left_out:
         out.append(_staying("Not recorded, so not restored:", changes.left_out))
     for row in rows if diffs else ():
         if row.mine:
-            out += [_heading(f"{row.path}, your edits since the agent"), diff_piece(row.mine, row.path, split=False)]
+            out += [
+                _heading(f"{row.path}, your edits since the agent"),
+                diff_piece(row.mine, row.path, split=False),
+            ]
         if row.diff:
-            out += [_heading(f"{row.path}, from now to then"), diff_piece(row.diff, row.path, split=False)]
+            out += [
+                _heading(f"{row.path}, from now to then"),
+                diff_piece(row.diff, row.path, split=False),
+            ]
     return tuple(out)
 
 
@@ -94,7 +109,9 @@ async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
 async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
     """Return the user's change to the file since the agent's; empty if it cannot be compared."""
     agents = _text(await rewind.left_by_agent(path))
-    return () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
+    return (
+        () if agents is None or agents == now else await asyncio.to_thread(diff_rows, agents, now)
+    )
 
 
 def _plain_words(file: ChangedFile) -> str:
@@ -146,7 +163,8 @@ def _heading(text: str) -> Piece:
 
 
 class GoingBackPage(Page[None]):
-    """`answer` is what the user wanted when the page closed: all files, only those they did not edit, or nothing.
+    """`answer` is what the user wanted when the page closed: all files, only those they did not
+    edit, or nothing.
 
     Keys pressed in the first half second, or held down, never take anything back.
     """
@@ -167,12 +185,30 @@ class GoingBackPage(Page[None]):
         self._edited = [row for row in rows if row.edited]
         self._rest = len(rows) - len(self._edited)
         lead = self._lead(len(rows))
-        plain = "\n".join([lead, *(f"{row.path}\t{row.words}" for row in rows), *changes.refused, *changes.left_out])
-        pieces = [wrapped_piece(lead), wrapped_piece(""), *changes_pieces(rows, changes, diffs=True)]
+        plain = "\n".join(
+            [
+                lead,
+                *(f"{row.path}\t{row.words}" for row in rows),
+                *changes.refused,
+                *changes.left_out,
+            ]
+        )
+        pieces = [
+            wrapped_piece(lead),
+            wrapped_piece(""),
+            *changes_pieces(rows, changes, diffs=True),
+        ]
         super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"), clock=clock)
-        leaves = ["{rewind.leave_mine} leaves what you edited"] if self._edited and self._rest else []
+        leaves = (
+            ["{rewind.leave_mine} leaves what you edited"] if self._edited and self._rest else []
+        )
         scrolls = "{page.page_up} {page.page_down} scroll"
-        self.hints = (f"{{rewind.take_back}} {verb}", *leaves, "{page.close} changes nothing", scrolls)
+        self.hints = (
+            f"{{rewind.take_back}} {verb}",
+            *leaves,
+            "{page.close} changes nothing",
+            scrolls,
+        )
 
     def action_take(self, answer: Answer) -> None:
         if not self.guard.admits(answer):

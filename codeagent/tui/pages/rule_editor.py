@@ -1,4 +1,5 @@
-"""A panel to write a rule that allows calls, checked while it is typed, for this session or kept."""
+"""A panel to write a rule that allows calls, checked while it is typed, for this session or
+kept."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -48,7 +49,9 @@ class _Scope(RowWidget):
         chosen = "in this folder, in later sessions too" if self.kept else "for this session"
         other = "for this session only" if self.kept else "in later sessions too"
         text = f"   holds {chosen}"
-        rest = cut_end(f"   {keymap_of(self).shown('rule.scope')}: {other}", width - cell_len(text) - 1)
+        rest = cut_end(
+            f"   {keymap_of(self).shown('rule.scope')}: {other}", width - cell_len(text) - 1
+        )
         return line([(text, palette.strong), (rest, palette.muted)])
 
 
@@ -57,11 +60,15 @@ class RuleEditor(Panel[str]):
 
     BINDINGS = bindings("rule")
 
-    def __init__(self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`rule` is the text to start from; Enter is ignored until it could be read."""
         super().__init__(clock)
         self._title = title
-        self._line = LineInput(rule, placeholder="bash(git log *)", compact=True, select_on_focus=False)
+        self._line = LineInput(
+            rule, placeholder="bash(git log *)", compact=True, select_on_focus=False
+        )
         self._allow = allow
         self._said = _Said()
         self._scope = _Scope()
@@ -113,7 +120,12 @@ class RuleEditor(Panel[str]):
             self._said.tell(str(error), wrong=True)
             return False
         if rule.pattern is None:
-            self._said.tell(f"that would allow every call of {rule}; write {rule}(pattern)", wrong=True)
+            self._said.tell(
+                f"that would allow every call of {rule}; write {rule}(pattern)", wrong=True
+            )
             return False
-        self._said.tell(f"you are not asked about {rule.tool} if the whole call matches {rule.pattern}", wrong=False)
+        self._said.tell(
+            f"you are not asked about {rule.tool} if the whole call matches {rule.pattern}",
+            wrong=False,
+        )
         return True

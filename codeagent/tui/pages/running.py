@@ -1,4 +1,5 @@
-"""The commands about a run: /pause, /step, /plan, /compact, /pin, /stop, /budget, /jobs, /background."""
+"""The commands about a run: /pause, /step, /plan, /compact, /pin, /stop, /budget, /jobs,
+/background."""
 
 from codeagent.core.acts import (
     Background,
@@ -85,7 +86,8 @@ async def plan(chat: ChatScreen, argument: str) -> None:
 
 
 async def compact(chat: ChatScreen, argument: str) -> None:
-    """Handle `/compact [what the summary must cover]` or, while a summary waits, `/compact [use|edit|keep]`."""
+    """Handle `/compact [what the summary must cover]` or, while a summary waits, `/compact
+    [use|edit|keep]`."""
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":
@@ -100,7 +102,9 @@ async def compact(chat: ChatScreen, argument: str) -> None:
             refused = (await chat.outbox.ready()).do(Compact(argument))
             chat.tell("" if refused is None else refused.reason)
         case _:
-            chat.tell(f"a summary waits: /compact takes use, edit or keep, not '{one_line(argument, 40)}'")
+            chat.tell(
+                f"a summary waits: /compact takes use, edit or keep, not '{one_line(argument, 40)}'"
+            )
 
 
 async def pin(chat: ChatScreen, argument: str) -> None:
@@ -127,7 +131,9 @@ async def todo(chat: ChatScreen, argument: str) -> None:
     """`/todo`: the whole list."""
     if items := chat.state.status.now.todo:
         await chat.app.push_screen_wait(
-            TextScreen("To-do list", "\n".join([how_far(items), "", *(f"- {item}" for item in items)]))
+            TextScreen(
+                "To-do list", "\n".join([how_far(items), "", *(f"- {item}" for item in items)])
+            )
         )
     else:
         chat.tell("the to-do list is empty: the model writes one for work of several steps")
@@ -161,7 +167,9 @@ def _paused(chat: ChatScreen) -> Paused:
 def _call(chat: ChatScreen, number: str) -> PausedCall:
     calls = _paused(chat).calls
     if not number.isdecimal() or not 1 <= int(number) <= len(calls):
-        raise CodeagentError(f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}")
+        raise CodeagentError(
+            f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}"
+        )
     return calls[int(number) - 1]
 
 
@@ -184,7 +192,9 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
     match word:
         case "":
             marked = "" if row is None else row.id
-            await chat.app.push_screen_wait(JobsScreen(chat.state, client, marked=marked, clock=chat.clock))
+            await chat.app.push_screen_wait(
+                JobsScreen(chat.state, client, marked=marked, clock=chat.clock)
+            )
         case "output" if row is not None and not text:
             output = await client.job_output(row.id)
             if output is None:
@@ -194,11 +204,14 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
             refused = client.do(SendToJob(row.id, text))
             chat.tell(f"sent to {row.id}" if refused is None else refused.reason)
         case _:
-            chat.tell(f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'")
+            chat.tell(
+                f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'"
+            )
 
 
 async def _stop_job(chat: ChatScreen, name: str) -> None:
-    """Handle `/stop job-1`, or just its number; `/stop reviewer.1` for a child, `/stop reviewer.1 bash` for its call.
+    """Handle `/stop job-1`, or just its number; `/stop reviewer.1` for a child, `/stop reviewer.1
+    bash` for its call.
 
     Raises CodeagentError.
     """
@@ -221,7 +234,8 @@ async def _stop_job(chat: ChatScreen, name: str) -> None:
 
 
 async def background(chat: ChatScreen, argument: str) -> None:
-    """Handle `/background [number]`; if there are several calls, the user chooses. Raises CodeagentError."""
+    """Handle `/background [number]`; if there are several calls, the user chooses. Raises
+    CodeagentError."""
     client = await chat.outbox.ready()
     calls = chat.state.document.running_calls()
     if not calls:
@@ -229,7 +243,9 @@ async def background(chat: ChatScreen, argument: str) -> None:
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):
-            raise CodeagentError(f"there is no call '{one_line(argument, 20)}': {len(calls)} running")
+            raise CodeagentError(
+                f"there is no call '{one_line(argument, 20)}': {len(calls)} running"
+            )
         chosen = calls[int(argument) - 1].call_id
     elif len(calls) > 1:
         now = chat.clock()

@@ -44,7 +44,8 @@ Servers = tuple[ServerFacts, ...]
 
 @dataclass(frozen=True)
 class _Question:
-    """What waits for a y: the act, in words, and the servers that it is about, as they were when it was asked."""
+    """What waits for a y: the act, in words, and the servers that it is about, as they were when it
+    was asked."""
 
     act: ServerAct
     words: str
@@ -60,7 +61,9 @@ def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
 
 def servers_plain(servers: Servers) -> str:
     """Return the servers as text for the clipboard."""
-    return "\n\n".join("\n".join([_head(server), server.shown, *_said(server)]) for server in servers)
+    return "\n\n".join(
+        "\n".join([_head(server), server.shown, *_said(server)]) for server in servers
+    )
 
 
 def _piece(server: ServerFacts, *, marked: bool) -> Piece:
@@ -68,7 +71,11 @@ def _piece(server: ServerFacts, *, marked: bool) -> Piece:
 
 
 def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
-    styles: dict[str, Style] = {"ready": palette.success, "failed": palette.error, "untrusted": palette.warning}
+    styles: dict[str, Style] = {
+        "ready": palette.success,
+        "failed": palette.error,
+        "untrusted": palette.warning,
+    }
     lead = _MARK if marked else " " * len(_MARK)
     style = palette.warning if _needs(server) else styles.get(server.state, palette.muted)
     yield line([(lead, palette.accent), (_head(server), style)])
@@ -83,7 +90,8 @@ def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -
 
 
 def _whole(text: str, width: int, palette: Palette) -> Iterator[Line]:
-    """Return all of a text that the user may be asked about, with the variables in it pointed out."""
+    """Return all of a text that the user may be asked about, with the variables in it pointed
+    out."""
     for found in marked_lines(text, max(8, width - len(_INDENT)), palette, _VARIABLE):
         yield indented(found, Segment(_INDENT))
 
@@ -101,7 +109,8 @@ def _lacks(server: ServerFacts) -> tuple[str, ...]:
 
 
 def _needs(server: ServerFacts) -> tuple[str, ...]:
-    """Return the names of the variables without which it was not started; empty if it failed for another reason."""
+    """Return the names of the variables without which it was not started; empty if it failed for
+    another reason."""
     if server.state != "failed":
         return ()
     return tuple(one.name for one in server.wants if not one.given and one.default is None)
@@ -114,7 +123,8 @@ def _said(server: ServerFacts) -> Iterator[str]:
 
 
 def _beside(server: ServerFacts) -> Iterator[str]:
-    """Return what is said of a server besides what it is given; the next step is below what is wrong."""
+    """Return what is said of a server besides what it is given; the next step is below what is
+    wrong."""
     yield from server.problems
     if needs := _needs(server):
         yield f"v gives it your {', '.join(needs)}"
@@ -179,7 +189,9 @@ class ServersScreen(Page[None]):
 
     def action_restart(self) -> None:
         self.settle()
-        self.app.run_worker(self._change(RestartServer(self._chosen), f"{self._chosen} is being restarted"))
+        self.app.run_worker(
+            self._change(RestartServer(self._chosen), f"{self._chosen} is being restarted")
+        )
 
     def action_trust(self) -> None:
         self._look()
@@ -202,11 +214,15 @@ class ServersScreen(Page[None]):
         else:
             note = f"{server.name} would get your {', '.join(names)}: its value goes wherever the name is marked below."
             words = f"give {server.name} {counted(len(names), 'variable')} of yours?"
-            self._ask(_Question(GiveVariables(server.name, names, server.said), words, (server,), note))
+            self._ask(
+                _Question(GiveVariables(server.name, names, server.said), words, (server,), note)
+            )
 
     def action_distrust(self) -> None:
         self.settle()
-        said = "the project's servers are no longer trusted; running ones end with this conversation"
+        said = (
+            "the project's servers are no longer trusted; running ones end with this conversation"
+        )
         self.app.run_worker(self._change(TrustServers(False), said))
 
     def action_agree(self) -> None:
@@ -219,7 +235,8 @@ class ServersScreen(Page[None]):
         self._ask(_Question(act, words, (server,)))
 
     def action_yes(self) -> None:
-        """Confirm the question, once all of it was on screen and could be read; until then, turn a page."""
+        """Confirm the question, once all of it was on screen and could be read; until then, turn a
+        page."""
         asked = self._asked
         self._look()
         if asked is None or self._asked is None:
@@ -283,11 +300,14 @@ class ServersScreen(Page[None]):
 
 
 def _waits(servers: Servers) -> tuple[object, ...]:
-    """Return what a yes would apply to: the servers that would start, how, and the tools that would be used."""
+    """Return what a yes would apply to: the servers that would start, how, and the tools that would
+    be used."""
     return tuple((one.name, one.state == "untrusted", one.said, one.changed) for one in servers)
 
 
 def _note(servers: Servers) -> str:
     ready = sum(server.state == "ready" for server in servers)
     waiting = sum(server.state == "untrusted" for server in servers)
-    return " · ".join([f"{ready} of {len(servers)} ready", *([f"{waiting} not trusted"] if waiting else [])])
+    return " · ".join(
+        [f"{ready} of {len(servers)} ready", *([f"{waiting} not trusted"] if waiting else [])]
+    )

@@ -11,11 +11,14 @@ async def rename(chat: ChatScreen, argument: str) -> None:
     """Handle `/rename [title]`; without one, the title is removed. Raises SessionError."""
     client = await chat.outbox.ready()
     await asyncio.to_thread(client.launcher.rename, client.agent.session_id, argument)
-    chat.tell(f"title: {one_line(argument, 60)}" if argument else "the session no longer has a title")
+    chat.tell(
+        f"title: {one_line(argument, 60)}" if argument else "the session no longer has a title"
+    )
 
 
 async def export(chat: ChatScreen, argument: str) -> None:
-    """Handle `/export [file]`: .md, .html or .jsonl sets the format; never overwrites. Raises CodeagentError."""
+    """Handle `/export [file]`: .md, .html or .jsonl sets the format; never overwrites. Raises
+    CodeagentError."""
     client = await chat.outbox.ready()
     name = argument or f"codeagent-{client.agent.session_id}.md"
     path = await asyncio.to_thread(client.launcher.export, client.agent.session_id, name)
@@ -23,10 +26,13 @@ async def export(chat: ChatScreen, argument: str) -> None:
 
 
 async def fork(chat: ChatScreen, argument: str) -> None:
-    """Handle `/fork [prompt]`: continue in a copy, without that prompt (from 1) and what followed it."""
+    """Handle `/fork [prompt]`: continue in a copy, without that prompt (from 1) and what followed
+    it."""
     if argument and not (argument.isdecimal() and int(argument)):
         chat.tell(f"/fork takes the number of a prompt, from 1, not '{one_line(argument, 20)}'")
         return
     client = await chat.outbox.ready()
     before = int(argument) if argument else None
-    await change_to(chat, await asyncio.to_thread(client.launcher.fork, client.agent.session_id, before))
+    await change_to(
+        chat, await asyncio.to_thread(client.launcher.fork, client.agent.session_id, before)
+    )

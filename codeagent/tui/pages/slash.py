@@ -1,4 +1,5 @@
-"""Runs the rows of the table of actions for a chat screen; most of the slash commands are functions here."""
+"""Runs the rows of the table of actions for a chat screen; most of the slash commands are functions
+here."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +24,14 @@ from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import KeySheet, TextScreen
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
-from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, network_rows, palette_rows, session_rows
+from codeagent.tui.pages.picker import (
+    Picker,
+    ThemePicker,
+    model_rows,
+    network_rows,
+    palette_rows,
+    session_rows,
+)
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
@@ -35,7 +43,8 @@ _ANOTHER_KEY = "another key"
 """The key of a row in the list of models; it cannot be a model's name."""
 
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
-"""The function of a row: takes the argument of its command, and returns once the pages it opened are closed."""
+"""The function of a row: takes the argument of its command, and returns once the pages it opened
+are closed."""
 
 
 def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
@@ -71,14 +80,17 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
     does = row.handler
     if ":" in does:
-        await handler(does)(chat, f"{row.name} {argument}".rstrip() if row.scope == RECIPE else argument)
+        await handler(does)(
+            chat, f"{row.name} {argument}".rstrip() if row.scope == RECIPE else argument
+        )
     else:
         where = chat.composer if row.scope == "composer" else chat
         await where.run_action(f"{does}({argument!r})" if argument else does)
 
 
 def handler(does: str) -> Handler:
-    """Import the function named `module:function`, and with it the pages. Raises ImportError or AttributeError."""
+    """Import the function named `module:function`, and with it the pages. Raises ImportError or
+    AttributeError."""
     module, _, name = does.partition(":")
     found: Handler = getattr(import_module(f"codeagent.tui.pages.{module}"), name)
     return found
@@ -87,7 +99,9 @@ def handler(does: str) -> Handler:
 async def palette(chat: ChatScreen, argument: str) -> None:
     running = chat.outbox.running
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
-    line = await _pick(chat, "Commands", palette_rows(chat.themes.themes.names(), models, running=running))
+    line = await _pick(
+        chat, "Commands", palette_rows(chat.themes.themes.names(), models, running=running)
+    )
     if isinstance(chosen := parse_input(line or "", COMMANDS), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
@@ -150,7 +164,9 @@ async def mode(chat: ChatScreen, argument: str) -> None:
 async def sandbox(chat: ChatScreen, argument: str) -> None:
     """Handle `/sandbox [none|allow-list|ask|open]`."""
     client, now = await chat.outbox.ready(), chat.state.status.now
-    level = argument or await _pick(chat, _NETWORK, network_rows(client.agent.rules), marked=now.network)
+    level = argument or await _pick(
+        chat, _NETWORK, network_rows(client.agent.rules), marked=now.network
+    )
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
     if (chosen := next((each for each in known if each == level), None)) is not None:
         refused = await client.finish(SetNetwork(chosen))
@@ -177,7 +193,8 @@ async def permissions(chat: ChatScreen, argument: str) -> None:
 
 
 async def tools(chat: ChatScreen, argument: str) -> None:
-    """Handle `/tools [trust|distrust|on SET [TOOL...]|off SET [TOOL...]]`; the page asks before it trusts."""
+    """Handle `/tools [trust|distrust|on SET [TOOL...]|off SET [TOOL...]]`; the page asks before it
+    trusts."""
     client = await chat.outbox.ready()
     toolbox = client.toolbox
     match argument.split():
@@ -197,7 +214,9 @@ async def tools(chat: ChatScreen, argument: str) -> None:
             refused = await client.finish(TrustTools(argument == "trust"))
             chat.tell(DISTRUSTED if refused is None else refused.reason)
         case _:
-            chat.tell(f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'")
+            chat.tell(
+                f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'"
+            )
 
 
 async def mcp(chat: ChatScreen, argument: str) -> None:
@@ -214,7 +233,10 @@ async def model(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     models = {row.name: row for row in await client.models()}
     present = chat.state.status.now.model
-    rows = [*model_rows(models.values()), PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")]
+    rows = [
+        *model_rows(models.values()),
+        PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept"),
+    ]
     name = argument or await _pick(chat, "Choose the model", rows, marked=present)
     if name == _ANOTHER_KEY:
         own = client.agent.model.api_base
@@ -223,7 +245,11 @@ async def model(chat: ChatScreen, argument: str) -> None:
         name = present if await _new_key(chat, asked) else None
     if not name:
         return
-    row = _asked_for(name, models, client.agent.model) if argument else models.get(name) or ModelRow(name, "", True)
+    row = (
+        _asked_for(name, models, client.agent.model)
+        if argument
+        else models.get(name) or ModelRow(name, "", True)
+    )
     missing = await client.missing(row)
     if missing is not None and missing.kind == "key" and await _new_key(chat, missing):
         missing = await client.missing(row)
@@ -232,13 +258,16 @@ async def model(chat: ChatScreen, argument: str) -> None:
     elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
         chat.tell(refused.reason)
     else:
-        chat.launch_options = replace(chat.launch_options, model=row.name, api_base=row.api_base, chosen=True)
+        chat.launch_options = replace(
+            chat.launch_options, model=row.name, api_base=row.api_base, chosen=True
+        )
         kept = await client.keep({"model": row.name, "api_base": row.api_base})
         chat.tell(f"model: {name}{kept}")
 
 
 def _asked_for(name: str, models: Mapping[str, ModelRow], now: ModelInUse) -> ModelRow:
-    """Return the model of a typed name: the one that a local server offers, else at the server of the present one."""
+    """Return the model of a typed name: the one that a local server offers, else at the server of
+    the present one."""
     row = models.get(name, ModelRow(name, "", ready=True))
     stays = row.api_base is None and same_provider(name, now.name)
     return replace(row, api_base=now.api_base) if stays else row
@@ -263,7 +292,9 @@ async def effort(chat: ChatScreen, argument: str) -> None:
     if refused is not None:
         chat.tell(refused.reason)
         return
-    chat.tell(f"thinking: {said_effort(wanted)}, from the next answer on{await client.keep({'thinking': wanted})}")
+    chat.tell(
+        f"thinking: {said_effort(wanted)}, from the next answer on{await client.keep({'thinking': wanted})}"
+    )
 
 
 async def theme(chat: ChatScreen, argument: str) -> None:
@@ -291,11 +322,17 @@ async def info_page(about: About, chat: ChatScreen, argument: str = "") -> None:
     await _show(chat, TextScreen(about.capitalize(), text))
 
 
-status, cost, context = partial(info_page, "status"), partial(info_page, "cost"), partial(info_page, "context")
+status, cost, context = (
+    partial(info_page, "status"),
+    partial(info_page, "cost"),
+    partial(info_page, "context"),
+)
 config, skills = partial(info_page, "config"), partial(info_page, "skills")
 
 
-async def _pick(chat: ChatScreen, title: str, rows: Sequence[PickerRow], *, marked: str = "") -> str | None:
+async def _pick(
+    chat: ChatScreen, title: str, rows: Sequence[PickerRow], *, marked: str = ""
+) -> str | None:
     return await chat.app.push_screen_wait(Picker(title, rows, marked=marked))
 
 

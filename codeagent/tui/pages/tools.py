@@ -1,4 +1,5 @@
-"""The page of tools: what the agent can use, problems in tool files, and files that wait for trust."""
+"""The page of tools: what the agent can use, problems in tool files, and files that wait for
+trust."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +20,11 @@ from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
 _AS_NOW = "They are loaded as they are now, and you are asked again when they change."
-_SOURCES = {"builtin": "Built in", "python": "From Python files and packages", "yaml": "From YAML files"}
+_SOURCES = {
+    "builtin": "Built in",
+    "python": "From Python files and packages",
+    "yaml": "From YAML files",
+}
 _INDENT = "  "
 _LONGEST_NAME = 20
 _WORD = 5
@@ -41,9 +46,14 @@ def tools_pieces(box: Toolbox) -> tuple[Piece, ...]:
 def tools_plain(box: Toolbox) -> str:
     """Return the tools as text for the clipboard."""
     untrusted = [f"not trusted: {path}" for path in box.untrusted]
-    tools = [f"{tool.name}\t{WORDS[tool.permission]}\t{_about(tool)}\t{tool.description}" for tool in box.tools]
+    tools = [
+        f"{tool.name}\t{WORDS[tool.permission]}\t{_about(tool)}\t{tool.description}"
+        for tool in box.tools
+    ]
     sets = [f"{one.name}\t{_state(one)}\t{one.about}" for one in box.toolsets]
-    return "\n".join([*untrusted, *(f"{problem.level}: {problem}" for problem in box.problems), *tools, *sets])
+    return "\n".join(
+        [*untrusted, *(f"{problem.level}: {problem}" for problem in box.problems), *tools, *sets]
+    )
 
 
 def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
@@ -51,7 +61,9 @@ def _lines(box: Toolbox, width: int, palette: Palette) -> Iterator[Line]:
         yield _heading("Not loaded: waiting for your trust", palette.warning)
         for path in box.untrusted:
             yield line([(_INDENT, None), (cut_middle(flat(path), width - 2), palette.text)])
-        yield from paragraph(f"{trust_text(box.untrusted)} t trusts them.", width, palette.muted, first=_INDENT)
+        yield from paragraph(
+            f"{trust_text(box.untrusted)} t trusts them.", width, palette.muted, first=_INDENT
+        )
         yield line([])
     if box.problems:
         yield _heading("Problems", palette.error)
@@ -92,7 +104,11 @@ def _heading(text: str, style: Style) -> Line:
 
 def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
     """Return a row with name, permission and how the tool runs, and below it the description."""
-    styles: dict[Permission, Style] = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+    styles: dict[Permission, Style] = {
+        "auto": palette.success,
+        "prompt": palette.warning,
+        "deny": palette.error,
+    }
     lead: Parts = [
         (_INDENT, None),
         (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
@@ -118,17 +134,29 @@ def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Li
     style = palette.success if toolset.in_use else styles.get(toolset.state, palette.muted)
     lead: Parts = [
         (_INDENT, None),
-        (set_cell_size(cut_middle(flat(toolset.name), _LONGEST_NAME), _LONGEST_NAME) + "  ", palette.strong),
+        (
+            set_cell_size(cut_middle(flat(toolset.name), _LONGEST_NAME), _LONGEST_NAME) + "  ",
+            palette.strong,
+        ),
     ]
     room = max(8, width - len(_INDENT) - _LONGEST_NAME - 2)
     about = toolset.reason if toolset.state == "failed" else toolset.about
-    return beside(lead, [(_state(toolset), style), (cut_end(flat(about), room), palette.muted)], room)
+    return beside(
+        lead, [(_state(toolset), style), (cut_end(flat(about), room), palette.muted)], room
+    )
 
 
 def _state(toolset: ToolsetFacts) -> str:
     on = f"{toolset.in_use} of " if toolset.in_use else ""
-    state = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed, will be tried again"}
-    said = "on" if toolset.in_use and toolset.state in ("waiting", "ready") else state[toolset.state]
+    state = {
+        "waiting": "off",
+        "ready": "off",
+        "starting": "starting",
+        "failed": "failed, will be tried again",
+    }
+    said = (
+        "on" if toolset.in_use and toolset.state in ("waiting", "ready") else state[toolset.state]
+    )
     return f"{said} · {on}{counted(toolset.tools, 'tool')}"
 
 
@@ -137,7 +165,9 @@ def _problem(problem: ToolProblem, width: int, palette: Palette) -> Iterator[Lin
     style = palette.error if problem.level == "error" else palette.warning
     where, text = (flat(part, len(part)) for part in (problem.where, problem.text))
     texts = [(where, palette.text), (text, palette.muted)]
-    return beside([(f"{_INDENT}{problem.level:<{_LEVEL}}  ", style)], texts, width - len(_INDENT) - _LEVEL - 2)
+    return beside(
+        [(f"{_INDENT}{problem.level:<{_LEVEL}}  ", style)], texts, width - len(_INDENT) - _LEVEL - 2
+    )
 
 
 class ToolsScreen(Page[None]):
@@ -147,9 +177,14 @@ class ToolsScreen(Page[None]):
 
     def __init__(self, client: SessionClient, toolbox: Toolbox, *, ask: bool = False) -> None:
         """If `ask`, begin with the question whether to trust the files."""
-        hints = [*(["{tools.trust} trusts"] if toolbox.untrusted else []), "{tools.distrust} distrusts"]
+        hints = [
+            *(["{tools.trust} trusts"] if toolbox.untrusted else []),
+            "{tools.distrust} distrusts",
+        ]
         self.pane: TextPane
-        super().__init__("Tools", TextPane(tools_pieces(toolbox), tools_plain(toolbox)), _note(toolbox), hints)
+        super().__init__(
+            "Tools", TextPane(tools_pieces(toolbox), tools_plain(toolbox)), _note(toolbox), hints
+        )
         self._client = client
         self._shown = toolbox
         self._asked: tuple[str, ...] = ()
@@ -173,7 +208,9 @@ class ToolsScreen(Page[None]):
         self._asked, self._seen = self._shown.untrusted, self._shown.digest
         self.guard.close()
         files = counted(len(self._asked), "file")
-        self.say(f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING)
+        self.say(
+            f"trust {files}? y loads them; any other key leaves it" if self._asked else _NOTHING
+        )
 
     def action_yes(self) -> None:
         """Load the files, unless the key was pressed before the question could be read."""
@@ -217,5 +254,11 @@ class ToolsScreen(Page[None]):
 
 def _note(toolbox: Toolbox) -> str:
     problems = counted(len(toolbox.problems), "problem") if toolbox.problems else ""
-    untrusted = f"{counted(len(toolbox.untrusted), 'file waits', 'files wait')} for trust" if toolbox.untrusted else ""
-    return " · ".join(part for part in (counted(len(toolbox.tools), "tool"), problems, untrusted) if part)
+    untrusted = (
+        f"{counted(len(toolbox.untrusted), 'file waits', 'files wait')} for trust"
+        if toolbox.untrusted
+        else ""
+    )
+    return " · ".join(
+        part for part in (counted(len(toolbox.tools), "tool"), problems, untrusted) if part
+    )

@@ -45,8 +45,11 @@ _ASKS = {
     HOSTS: "Let this command reach the network?",
 }
 _MOVES = frozenset({"left", "right", "up", "down", "enter"})
-"""Keys that move the mark or choose what is marked; only with the focus, as the composer uses them too."""
-_SCROLLING = {key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")}
+"""Keys that move the mark or choose what is marked; only with the focus, as the composer uses them
+too."""
+_SCROLLING = {
+    key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
+}
 _NO = "n"
 _SENT = {
     "once": "allowed once",
@@ -82,7 +85,9 @@ class ApprovalContext:
     """What fields of the form hold, by name, as far as the user changed them."""
 
 
-def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalContext) -> CardContent:
+def approval_content(
+    shown: Sequence[Asked], view: CardView, context: ApprovalContext
+) -> CardContent:
     """Return the oldest question alone, or all waiting calls, to be allowed together."""
     front, to_read = shown[0], tuple(each.waiting for each in shown)
     if front.question is not None and front.question.fields:
@@ -110,20 +115,30 @@ def approval_content(shown: Sequence[Asked], view: CardView, context: ApprovalCo
 
 
 def following_content(followed: Followed, more: int) -> CardContent:
-    """Return a question that was answered and is followed while its call runs; it waits for nothing.
+    """Return a question that was answered and is followed while its call runs; it waits for
+    nothing.
 
     `more`: how many others are followed.
     """
-    commands = (block.command for block in followed.asked.blocks if isinstance(block, TerminalBlock))
+    commands = (
+        block.command for block in followed.asked.blocks if isinstance(block, TerminalBlock)
+    )
     reached = f"Reached so far: {', '.join(followed.hosts)}"
     return CardContent(
         id=("follows", followed.asked.approval_id),
         scope="follow",
-        left=(Part(f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong),),
+        left=(
+            Part(
+                f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong
+            ),
+        ),
         right=(Part(f"and {more} more" if more else "", 50),),
         body=(
             cut_piece(f"$ {next(commands, followed.asked.target)}", "text"),
-            cut_piece(reached if followed.hosts else "The hosts that it connects to are shown here.", "muted"),
+            cut_piece(
+                reached if followed.hosts else "The hosts that it connects to are shown here.",
+                "muted",
+            ),
         ),
         drawn_of=followed,
         choices=(),
@@ -131,8 +146,11 @@ def following_content(followed: Followed, more: int) -> CardContent:
     )
 
 
-def _question_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
-    """Return a question of the agent's; nothing is marked at first, and its number chooses an answer."""
+def _question_content(
+    asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext
+) -> CardContent:
+    """Return a question of the agent's; nothing is marked at first, and its number chooses an
+    answer."""
     options, row = question.options, view.row
     answer = Writing(
         "question",
@@ -176,13 +194,17 @@ def _question_content(asked: Asked, question: QuestionBlock, view: CardView, con
     )
 
 
-def _form_content(asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext) -> CardContent:
+def _form_content(
+    asked: Asked, question: QuestionBlock, view: CardView, context: ApprovalContext
+) -> CardContent:
     """Return a form: a field is marked and filled in, and all are sent together."""
     row = min(view.row or 0, len(question.fields) - 1)
     shown = page_of(question, row, context.rows)
     choices, beside = form_keys(question, context.filled, row, asked.waiting.approval_id)
     paged = len(shown) < len(question.fields)
-    place = Part(f"fields {shown[0] + 1}–{shown[-1] + 1} of {len(question.fields)}" if paged else "", 70)
+    place = Part(
+        f"fields {shown[0] + 1}–{shown[-1] + 1} of {len(question.fields)}" if paged else "", 70
+    )
     return CardContent(
         id=(asked.waiting.approval_id,),
         scope="card",
@@ -201,8 +223,17 @@ def _form_content(asked: Asked, question: QuestionBlock, view: CardView, context
 
 def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[CardChoice, ...]:
     out = [
-        CardChoice("y", "allow once", "allow", 90, allows=True, does=_answer(asked, Decision("once"))),
-        CardChoice("a", "allow for this session", "session", 60, allows=True, does=_answer(asked, Decision("session"))),
+        CardChoice(
+            "y", "allow once", "allow", 90, allows=True, does=_answer(asked, Decision("once"))
+        ),
+        CardChoice(
+            "a",
+            "allow for this session",
+            "session",
+            60,
+            allows=True,
+            does=_answer(asked, Decision("session")),
+        ),
         *_beyond(asked, context.keep_key),
         CardChoice(_NO, "deny", keep=100, does=_answer(asked, Decision("deny"))),
         CardChoice("r", "deny, because…", "because…", 70, does=_reason(asked)),
@@ -217,7 +248,12 @@ def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[Ca
         out.append(CardChoice("i", words, "about", 65, does=ShowAs("about", not view.about)))
     if context.wide and asked.rows:
         out.append(
-            CardChoice("t", "unified" if context.split else "split", keep=30, does=ShowAs("split", not context.split))
+            CardChoice(
+                "t",
+                "unified" if context.split else "split",
+                keep=30,
+                does=ShowAs("split", not context.split),
+            )
         )
     return tuple(out)
 
@@ -261,7 +297,8 @@ def _reason(asked: Asked) -> Writing:
 
 
 def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
-    """Let the user write a rule that allows the call and everything it matches; if `keep`, also in later sessions."""
+    """Let the user write a rule that allows the call and everything it matches; if `keep`, also in
+    later sessions."""
     enter = "always allow in this folder" if keep else "allow for this session"
     instead = "only this session" if keep else "always, in this folder"
 
@@ -287,7 +324,8 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
 
 
 def _edit(asked: Asked) -> Writing | Say:
-    """Let the user edit the arguments: a command in the line, anything else in the user's editor."""
+    """Let the user edit the arguments: a command in the line, anything else in the user's
+    editor."""
     waiting = asked.waiting
     edit = call_edit(waiting.name, waiting.arguments)
     if edit is None:
@@ -315,7 +353,9 @@ def _unavailable(
             "e": Say("this call cannot be edited; r: say what to do instead"),
             "h": Say("this cannot be split: y allows all of it"),
             "i": Say("this is a tool of codeagent's own: info explains it"),
-            "v": Say("`never` is only for hosts: n denies this call, a deny rule denies it for good"),
+            "v": Say(
+                "`never` is only for hosts: n denies this call, a deny rule denies it for good"
+            ),
         }
     if shown[0].rows and not context.wide:
         out["t"] = Say(f"two columns need {SPLIT_FROM} cells")
@@ -333,7 +373,8 @@ def _marking(choices: Sequence[CardChoice], marked: str) -> dict[str, LazyMeanin
 
 
 def _all_pieces(shown: Sequence[Asked], *, split: bool, about: bool) -> Iterator[Piece]:
-    """Return everything that is asked, as pieces; `about`: with what a single tool says about itself."""
+    """Return everything that is asked, as pieces; `about`: with what a single tool says about
+    itself."""
     for at, each in enumerate(shown, 1):
         if at > 1:
             yield blank
@@ -343,13 +384,16 @@ def _all_pieces(shown: Sequence[Asked], *, split: bool, about: bool) -> Iterator
 
 
 def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
-    """Return `Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command is only shown below."""
+    """Return `Apply this edit?  src/dates.py  +3 −1`, or how many calls are listed; a command is
+    only shown below."""
     if len(shown) > 1:
         every = "both" if len(shown) == 2 else f"all {len(shown)}"
         return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
     front = shown[0]
     if front.question is not None:
-        return (Part(f"{asker(front.waiting)}A question for you", 90, lambda palette: palette.strong),)
+        return (
+            Part(f"{asker(front.waiting)}A question for you", 90, lambda palette: palette.strong),
+        )
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
     asks = Part(words, 90, lambda palette: palette.strong)

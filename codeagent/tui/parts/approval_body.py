@@ -1,4 +1,5 @@
-"""The body of a question, in full: nothing is cut, folded away or made to look like something else."""
+"""The body of a question, in full: nothing is cut, folded away or made to look like something
+else."""
 
 from collections.abc import Iterator, Sequence
 
@@ -47,7 +48,8 @@ class Asked:
 
     @property
     def by_hunk(self) -> tuple[DiffBlock, ...]:
-        """The changes that may be answered hunk by hunk, one per file; empty if there is only one answer for all."""
+        """The changes that may be answered hunk by hunk, one per file; empty if there is only one
+        answer for all."""
         diffs = tuple(block for block in self.waiting.blocks if isinstance(block, DiffBlock))
         return diffs if self.waiting.by_hunk else ()
 
@@ -60,19 +62,24 @@ class Asked:
 def asked(waiting: ApprovalRequested) -> Asked:
     """Compare the texts of the question's diffs."""
     diffs = [block for block in waiting.blocks if isinstance(block, DiffBlock)]
-    rows = tuple(_without_edges(diff_rows(each.before, each.after, each.start_line)) for each in diffs)
+    rows = tuple(
+        _without_edges(diff_rows(each.before, each.after, each.start_line)) for each in diffs
+    )
     pairs = [counts(each) for each in rows]
     changed = (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)) if pairs else None
     return Asked(waiting, rows, changed)
 
 
 def _without_edges(rows: tuple[DiffRow, ...]) -> tuple[DiffRow, ...]:
-    """Keep only a few unchanged lines above the first change and below the last, because the card has few rows."""
+    """Keep only a few unchanged lines above the first change and below the last, because the card
+    has few rows."""
     changes = [at for at, row in enumerate(rows) if row.kind not in ("same", "gap")]
     if not changes:
         return rows
     inner = rows[max(0, changes[0] - _CONTEXT) : changes[-1] + 1 + _CONTEXT]
-    return tuple(row for at, row in enumerate(inner) if row.kind != "gap" or 0 < at < len(inner) - 1)
+    return tuple(
+        row for at, row in enumerate(inner) if row.kind != "gap" or 0 < at < len(inner) - 1
+    )
 
 
 def asker(waiting: ApprovalRequested) -> str:
@@ -80,15 +87,20 @@ def asker(waiting: ApprovalRequested) -> str:
     return "" if waiting.agent == MAIN else f"{flat(waiting.agent)}: "
 
 
-def pieces(question: Asked, *, split: bool, heading: str = "", about: bool = False) -> tuple[Piece, ...]:
-    """Return whose tool it is, the reason, then every block; `heading` comes first if several questions are listed.
+def pieces(
+    question: Asked, *, split: bool, heading: str = "", about: bool = False
+) -> tuple[Piece, ...]:
+    """Return whose tool it is, the reason, then every block; `heading` comes first if several
+    questions are listed.
 
     `about`: with what the tool says about itself, before the call.
     """
     waiting = question.waiting
     out: list[Piece] = []
     if heading:
-        out.append(marked_piece(f"{heading}  {asker(waiting)}{waiting.name}  {waiting.target}", "strong"))
+        out.append(
+            marked_piece(f"{heading}  {asker(waiting)}{waiting.name}  {waiting.target}", "strong")
+        )
     if waiting.whose:
         out.append(marked_piece(f"a tool of {waiting.whose}", "accent"))
     if about:
@@ -123,7 +135,8 @@ def _path(path: str, waiting: ApprovalRequested) -> Piece:
 
 
 def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece, ...]:
-    """Return the question as Markdown, then the numbered answers; `picked` is the marked one, from 0."""
+    """Return the question as Markdown, then the numbered answers; `picked` is the marked one, from
+    0."""
     options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
     return (_asked(question.question), *((blank,) if question.options else ()), *options)
 
@@ -153,4 +166,6 @@ def _option(at: int, text: str, picked: bool) -> Piece:
 def _behind(lead: str, found: Line, lead_style: Style, style: Style) -> Line:
     """Return a line with a lead that is not copied."""
     body = Strip(Segment.apply_style(found.strip, style))
-    return Line(Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins)
+    return Line(
+        Strip([Segment(lead, lead_style), *body]), found.text, found.start + len(lead), found.joins
+    )

@@ -55,7 +55,8 @@ _BACK = CardChoice("esc", "back")
 
 
 def place_of(now: AtBoundary) -> Hashable:
-    """Return what identifies the boundary, even if its calls change; None if there is no boundary."""
+    """Return what identifies the boundary, even if its calls change; None if there is no
+    boundary."""
     match now:
         case Paused():
             return (now.why, now.batch, now.text, tuple(call.call_id for call in now.calls))
@@ -81,8 +82,11 @@ def subjects_of(now: AtBoundary) -> tuple[str, ...]:
             return ()
 
 
-def pause_content(paused: Paused, view: CardView, *, stepping: bool, focused: bool, sent: str) -> CardContent:
-    """Return a pause with the calls of its batch; `stepping`: step mode is on, `focused`: the card has the focus."""
+def pause_content(
+    paused: Paused, view: CardView, *, stepping: bool, focused: bool, sent: str
+) -> CardContent:
+    """Return a pause with the calls of its batch; `stepping`: step mode is on, `focused`: the card
+    has the focus."""
     count = len(paused.calls)
     marked = min(view.row or 0, count - 1) if count else 0
     beside: dict[str, KeyMeaning] = {"c": _go_on()}
@@ -117,7 +121,13 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
         drawn_of=text,
         choices=(
             CardChoice("p", "start", keep=95, does=_start(text, "ask")),
-            CardChoice("P", "start, auto-accept edits", "start, accept edits", 90, does=_start(text, "accept-edits")),
+            CardChoice(
+                "P",
+                "start, auto-accept edits",
+                "start, accept edits",
+                90,
+                does=_start(text, "accept-edits"),
+            ),
             CardChoice("e", "edit", keep=80, does=text_write(plan)),
             CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
         ),
@@ -133,25 +143,39 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
     return CardContent(
         id=place_of(summary),
         scope="summary",
-        left=(Part(f"Summary to replace the older part{changed}", 90, lambda palette: palette.strong),),
+        left=(
+            Part(f"Summary to replace the older part{changed}", 90, lambda palette: palette.strong),
+        ),
         right=(Part(replaces, 50),),
         body=plan_pieces(text),
         drawn_of=text,
         choices=(
-            CardChoice("c", "use it", keep=95, does=Send((UseSummary(text, summary.text),), "compacting")),
+            CardChoice(
+                "c", "use it", keep=95, does=Send((UseSummary(text, summary.text),), "compacting")
+            ),
             CardChoice("e", "edit", keep=90, does=text_write(summary)),
-            CardChoice("k", "keep the conversation as it is", "keep all", 85, does=Send((UseSummary(None),), "kept")),
+            CardChoice(
+                "k",
+                "keep the conversation as it is",
+                "keep all",
+                85,
+                does=Send((UseSummary(None),), "kept"),
+            ),
         ),
         tab="to choose",
         sent=sent,
     )
 
 
-def pause_choices(paused: Paused, marked: int, *, stepping: bool, focused: bool) -> tuple[CardChoice, ...]:
+def pause_choices(
+    paused: Paused, marked: int, *, stepping: bool, focused: bool
+) -> tuple[CardChoice, ...]:
     """Return the choices of a pause; they skip or edit the marked call (from 0)."""
     out = [CardChoice("c", "continue", keep=95, does=_go_on())]
     if paused.why in _LIMITS:
-        out = [CardChoice("plus", "continue with as much again", "as much again", 95, does=_go_on())]
+        out = [
+            CardChoice("plus", "continue with as much again", "as much again", 95, does=_go_on())
+        ]
     if stepping:
         out.append(CardChoice("S", "end step mode", "step off", 70, does=_go_on(step=False)))
     else:
@@ -171,7 +195,8 @@ def pause_choices(paused: Paused, marked: int, *, stepping: bool, focused: bool)
 
 
 def call_write(call: PausedCall) -> Writing | Say:
-    """Let the user edit a call's arguments: a command in the line, anything else in the user's editor."""
+    """Let the user edit a call's arguments: a command in the line, anything else in the user's
+    editor."""
     edit = call_edit(call.name, call.arguments)
     if edit is None:
         return _NO_EDIT
@@ -229,7 +254,8 @@ def _written_call(call_id: str, edit: CallEdit, text: str) -> Send | Say:
 
 
 def state_of(call: PausedCall) -> str:
-    """Return what will happen to a call: `runs`, `will ask`, `denied: …`, `skipped`, `edited, runs`."""
+    """Return what will happen to a call: `runs`, `will ask`, `denied: …`, `skipped`, `edited,
+    runs`."""
     if call.state == "skipped":
         return "skipped"
     words = {"auto": "runs", "prompt": "will ask", "deny": "denied"}[call.permission]
@@ -249,13 +275,18 @@ def title_of(paused: Paused) -> str:
 
 
 def paused_pieces(paused: Paused, marked: int, problem: str) -> tuple[Piece, ...]:
-    """Return every call, the marked one (from 0) in full; `problem` says what was wrong with the edit of it."""
+    """Return every call, the marked one (from 0) in full; `problem` says what was wrong with the
+    edit of it."""
     out: list[Piece] = []
     if paused.why in _LIMITS:
         out.append(marked_piece(paused.text, "text"))
     if not paused.calls:
         limited = "Continuing allows as much again."
-        step = limited if paused.why in _LIMITS else "Next: ask the model. Anything you type is sent first."
+        step = (
+            limited
+            if paused.why in _LIMITS
+            else "Next: ask the model. Anything you type is sent first."
+        )
         out.append(marked_piece(step, "muted"))
     for at in range(len(paused.calls)):
         out.append(_call(paused.calls, at, marked == at))
@@ -281,7 +312,8 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
 
 
 def outline(text: str) -> list[str]:
-    """Return the headings and items of a Markdown text, except within code; if there are none, its lines."""
+    """Return the headings and items of a Markdown text, except within code; if there are none, its
+    lines."""
     found, lines, fenced = [], [], False
     for row in text.splitlines():
         if _FENCE.match(row):
@@ -324,7 +356,11 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
         if target != call.target:
             yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
         # There may be a better reason than that this tool always asks.
-        asks = call.state == "planned" and call.permission == "prompt" and call.reason not in ("", ALWAYS_ASKS)
+        asks = (
+            call.state == "planned"
+            and call.permission == "prompt"
+            and call.reason not in ("", ALWAYS_ASKS)
+        )
         if state != states[at] or asks:
             words = f"{state_of(call).partition(':')[0]}: {call.reason}"
             yield from marked_piece(words, "muted", lead=" " * _INDENT)(width, palette)
@@ -337,4 +373,6 @@ def _style(call: PausedCall, palette: Palette) -> Style:
         return palette.muted
     if call.state == "edited":
         return palette.accent
-    return {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}[call.permission]
+    return {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}[
+        call.permission
+    ]

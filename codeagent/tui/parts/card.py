@@ -41,14 +41,16 @@ _EDGES_AND_KEYS = 3
 
 
 class Card(CardFrame):
-    """Shows the oldest question in full, or all waiting calls; if there are none, a pause, a plan or a summary.
+    """Shows the oldest question in full, or all waiting calls; if there are none, a pause, a plan
+    or a summary.
 
-    Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). Keys pressed before the card
-    could be read are ignored: new content closes the guard and the line. The card never changes what waits: an answer
-    is shown as sent until the asker has removed the question.
+    Keys reach it through the focus (`take_focus`) or from the composer with Alt (`press`). Keys
+    pressed before the card could be read are ignored: new content closes the guard and the line.
+    The card never changes what waits: an answer is shown as sent until the asker has removed the
+    question.
 
-    `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the epoch. If `rings`,
-    new content rings the bell once.
+    `do` does what the user wants. `clock` gives seconds that never go back, `now` seconds since the
+    epoch. If `rings`, new content rings the bell once.
     """
 
     class Left(Message):
@@ -93,7 +95,8 @@ class Card(CardFrame):
 
     @property
     def scope(self) -> str:
-        """The scope of its keys: `card` for a question, `boundary` for a pause, `plan`, `summary`; empty if hidden."""
+        """The scope of its keys: `card` for a question, `boundary` for a pause, `plan`, `summary`;
+        empty if hidden."""
         return self._content.scope if self._content is not None else ""
 
     @property
@@ -131,7 +134,11 @@ class Card(CardFrame):
     def press(self, key: str) -> bool:
         """Act on a key with Alt, from the composer; False if it is not one of the card's."""
         letter = self._letters.get(key, "")
-        return self._content is not None and letter not in self._content.only_focused and self._take(letter)
+        return (
+            self._content is not None
+            and letter not in self._content.only_focused
+            and self._take(letter)
+        )
 
     def read_to_end(self) -> None:
         """Scroll to the end of what is asked about, from the composer."""
@@ -189,7 +196,9 @@ class Card(CardFrame):
         if text.strip():
             self._waiting.keep(write, text)
         if problem := write.judge(text).problem if write.judge is not None else "":
-            self._do(Tell(f"not sent: {problem}; the {write.about} waits as before; e opens it again"))
+            self._do(
+                Tell(f"not sent: {problem}; the {write.about} waits as before; e opens it again")
+            )
         elif (does := write.then(text)) is not None:
             self._perform(does)
         self._show()
@@ -198,7 +207,8 @@ class Card(CardFrame):
         return self._guard.quiet
 
     def on_focus(self, event: Focus) -> None:
-        """Start the wait again unless the user asked for the focus: a key may have been meant for something else."""
+        """Start the wait again unless the user asked for the focus: a key may have been meant for
+        something else."""
         if not self.taking:
             self._guard.close()
         self.taking = False
@@ -246,7 +256,8 @@ class Card(CardFrame):
 
     @on(CardLine.Sent)
     def _line_sent(self, event: CardLine.Sent) -> None:
-        """Send the typed text; it is for the shown content, as any change of that would have closed the line."""
+        """Send the typed text; it is for the shown content, as any change of that would have closed
+        the line."""
         event.stop()
         if (write := self.line.write) is None or self._content is None:
             return
@@ -285,7 +296,8 @@ class Card(CardFrame):
         return True
 
     def _press(self, key: str, does: LazyMeaning, content: CardContent) -> None:
-        """Act on a key that answers, if it counts by now; while there is more to read, it pages down instead."""
+        """Act on a key that answers, if it counts by now; while there is more to read, it pages
+        down instead."""
         admitted = self._guard.admits(key)
         if key not in content.beside and allows(does) and self._reads_on(content):
             return
@@ -368,7 +380,8 @@ class Card(CardFrame):
         return True
 
     def _step_back(self, key: str) -> None:
-        """Close the top layer with Esc: the line, the list of all calls, a plan, then the card; Tab always leaves."""
+        """Close the top layer with Esc: the line, the list of all calls, a plan, then the card; Tab
+        always leaves."""
         if key == "escape" and self.line.write is not None:
             self.close_line()
             self._show()

@@ -1,4 +1,5 @@
-"""What a card shows and what its keys do, as plain data that pure functions make from what waits."""
+"""What a card shows and what its keys do, as plain data that pure functions make from what
+waits."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
@@ -13,7 +14,8 @@ from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.rows import Part
 
 CardScope = Literal["card", "follow", "boundary", "plan", "summary"]
-"""The scope of a card's keys: an approval or a question, one that is only followed, a pause, a plan, or a summary."""
+"""The scope of a card's keys: an approval or a question, one that is only followed, a pause, a
+plan, or a summary."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class ChooseHunks:
 
 @dataclass(frozen=True)
 class Tell:
-    """Say in one line what was not done; `back` is the user's text, which would otherwise be lost."""
+    """Say in one line what was not done; `back` is the user's text, which would otherwise be
+    lost."""
 
     text: str
     back: str = ""
@@ -82,14 +85,16 @@ class Check:
     problem: str = ""
     """One line why Enter does nothing; empty if it sends the text."""
     says: tuple[str, ...] = ()
-    """What sending it means. If space is short, the first is always kept, and of the others the last one longest."""
+    """What sending it means. If space is short, the first is always kept, and of the others the
+    last one longest."""
     odd: str = ""
     """Letters that only look like ASCII; empty if there are none."""
 
 
 @dataclass(frozen=True)
 class Send:
-    """Do these acts; `words` is shown until they are confirmed, or empty if the keys continue to work."""
+    """Do these acts; `words` is shown until they are confirmed, or empty if the keys continue to
+    work."""
 
     acts: tuple[CardAct, ...]
     words: str = ""
@@ -125,8 +130,8 @@ class MarkChoice:
 
 @dataclass(frozen=True)
 class ShowAs:
-    """Show it another way: all waiting calls, a diff in two columns, what the tool says about itself above the call, or
-    nothing until Tab is pressed."""
+    """Show it another way: all waiting calls, a diff in two columns, what the tool says about
+    itself above the call, or nothing until Tab is pressed."""
 
     view: Literal["all", "split", "about", "away"]
     on: bool
@@ -149,7 +154,8 @@ class Writing:
 
     about: Literal["question", "call", "plan", "summary"]
     subject: str
-    """The id of what it is about, or the text of the plan or summary; a draft is kept as long as that waits."""
+    """The id of what it is about, or the text of the plan or summary; a draft is kept as long as
+    that waits."""
     purpose: Literal["reason", "answer", "rule", "command", "json", "plan", "summary"]
     then: Callable[[str], "Send | Say | Fill | None"]
     """What sending the text does; None if the text is only kept."""
@@ -161,7 +167,8 @@ class Writing:
     judge: Callable[[str], Check] | None = None
     """Says what is wrong with a text; without it any text may be sent."""
     allows: bool = False
-    """Sending allows a call: all of the text must be visible, and Enter counts only once it could be read."""
+    """Sending allows a call: all of the text must be visible, and Enter counts only once it could
+    be read."""
     suffix: str = ""
     """The suffix of the editor's file; empty if the text is always written in the line."""
     part: str = ""

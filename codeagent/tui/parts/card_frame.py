@@ -32,7 +32,8 @@ _BREAKS = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*")
 
 
 class ReasonInput(LineInput):
-    """A `LineInput` that joins the lines of a paste, where a plain one would keep only the first."""
+    """A `LineInput` that joins the lines of a paste, where a plain one would keep only the
+    first."""
 
     DEFAULT_CSS = """
     ReasonInput {
@@ -160,7 +161,11 @@ class _CheckRow(RowWidget):
         first, *more = (problem,) if problem else self._check.says or ("",)
         beside = cell_len(SEPARATOR + odd) if odd and width >= 2 * cell_len(odd) else 0
         parts = [
-            Part(cut_end(first, width - beside), 100, lambda colours: colours.error if problem else colours.strong),
+            Part(
+                cut_end(first, width - beside),
+                100,
+                lambda colours: colours.error if problem else colours.strong,
+            ),
             *(Part(words, 60 + place) for place, words in enumerate(more)),
             Part(odd, 90, lambda colours: colours.warning),
         ]
@@ -243,23 +248,34 @@ class CardFrame(Vertical, can_focus=True):
         """
         keymap, focused, write = keymap_of(self), self.has_focus_within, self.line.write
         self._keys.display = bool(content.choices)
-        choices = labelled(content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab)
-        self.reading_key = next((choice.label or choice.key for choice in choices if choice.allows), "")
+        choices = labelled(
+            content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
+        )
+        self.reading_key = next(
+            (choice.label or choice.key for choice in choices if choice.allows), ""
+        )
         why = why_closed()
         off = bool(why)
         if write is not None:
-            choices = labelled(write.choices, keymap, scope=content.scope, focused=focused, tab=content.tab)
+            choices = labelled(
+                write.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
+            )
             off = bool(self.line.check.problem or (write.allows and why))
         self._title.show(content.left, content.right)
         sent = f"sent: {content.sent}" if content.sent else ""
-        self._keys.show(choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys"))
+        self._keys.show(
+            choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys")
+        )
         more = Part(f"{self.pane.below} more below" if self.pane.below else "", 50)
-        self._foot.show(right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,))
+        self._foot.show(
+            right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,)
+        )
         if self._needed(_BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
             self.fit()
 
     def fit(self) -> None:
-        """Leave half of the screen to the composer; if that is not much, draw the card without edges."""
+        """Leave half of the screen to the composer; if that is not much, draw the card without
+        edges."""
         tiny = self.app.size.height // 2 < _TINY
         self.set_class(tiny, "-tiny")
         self._keys.most = 2 if self.app.size.height >= _ROOMY else 1

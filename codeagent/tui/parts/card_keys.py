@@ -31,7 +31,8 @@ _NOT_WITH_ALT = ("enter", "esc", "text")
 
 
 class ChoiceRow(Widget):
-    """Draws the choices, shortened to fit one or two rows; while `off`, those that allow a call are grey."""
+    """Draws the choices, shortened to fit one or two rows; while `off`, those that allow a call are
+    grey."""
 
     DEFAULT_CSS = """
     ChoiceRow {
@@ -53,7 +54,9 @@ class ChoiceRow(Widget):
         self.most = _MOST
         """The number of rows that it may have."""
 
-    def show(self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool, more: str = "") -> None:
+    def show(
+        self, choices: Sequence[CardChoice], *, marked: str, note: str, off: bool, more: str = ""
+    ) -> None:
         """`marked` is the key of the choice that Enter chooses; a `note` replaces the choices.
 
         `more` is the key that shows the keys for which there is no room.
@@ -96,7 +99,8 @@ class ChoiceRow(Widget):
     def _laid(self, width: int) -> tuple[bool, list[list[CardChoice]]]:
         """Return whether to use short words, and the choices of each row.
 
-        Those with the lowest `keep` are dropped; then the rows end with the key that shows them, if there is room.
+        Those with the lowest `keep` are dropped; then the rows end with the key that shows them, if
+        there is room.
         """
         for brief in (False, True):
             rows = self._wrapped(self._choices, width, brief=brief)
@@ -106,7 +110,8 @@ class ChoiceRow(Widget):
         return True, self._reduced(width, *more) or self._reduced(width)
 
     def _reduced(self, width: int, *more: CardChoice) -> list[list[CardChoice]]:
-        """Return the rows with as many choices as fit beside `more`; none if that would leave too few of them."""
+        """Return the rows with as many choices as fit beside `more`; none if that would leave too
+        few of them."""
         kept, least = list(self._choices), _LEAST if more else 1
         while len(kept) > least:
             kept.remove(min(kept, key=lambda choice: choice.keep))
@@ -116,9 +121,13 @@ class ChoiceRow(Widget):
         return [] if more else self._wrapped(kept, width, brief=True)
 
     def _fit(self, rows: Sequence[Sequence[CardChoice]], width: int, *, brief: bool) -> bool:
-        return len(rows) <= self.most and all(self._width(row, brief=brief) <= width for row in rows)
+        return len(rows) <= self.most and all(
+            self._width(row, brief=brief) <= width for row in rows
+        )
 
-    def _wrapped(self, choices: Sequence[CardChoice], width: int, *, brief: bool) -> list[list[CardChoice]]:
+    def _wrapped(
+        self, choices: Sequence[CardChoice], width: int, *, brief: bool
+    ) -> list[list[CardChoice]]:
         rows: list[list[CardChoice]] = []
         for choice in choices:
             if rows and self._width([*rows[-1], choice], brief=brief) <= width:
@@ -131,14 +140,30 @@ class ChoiceRow(Widget):
         words = (self._mark(choice) + _cap(choice) + _words(choice, brief=brief) for choice in row)
         return sum(map(cell_len, words)) + len(_GAP) * max(0, len(row) - 1)
 
-    def _drawn(self, row: Sequence[CardChoice], palette: Palette, *, brief: bool) -> list[tuple[str, Style | None]]:
+    def _drawn(
+        self, row: Sequence[CardChoice], palette: Palette, *, brief: bool
+    ) -> list[tuple[str, Style | None]]:
         out: list[tuple[str, Style | None]] = []
         for choice in row:
             off = choice.allows and self._off
-            words = palette.muted if off else palette.strong if choice.key == self._marked else palette.text
-            cap = palette.muted if off else (words if choice.key == self._marked else palette.muted) + _REVERSED
+            words = (
+                palette.muted
+                if off
+                else palette.strong
+                if choice.key == self._marked
+                else palette.text
+            )
+            cap = (
+                palette.muted
+                if off
+                else (words if choice.key == self._marked else palette.muted) + _REVERSED
+            )
             out += [(_GAP, None)] if out else []
-            out += [(self._mark(choice), words), (_cap(choice), cap), (_words(choice, brief=brief), words)]
+            out += [
+                (self._mark(choice), words),
+                (_cap(choice), cap),
+                (_words(choice, brief=brief), words),
+            ]
         return out
 
     def _mark(self, choice: CardChoice) -> str:
@@ -146,9 +171,14 @@ class ChoiceRow(Widget):
 
 
 def _cap(choice: CardChoice) -> str:
-    """Return the key with a blank on both sides; empty for text to type, which is not a single key."""
+    """Return the key with a blank on both sides; empty for text to type, which is not a single
+    key."""
     name = choice.label or choice.key
-    return "" if name == "text" else f" {name.capitalize() if len(name) > 1 and name.islower() else name} "
+    return (
+        ""
+        if name == "text"
+        else f" {name.capitalize() if len(name) > 1 and name.islower() else name} "
+    )
 
 
 def _words(choice: CardChoice, *, brief: bool) -> str:
@@ -157,7 +187,8 @@ def _words(choice: CardChoice, *, brief: bool) -> str:
 
 
 def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[str, str]:
-    """Map keys, alone or with Alt, to letters: the first default key of their action, or the key itself.
+    """Map keys, alone or with Alt, to letters: the first default key of their action, or the key
+    itself.
 
     `others` are keys without an action. `alt+shift+a` is `A`.
     """
@@ -169,20 +200,27 @@ def letters_of(scope: CardScope, keymap: Keymap, others: Iterable[str]) -> dict[
 
 def _spellings(key: str) -> tuple[str, ...]:
     """Return the ways in which terminals send the key."""
-    shifted = (f"shift+{key.lower()}", f"alt+shift+{key.lower()}") if len(key) == 1 and key.isupper() else ()
+    shifted = (
+        (f"shift+{key.lower()}", f"alt+shift+{key.lower()}")
+        if len(key) == 1 and key.isupper()
+        else ()
+    )
     return (key, f"alt+{key}", *shifted)
 
 
 def labelled(
     choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool, tab: str
 ) -> tuple[CardChoice, ...]:
-    """Return the choices with their keys: without the focus, Tab goes to the card and the other keys need Alt.
+    """Return the choices with their keys: without the focus, Tab goes to the card and the other
+    keys need Alt.
 
     `tab` says what Tab is for.
     """
     actions = _actions_of(scope)
     shown = tuple(
-        replace(choice, label=keymap.shown(actions[choice.key])) if choice.key in actions else choice
+        replace(choice, label=keymap.shown(actions[choice.key]))
+        if choice.key in actions
+        else choice
         for choice in choices
     )
     if focused:

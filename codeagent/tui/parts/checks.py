@@ -41,7 +41,8 @@ class CallEdit:
         return ".sh" if self.kind == "command" else ".json"
 
     def arguments(self, text: str) -> str:
-        """Return the edited text as JSON arguments. Raises ValueError, which says in a phrase what is wrong."""
+        """Return the edited text as JSON arguments. Raises ValueError, which says in a phrase what
+        is wrong."""
         if self.kind == "command":
             if not text.strip():
                 raise ValueError("the command is empty")
@@ -49,7 +50,9 @@ class CallEdit:
         try:
             edited = json.loads(text, parse_constant=_refuse)
         except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON: {error.msg} on line {error.lineno}, column {error.colno}") from error
+            raise ValueError(
+                f"not JSON: {error.msg} on line {error.lineno}, column {error.colno}"
+            ) from error
         except RecursionError as error:
             raise ValueError("not readable as JSON: nested too deeply") from error
         if not isinstance(edited, dict):
@@ -88,7 +91,9 @@ def _indented(given: object) -> str:
     """Return indented JSON in which invisible characters are escaped."""
     text = json.dumps(given, indent=2, ensure_ascii=False)
     return re.sub(
-        r"[^\x20-\x7e\n]", lambda found: found[0] if not unseen(found[0]) else json.dumps(found[0])[1:-1], text
+        r"[^\x20-\x7e\n]",
+        lambda found: found[0] if not unseen(found[0]) else json.dumps(found[0])[1:-1],
+        text,
     )
 
 
@@ -97,7 +102,8 @@ def _refuse(constant: str) -> object:
 
 
 def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
-    """Check a rule for the question; the policy checks it again, as only it knows all parts of the call.
+    """Check a rule for the question; the policy checks it again, as only it knows all parts of the
+    call.
 
     `keep`: it will also hold in later sessions.
     """
@@ -110,14 +116,20 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
     except ConfigError as error:
         return Check(one_line(str(error), 2 * _SAID))
     if rule.tool != waiting.name:
-        return Check(f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}")
+        return Check(
+            f"it must be about {one_line(waiting.name, _SAID)}, not {one_line(rule.tool, _SAID)}"
+        )
     if rule.pattern is None:
         return Check(f"a rule cannot allow every call of a tool: say which, {rule.tool}(…)")
     if _WILD.fullmatch(rule.pattern):
         return Check("that would allow everything: name a command, or the start of a path")
     odd = odd_letters(text)
     parts, kind = _parts(waiting)
-    fitting = [part for part in parts if (rule.reaches(part) if kind == "host" else rule.matches(part, kind))]
+    fitting = [
+        part
+        for part in parts
+        if (rule.reaches(part) if kind == "host" else rule.matches(part, kind))
+    ]
     if parts and not fitting:
         return Check(f"it does not match this call: {one_line(parts[0], _SAID)}", odd=odd)
     sure = bool(parts) and len(fitting) == len(parts)
@@ -126,7 +138,8 @@ def check_rule(text: str, waiting: ApprovalRequested, *, keep: bool) -> Check:
 
 
 def _parts(waiting: ApprovalRequested) -> tuple[tuple[str, ...], str]:
-    """Return the parts of the call that rules are certain to see, and their kind; empty if only the policy knows."""
+    """Return the parts of the call that rules are certain to see, and their kind; empty if only the
+    policy knows."""
     if waiting.name == HOSTS:
         return tuple(waiting.target.split(", ")), "host"
     paths = [block.path for block in waiting.blocks if isinstance(block, DiffBlock)]

@@ -40,7 +40,8 @@ _PAUSE = 0.03
 
 
 class Composer(PromptText):
-    """Posts what the user wants as messages; sent text is in the history before its message is posted."""
+    """Posts what the user wants as messages; sent text is in the history before its message is
+    posted."""
 
     BINDINGS = bindings("composer")
 
@@ -54,13 +55,15 @@ class Composer(PromptText):
     class Wanted(Message):
         """The user wants something from the screen.
 
-        card, end: Tab or End in an empty composer. take_back: Up in an empty composer while something is queued.
-        editor: continue in the user's editor. files: the first `@` of a prompt, and every `@` until `set_files` was
-        called. commands: the first `/` of a prompt; `set_commands` is called if they have changed. keys: `?` in an
-        empty composer.
+        card, end: Tab or End in an empty composer. take_back: Up in an empty composer while
+        something is queued. editor: continue in the user's editor. files: the first `@` of a
+        prompt, and every `@` until `set_files` was called. commands: the first `/` of a prompt;
+        `set_commands` is called if they have changed. keys: `?` in an empty composer.
         """
 
-        def __init__(self, what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]) -> None:
+        def __init__(
+            self, what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
+        ) -> None:
             super().__init__()
             self.what = what
 
@@ -83,7 +86,8 @@ class Composer(PromptText):
         self.has_queue = False
         """Something can be taken back with Up."""
         self.keeps: Callable[[bool], bool] = lambda later: False
-        """Asked before text is sent, `later` or now: whether it stays here, because the user is asked about it."""
+        """Asked before text is sent, `later` or now: whether it stays here, because the user is
+        asked about it."""
         self._prompts = history
         self._walk: HistoryWalk | None = None
         self._paths: tuple[str, ...] = ()
@@ -116,7 +120,8 @@ class Composer(PromptText):
         return max(self.typed_at, self.search.typed_at)
 
     def set_edited(self, before: str, after: str) -> None:
-        """Show the edited version of `before`; text that was added to the composer meanwhile stays in front of it."""
+        """Show the edited version of `before`; text that was added to the composer meanwhile stays
+        in front of it."""
         meanwhile = self.text.removesuffix(before)
         self.set_text(after)
         self.insert_back(meanwhile.removesuffix("\n"))
@@ -124,11 +129,17 @@ class Composer(PromptText):
     def set_commands(self, commands: Sequence[Action]) -> None:
         """Set the commands that `/` offers."""
         self.commands = commands
-        if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "command":
+        if (
+            self.choices.is_open
+            and not self.choices.moved
+            and self._word is not None
+            and self._word.kind == "command"
+        ):
             self.choices.offer(command_choices(self._word.query, commands))
 
     def set_files(self, paths: Sequence[str]) -> None:
-        """Set what `@` offers: paths (directories end with a slash) and the resources of servers."""
+        """Set what `@` offers: paths (directories end with a slash) and the resources of
+        servers."""
         if self._files is None or self._paths != tuple(paths):
             self._paths = tuple(paths)
             self._index(self._paths)
@@ -136,7 +147,12 @@ class Composer(PromptText):
     @work(group="index", exclusive=True)
     async def _index(self, paths: tuple[str, ...]) -> None:
         self._files = await asyncio.to_thread(PathIndex, paths)
-        if self.choices.is_open and not self.choices.moved and self._word is not None and self._word.kind == "file":
+        if (
+            self.choices.is_open
+            and not self.choices.moved
+            and self._word is not None
+            and self._word.kind == "file"
+        ):
             self._offer_files()
 
     async def _on_key(self, event: Key) -> None:
@@ -198,7 +214,8 @@ class Composer(PromptText):
         self.forget()
 
     def action_complete(self) -> None:
-        """Handle Tab: choose the offered completion, queue the text while the agent is working, or go to the card."""
+        """Handle Tab: choose the offered completion, queue the text while the agent is working, or
+        go to the card."""
         self._keep_up()
         if self.choices.is_open and self.choices.chosen:
             self._choose()
@@ -331,7 +348,8 @@ class Composer(PromptText):
             self._offer_paths(word, found)
 
     def _offer_files(self) -> None:
-        """Search now: the files have just arrived, or a key would choose before the pause is over."""
+        """Search now: the files have just arrived, or a key would choose before the pause is
+        over."""
         if self._word is not None and self._files is not None:
             self._offer_paths(self._word, self._files.search(self._word.query))
 
@@ -341,16 +359,22 @@ class Composer(PromptText):
 
     @property
     def _chooses_on_enter(self) -> bool:
-        """Whether Enter chooses the offered completion: it does unless the typed text is already complete."""
+        """Whether Enter chooses the offered completion: it does unless the typed text is already
+        complete."""
         self._keep_up()
         if self._word is None or (self._word.kind == "input" and not self.choices.moved):
             return False
-        if self._word.kind == "command" and not self.choices.moved and find_command(self._word.query, self.commands):
+        if (
+            self._word.kind == "command"
+            and not self.choices.moved
+            and find_command(self._word.query, self.commands)
+        ):
             return False
         return self.choices.chosen is not None
 
     def _keep_up(self) -> None:
-        """Update the list before a key is handled: keys may be faster than change messages and file searches."""
+        """Update the list before a key is handled: keys may be faster than change messages and file
+        searches."""
         if self._unfinished() != self._word:
             self._offer()
         if self._word is not None and self._word.kind == "file" and self._word != self._searched:
@@ -365,5 +389,7 @@ class Composer(PromptText):
         if self._word is None:
             return
         row, column = self.cursor_location
-        self._replace_via_keyboard(on_one_line(choice.insert), (row, self._word.start), (row, column))
+        self._replace_via_keyboard(
+            on_one_line(choice.insert), (row, self._word.start), (row, column)
+        )
         self.focus()

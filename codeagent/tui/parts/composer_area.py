@@ -16,11 +16,13 @@ _AIRY = 16
 _WIDE = 60
 """Columns from which on the rule says what the mode means and how to change it."""
 _ROOMY = 10
-"""Rows of a screen from which on there is a rule; two more are needed below a card, which has its own."""
+"""Rows of a screen from which on there is a rule; two more are needed below a card, which has its
+own."""
 
 
 class ComposerArea(Vertical):
-    """As high as the composer; the lists cover what is above it. Messages of the composer pass through."""
+    """As high as the composer; the lists cover what is above it. Messages of the composer pass
+    through."""
 
     DEFAULT_CSS = """
     ComposerArea {

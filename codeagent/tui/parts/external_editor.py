@@ -21,13 +21,16 @@ class EditorFailed(CodeagentError):
 
 
 def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
-    """Return program and arguments of `$VISUAL` or `$EDITOR`, but never a program inside the workspace found by PATH.
+    """Return program and arguments of `$VISUAL` or `$EDITOR`, but never a program inside the
+    workspace found by PATH.
 
     Raises EditorFailed.
     """
     name = next((name for name in ("VISUAL", "EDITOR") if environ.get(name, "").strip()), None)
     if name is None:
-        raise EditorFailed("No editor is set. Your text is unchanged. Set EDITOR, for example to vim, and start again.")
+        raise EditorFailed(
+            "No editor is set. Your text is unchanged. Set EDITOR, for example to vim, and start again."
+        )
     try:
         argv = shlex.split(environ[name])
     except ValueError as error:
@@ -39,16 +42,21 @@ def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
         )
     program = find_program(argv[0], workspace) if argv else None
     if program is None:
-        raise EditorFailed(f"${name} names a program that does not exist: {environ[name]}. Your text is unchanged.")
+        raise EditorFailed(
+            f"${name} names a program that does not exist: {environ[name]}. Your text is unchanged."
+        )
     return [program, *argv[1:]]
 
 
 async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
-    """Let the user edit the text, and return it. The agent continues, but nothing is drawn. Raises EditorFailed.
+    """Let the user edit the text, and return it. The agent continues, but nothing is drawn. Raises
+    EditorFailed.
 
     `suffix` is that of the editor's file, for syntax colours.
     """
-    folders = getattr(app, "folders", None)  # the app's workspace; apps without one use the current folder
+    folders = getattr(
+        app, "folders", None
+    )  # the app's workspace; apps without one use the current folder
     argv = editor_command(os.environ, Path.cwd() if folders is None else folders.workspace)
     fd, name = mkstemp(prefix="prompt-", suffix=suffix)
     try:
@@ -58,7 +66,9 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
             with app.batch_update(), app.suspend():
                 failure = await _run([*argv, name])
         except SuspendNotSupported as error:
-            raise EditorFailed("This terminal cannot be lent to an editor. Your text is unchanged.") from error
+            raise EditorFailed(
+                "This terminal cannot be lent to an editor. Your text is unchanged."
+            ) from error
         if isinstance(failure, asyncio.CancelledError):
             raise failure
         if failure is not None:
@@ -69,7 +79,8 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
 
 
 async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
-    """Run the editor; returns what went wrong, or None. It never raises, as the terminal has to be taken back."""
+    """Run the editor; returns what went wrong, or None. It never raises, as the terminal has to be
+    taken back."""
     # If the editor leaves Ctrl+C to the terminal, this process receives it as well.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -89,9 +100,12 @@ async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
 
 
 def _edited(path: Path) -> str:
-    """Return the text without the final line break that editors add. The editor may have replaced the file."""
+    """Return the text without the final line break that editors add. The editor may have replaced
+    the file."""
     try:
         text = path.read_bytes().decode(errors="replace")
     except OSError as error:
-        raise EditorFailed(f"The edited text cannot be read: {error.strerror}. Your text is unchanged.") from error
+        raise EditorFailed(
+            f"The edited text cannot be read: {error.strerror}. Your text is unchanged."
+        ) from error
     return text.removesuffix("\n")

@@ -12,7 +12,8 @@ from codeagent.tui.transcript.view import TranscriptView
 
 
 class FindBar(Horizontal):
-    """Hidden until it is opened; Enter goes to the match above, Shift+Enter or Down to the one below, Esc ends it."""
+    """Hidden until it is opened; Enter goes to the match above, Shift+Enter or Down to the one
+    below, Esc ends it."""
 
     DEFAULT_CSS = """
     FindBar {
@@ -53,7 +54,9 @@ class FindBar(Horizontal):
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
-        self.screen.set_focus(box)  # at once, unlike `focus`: the next key may already have been pressed
+        self.screen.set_focus(
+            box
+        )  # at once, unlike `focus`: the next key may already have been pressed
         self._search(box.value)
 
     def close(self) -> None:
@@ -88,5 +91,11 @@ class FindBar(Horizontal):
     def count(self, found: int) -> None:
         """Say how many matches there are."""
         searching = self.query_one(LineInput).value
-        words = "" if not searching else "nothing found" if not found else f"{found} found · Enter up · Down down · Esc"
+        words = (
+            ""
+            if not searching
+            else "nothing found"
+            if not found
+            else f"{found} found · Enter up · Down down · Esc"
+        )
         self.query_one("#found", Static).update(words)

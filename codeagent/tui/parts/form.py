@@ -28,17 +28,21 @@ from codeagent.tui.rendering.palette import Palette
 _WIDEST_LABEL = 24
 _EMPTY = "–"
 _BESIDE_FIELDS = 3
-"""Rows of a card that are not for fields: the question, which usually has two, and what the marked field takes."""
+"""Rows of a card that are not for fields: the question, which usually has two, and what the marked
+field takes."""
 
 
 def page_of(question: QuestionBlock, row: int, rows: int) -> range:
-    """Return the fields that are shown together, counted from 0: as many as fit into `rows`, with the one at `row`."""
+    """Return the fields that are shown together, counted from 0: as many as fit into `rows`, with
+    the one at `row`."""
     size = max(1, rows - _BESIDE_FIELDS)
     first = row // size * size
     return range(first, min(first + size, len(question.fields)))
 
 
-def form_pieces(question: QuestionBlock, texts: Mapping[str, str], row: int, shown: range) -> Iterator[Piece]:
+def form_pieces(
+    question: QuestionBlock, texts: Mapping[str, str], row: int, shown: range
+) -> Iterator[Piece]:
     """Yield a line for each of the fields shown; below the marked one is what it takes."""
     column = min(_WIDEST_LABEL, max(cell_len(flat(each.label)) for each in question.fields))
     for at in shown:
@@ -65,7 +69,12 @@ def form_keys(
     choices = (
         CardChoice("y", "send", keep=95, does=partial(_send, question, texts, approval_id)),
         CardChoice("enter", "next choice" if cycles else "fill in", keep=90),
-        CardChoice("n", "do not answer", keep=100, does=Send((Answer(approval_id, Decision("deny")),), "denied")),
+        CardChoice(
+            "n",
+            "do not answer",
+            keep=100,
+            does=Send((Answer(approval_id, Decision("deny")),), "denied"),
+        ),
     )
     return choices, beside
 
@@ -95,8 +104,11 @@ def _write(field: FormField, texts: Mapping[str, str], following: int, approval_
     )
 
 
-def _turned(field: FormField, texts: Mapping[str, str], row: int, approval_id: str, by: int) -> KeyMeaning:
-    """Choose the option after or before the one that is chosen; a field that is not required may also be empty."""
+def _turned(
+    field: FormField, texts: Mapping[str, str], row: int, approval_id: str, by: int
+) -> KeyMeaning:
+    """Choose the option after or before the one that is chosen; a field that is not required may
+    also be empty."""
     options = field.options if field.required else ("", *field.options)
     now = text_in(field, texts)
     outside = -1 if by > 0 else 0
@@ -114,7 +126,12 @@ def _send(question: QuestionBlock, texts: Mapping[str, str], approval_id: str) -
 
 
 def _row(
-    field: FormField, texts: Mapping[str, str], marked: bool, column: int, width: int, palette: Palette
+    field: FormField,
+    texts: Mapping[str, str],
+    marked: bool,
+    column: int,
+    width: int,
+    palette: Palette,
 ) -> Iterator[Line]:
     text, hint = flat(text_in(field, texts)), flat(takes(field))
     label = cut_end(flat(field.label), column)

@@ -1,4 +1,5 @@
-"""Decides when a key counts: once the question was shown long enough to be read, and was on screen to its end."""
+"""Decides when a key counts: once the question was shown long enough to be read, and was on screen
+to its end."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,8 @@ TOO_SOON = "ignored (just appeared): press again"
 QUIET = 0.5
 """Seconds after the question appeared, and after the user typed, in which keys do not count."""
 REPEAT = 0.7
-"""Seconds within which the same key counts as held down: keyboards start repeating after 0.25 to 0.66."""
+"""Seconds within which the same key counts as held down: keyboards start repeating after 0.25 to
+0.66."""
 TOO_SMALL = "the window is too small to show it: enlarge it to allow"
 UNKNOWN = "part of it cannot be shown here, so it cannot be allowed"
 NOT_DRAWN = "not drawn yet: press again"
@@ -36,7 +38,8 @@ class Guard:
         self.close()
 
     def close(self) -> None:
-        """Start the wait again: a key was meant for something else, or the window came to the front."""
+        """Start the wait again: a key was meant for something else, or the window came to the
+        front."""
         self._closed_until = self._clock() + QUIET
 
     def typed(self) -> None:
@@ -44,11 +47,13 @@ class Guard:
         self._typing_until = self._clock() + QUIET
 
     def sent(self) -> None:
-        """End the wait for what was typed: it was sent, so the next key is meant for the question."""
+        """End the wait for what was typed: it was sent, so the next key is meant for the
+        question."""
         self._typing_until = float("-inf")
 
     def moved(self, key: str) -> None:
-        """Record a key that only moves within the question: the one before it is no longer held down."""
+        """Record a key that only moves within the question: the one before it is no longer held
+        down."""
         self._last_key = key
 
     @property
@@ -70,10 +75,14 @@ class Guard:
 
 
 def allows(does: LazyMeaning) -> bool:
-    """Whether it would allow the call in question, which is possible only once all of the call was on screen."""
+    """Whether it would allow the call in question, which is possible only once all of the call was
+    on screen."""
     match does:
         case Send():
-            return any(isinstance(act, Answer) and act.decision.answer not in ("deny", "edit") for act in does.acts)
+            return any(
+                isinstance(act, Answer) and act.decision.answer not in ("deny", "edit")
+                for act in does.acts
+            )
         case Writing():
             return does.allows
         case _:
@@ -99,7 +108,8 @@ def _on_top(pane: LinePane, x: int, y: int) -> bool:
 
 
 class ReadGate:
-    """Open for questions that were on screen to the last line once, even if they are shown differently later."""
+    """Open for questions that were on screen to the last line once, even if they are shown
+    differently later."""
 
     def __init__(self, pane: LinePane) -> None:
         self._pane = pane
@@ -111,7 +121,8 @@ class ReadGate:
         self._seen = {key: seen for key, seen in self._seen.items() if now.get(key) == seen}
 
     def look(self, shown: Sequence[ApprovalRequested]) -> None:
-        """Record what is on screen now; call it after drawing. `shown` are the questions in the pane."""
+        """Record what is on screen now; call it after drawing. `shown` are the questions in the
+        pane."""
         if self._pane.at_end and wholly_on_screen(self._pane):
             self._seen |= {question.approval_id: question for question in shown}
 
@@ -122,7 +133,8 @@ class ReadGate:
     def why_closed(self, shown: Sequence[ApprovalRequested], *, whole: bool, key: str = "y") -> str:
         """Return what has to happen before allowing; empty if the gate is open.
 
-        `whole`: the pane can show all of it. `key` is the one that pages down and, at the end, allows.
+        `whole`: the pane can show all of it. `key` is the one that pages down and, at the end,
+        allows.
         """
         if not whole:
             return UNKNOWN

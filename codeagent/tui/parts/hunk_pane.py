@@ -1,4 +1,5 @@
-"""A change of one file hunk by hunk: the rows, the answer for each hunk, and the pane that draws them."""
+"""A change of one file hunk by hunk: the rows, the answer for each hunk, and the pane that draws
+them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from sys import maxsize
@@ -39,14 +40,19 @@ class HunkRows:
     """The rows of one hunk; every row of the diff belongs to exactly one hunk."""
 
     line: int
-    """The number of its first line in the old text or, if it only adds lines, of the line after them."""
+    """The number of its first line in the old text or, if it only adds lines, of the line after
+    them."""
     gap: int
     """Unchanged lines left out before it."""
     rows: tuple[DiffRow, ...]
 
 
 def hunk_rows(
-    diff: DiffBlock, hunks: Sequence[Hunk], new: Sequence[tuple[str, ...]], *, everything: bool = False
+    diff: DiffBlock,
+    hunks: Sequence[Hunk],
+    new: Sequence[tuple[str, ...]],
+    *,
+    everything: bool = False,
 ) -> tuple[HunkRows, ...]:
     """`new` replaces each hunk's old lines. `everything`: all unchanged lines are included."""
     carriage = common_carriage(diff)
@@ -60,11 +66,17 @@ def hunk_rows(
     for at, hunk in enumerate(hunks):
         end = hunk.start + len(hunk.old)
         is_last = end == total
-        old, come = (side[:-1] if is_last and side[-1:] == ("",) else side for side in (hunk.old, new[at]))
+        old, come = (
+            side[:-1] if is_last and side[-1:] == ("",) else side for side in (hunk.old, new[at])
+        )
         first = diff.start_line + hunk.start
-        removed = [DiffRow("removed", line.removesuffix(carriage), old=first + place) for place, line in enumerate(old)]
+        removed = [
+            DiffRow("removed", line.removesuffix(carriage), old=first + place)
+            for place, line in enumerate(old)
+        ]
         added = [
-            DiffRow("added", line.removesuffix(carriage), new=first + shift + place) for place, line in enumerate(come)
+            DiffRow("added", line.removesuffix(carriage), new=first + shift + place)
+            for place, line in enumerate(come)
         ]
         if by_word:
             mark_words(removed, added)
@@ -80,7 +92,8 @@ def hunk_rows(
 
 
 def common_carriage(diff: DiffBlock) -> str:
-    """Return a carriage return if all lines of both texts end with one, and need not show it; else an empty text."""
+    """Return a carriage return if all lines of both texts end with one, and need not show it; else
+    an empty text."""
     ends = {line_ends(diff.before), line_ends(diff.after)} - {""}
     return "\r" if ends == {"CRLF"} else ""
 
@@ -94,7 +107,8 @@ def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
 
 
 def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, range]:
-    """Return which of the lines between two hunks are shown after the first and before the second."""
+    """Return which of the lines between two hunks are shown after the first and before the
+    second."""
     if is_last:
         return (between if everything else between[:CONTEXT]), range(0)
     if everything or len(between) < 2 * CONTEXT + LEAST_FOLDED:
@@ -108,7 +122,8 @@ def _same(places: range, lines: Sequence[str], start: int, shift: int) -> list[D
 
 
 class HunkSheet:
-    """The answers for all hunks: each starts as accepted; the user's own lines are kept while a hunk is rejected."""
+    """The answers for all hunks: each starts as accepted; the user's own lines are kept while a
+    hunk is rejected."""
 
     def __init__(self, diff: DiffBlock) -> None:
         self.diff = diff
@@ -152,7 +167,8 @@ class HunkSheet:
         self._rejected[at] = True
 
     def text(self, at: int) -> str:
-        """Return the hunk's new lines to edit, without the last newline and carriage returns of all lines."""
+        """Return the hunk's new lines to edit, without the last newline and carriage returns of all
+        lines."""
         draft = self._drafts[at]
         if draft is not None:
             return draft
@@ -208,7 +224,8 @@ class HunkSheet:
 
 
 class HunkPane(LinePane):
-    """Draws the hunks, one of which is current. Its owner handles keys, and calls `look` after drawing."""
+    """Draws the hunks, one of which is current. Its owner handles keys, and calls `look` after
+    drawing."""
 
     DEFAULT_CSS = """
     HunkPane { padding: 0 1; }
@@ -223,7 +240,8 @@ class HunkPane(LinePane):
         self._words: Sequence[str] = ()
         self._split = False
         self._places: dict[int, dict[int, tuple[int, int]]] = {}
-        """By width: the row of each hunk's heading, and the row after its last, `maxsize` until that is known."""
+        """By width: the row of each hunk's heading, and the row after its last, `maxsize` until
+        that is known."""
         self._heads: dict[int, dict[int, int]] = {}
         """By width: the hunks by the rows of their headings."""
         self._read: dict[int, set[int]] = {}
@@ -233,16 +251,22 @@ class HunkPane(LinePane):
         """Hunks of which every row was on screen."""
 
     def show_hunks(
-        self, path: str, hunks: Sequence[HunkRows], notes: Sequence[DiffRow] = (), words: Sequence[str] = ()
+        self,
+        path: str,
+        hunks: Sequence[HunkRows],
+        notes: Sequence[DiffRow] = (),
+        words: Sequence[str] = (),
     ) -> None:
-        """Show another change from its first hunk on, after `words`, each on its own line, and `notes`."""
+        """Show another change from its first hunk on, after `words`, each on its own line, and
+        `notes`."""
         self.current = 0
         self.seen.clear()
         self._path, self._hunks, self._notes, self._words = path, hunks, notes, words
         self._again()
 
     def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
-        """Show the same hunks with other lines around them, or with one `changed`, which has to be seen again."""
+        """Show the same hunks with other lines around them, or with one `changed`, which has to be
+        seen again."""
         self._hunks = hunks
         if changed is not None:
             self.seen.discard(changed)
@@ -280,7 +304,9 @@ class HunkPane(LinePane):
         read = self._read.setdefault(self._width, set())
         read.update(shown)
         places = self._places.get(self._width, {})
-        visible = [at for at, (first, end) in places.items() if first < shown.stop and end > shown.start]
+        visible = [
+            at for at, (first, end) in places.items() if first < shown.stop and end > shown.start
+        ]
         self.seen.update(at for at in visible if all(row in read for row in range(*places[at])))
         if visible and self.current not in visible:
             self.current = visible[0]
@@ -291,7 +317,11 @@ class HunkPane(LinePane):
         if at is None:
             return super().render_line(y)
         width, style = self.scrollable_content_region.width, self.rich_style
-        return self._head(at, width, palette_of(self)).adjust_cell_length(width, style).apply_style(style)
+        return (
+            self._head(at, width, palette_of(self))
+            .adjust_cell_length(width, style)
+            .apply_style(style)
+        )
 
     def _again(self) -> None:
         """Lay everything out again, and stay at the current hunk."""
@@ -323,7 +353,12 @@ class HunkPane(LinePane):
             made += 1
         for at, hunk in enumerate(self._hunks):
             if hunk.gap:
-                yield draw((ruler, DiffRow("gap", f"{hunk.gap:,} unchanged lines")), width, palette, self._path)[1]
+                yield draw(
+                    (ruler, DiffRow("gap", f"{hunk.gap:,} unchanged lines")),
+                    width,
+                    palette,
+                    self._path,
+                )[1]
                 made += 1
             first = made
             places[at], heads[first] = (first, maxsize), at

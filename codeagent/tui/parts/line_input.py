@@ -22,7 +22,8 @@ class _Known(Enum):
 
 
 def tell_alt_enter_from_enter() -> None:
-    """Tell Alt+Enter from Enter: without the kitty protocol, as in most tmux sessions, it arrives as ESC CR."""
+    """Tell Alt+Enter from Enter: without the kitty protocol, as in most tmux sessions, it arrives
+    as ESC CR."""
     sequences = cast(MutableMapping[str, tuple[Enum, ...]], _ansi_sequences.ANSI_SEQUENCES_KEYS)
     sequences["\x1b\r"] = (_Known.ALT_ENTER,)
 
@@ -33,7 +34,8 @@ def give_usual_name(event: Key) -> None:
 
 
 async def run_own_binding(widget: Widget, event: Key) -> bool:
-    """Run the widget's binding of the key at once: the app would run it after keys that were typed later.
+    """Run the widget's binding of the key at once: the app would run it after keys that were typed
+    later.
 
     False if the widget does not bind it.
     """
@@ -52,7 +54,8 @@ def types_text(event: Key) -> bool:
 
 
 class LineInput(Input):
-    """An `Input` without a frame; its cursor does not blink, because an idle screen draws nothing."""
+    """An `Input` without a frame; its cursor does not blink, because an idle screen draws
+    nothing."""
 
     DEFAULT_CSS = """
     LineInput {

@@ -37,7 +37,8 @@ _SLICE = 0.008
 """Seconds of work before pending keys are handled."""
 _PAUSE = 0.004
 _NEWS = 0.2
-"""Seconds between two reports of lines made off screen, as each makes the screen lay itself out again."""
+"""Seconds between two reports of lines made off screen, as each makes the screen lay itself out
+again."""
 _WIDTHS = 3
 """How many widths have their lines kept."""
 
@@ -116,7 +117,8 @@ class LinePane(Pane):
         self._to_end = False
         self._published = 0.0
         self.reserve = 0
-        """Rows that other widgets need if the height is auto: together they take at most half of the screen."""
+        """Rows that other widgets need if the height is auto: together they take at most half of
+        the screen."""
 
     def show(self, pieces: Sequence[Piece]) -> None:
         """Replace the content, and scroll to its beginning."""
@@ -155,7 +157,9 @@ class LinePane(Pane):
     @property
     def below(self) -> int:
         """How many rows are known to be below the screen."""
-        return max(0, len(self.lines) - self.scroll_offset.y - self.scrollable_content_region.height)
+        return max(
+            0, len(self.lines) - self.scroll_offset.y - self.scrollable_content_region.height
+        )
 
     @property
     def pages(self) -> tuple[int, int]:
@@ -201,7 +205,8 @@ class LinePane(Pane):
 
     def on_resize(self, event: Resize) -> None:
         self._lay()
-        # The scroll bar was based on the rows of the previous width, and would stay even if the new rows fit.
+        # The scroll bar was based on the rows of the previous width, and would stay even if the new
+        # rows fit.
         self.call_after_refresh(self._refresh_scrollbars)
 
     def on_unmount(self) -> None:
@@ -308,7 +313,8 @@ def _selectable(line: Line, row: int) -> Strip:
 
 
 def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
-    """Return a piece for a whole text, in the palette's style of that name; `marked_lines` points out odd characters.
+    """Return a piece for a whole text, in the palette's style of that name; `marked_lines` points
+    out odd characters.
 
     `lead` comes before the first line, and is not copied.
     """
@@ -318,14 +324,17 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
         plain, wanted = {None, PLAIN, palette.text}, getattr(palette, style)
         for row, found in enumerate(marked_lines(text, max(1, width - indent), palette)):
             front = (Segment(" " * indent if row else lead, wanted),) if lead else ()
-            segments = (Segment(part, wanted if own in plain else own) for part, own, _ in found.strip)
+            segments = (
+                Segment(part, wanted if own in plain else own) for part, own, _ in found.strip
+            )
             yield replace(found, strip=Strip([*front, *segments]), start=found.start + indent)
 
     return make
 
 
 def wrapped_piece(text: str, style: str = "text") -> Piece:
-    """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style of that name."""
+    """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style
+    of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
         for row in wrap([(text, getattr(palette, style))], width):
@@ -349,7 +358,8 @@ def blank(width: int, palette: Palette) -> Iterator[Line]:
 
 
 def diff_piece(rows: Sequence[DiffRow], path: str, *, split: bool) -> Piece:
-    """Return a piece for the rows of a diff; if `split` and there is room, old and new are side by side."""
+    """Return a piece for the rows of a diff; if `split` and there is room, old and new are side by
+    side."""
     ruler = ruler_of(rows)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
@@ -361,11 +371,16 @@ def diff_piece(rows: Sequence[DiffRow], path: str, *, split: bool) -> Piece:
 
 
 def chunks(rows: Sequence[DiffRow]) -> Iterator[tuple[DiffRow, ...]]:
-    """Yield all rows in order, in chunks that end before gaps or between rows that need not be side by side."""
+    """Yield all rows in order, in chunks that end before gaps or between rows that need not be side
+    by side."""
     first, pairs = 0, False
     for at, row in enumerate(rows):
         size = at - first
-        if size and (row.kind == "gap" or size >= _MOST or (size >= _ROWS and not (pairs and row.kind in _CHANGED))):
+        if size and (
+            row.kind == "gap"
+            or size >= _MOST
+            or (size >= _ROWS and not (pairs and row.kind in _CHANGED))
+        ):
             yield tuple(rows[first:at])
             first = at
         pairs = row.kind == "removed" or (pairs and row.kind == "added")

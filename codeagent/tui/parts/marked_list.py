@@ -26,7 +26,8 @@ _BESIDE = 36
 
 
 class MarkedList(ScrollView, Generic[RowT]):
-    """Never has the focus: its owner moves the mark. Headings are never marked; only rows on screen are drawn."""
+    """Never has the focus: its owner moves the mark. Headings are never marked; only rows on screen
+    are drawn."""
 
     DEFAULT_CSS = """
     MarkedList {
@@ -45,7 +46,8 @@ class MarkedList(ScrollView, Generic[RowT]):
         """A row was clicked, and is now marked."""
 
     def __init__(self, rows: Sequence[RowT] = (), *, mark: object = None) -> None:
-        """`mark` is the key of the row to mark first; if there is no such row, the topmost is marked."""
+        """`mark` is the key of the row to mark first; if there is no such row, the topmost is
+        marked."""
         super().__init__()
         self._rows = tuple(rows)
         self._at = self._place_of(mark, 0)
@@ -54,7 +56,8 @@ class MarkedList(ScrollView, Generic[RowT]):
 
     @abstractmethod
     def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Parts:
-        """Return a row in at most `width` cells; if it is marked, every style is applied over that of the mark."""
+        """Return a row in at most `width` cells; if it is marked, every style is applied over that
+        of the mark."""
 
     def is_heading(self, row: RowT) -> bool:
         """Whether the row cannot be marked; `parts` draws it over the whole width."""
@@ -74,7 +77,8 @@ class MarkedList(ScrollView, Generic[RowT]):
         return len(self._rows)
 
     def show(self, rows: Sequence[RowT], *, mark: object = None) -> None:
-        """Replace the rows; the mark moves to the row with the key `mark`, else stays on its row or near it."""
+        """Replace the rows; the mark moves to the row with the key `mark`, else stays on its row or
+        near it."""
         wanted = self.key(self.marked) if mark is None and self.marked is not None else mark
         before = len(self._rows), self._at
         self._rows = tuple(rows)
@@ -113,7 +117,11 @@ class MarkedList(ScrollView, Generic[RowT]):
         return max(1, len(self._rows))
 
     def render_line(self, y: int) -> Strip:
-        width, style, palette = self.scrollable_content_region.width, self.rich_style, palette_of(self)
+        width, style, palette = (
+            self.scrollable_content_region.width,
+            self.rich_style,
+            palette_of(self),
+        )
         at = self.scroll_offset.y + y
         if at < len(self._rows):
             parts = self._drawn(at, width, palette)
@@ -133,7 +141,11 @@ class MarkedList(ScrollView, Generic[RowT]):
             return [("   ", None), *parts]
         body = palette.selection
         rest = " " * max(0, width - _MARK - sum(cell_len(text) for text, _ in parts))
-        return [(" ▸ ", palette.accent + body), *((text, (own or PLAIN) + body) for text, own in parts), (rest, body)]
+        return [
+            (" ▸ ", palette.accent + body),
+            *((text, (own or PLAIN) + body) for text, own in parts),
+            (rest, body),
+        ]
 
     def _places(self) -> list[int]:
         """The indices of the rows that can be marked."""
@@ -165,7 +177,9 @@ class MarkedList(ScrollView, Generic[RowT]):
         height = max(1, self.scrollable_content_region.height)
         headed = height > 1 and self._at > 0 and self.is_heading(self._rows[self._at - 1])
         first = self._at - 1 if headed else self._at
-        self.scroll_to(y=min(max(self.scroll_offset.y, self._at - height + 1), first), animate=False)
+        self.scroll_to(
+            y=min(max(self.scroll_offset.y, self._at - height + 1), first), animate=False
+        )
         self.refresh()
 
 
@@ -195,11 +209,15 @@ class PickerList(MarkedList[PickerRow]):
         super().show(rows, mark=mark)
 
     def narrow(self, query: str) -> None:
-        """Show the matching rows, the best first; the mark stays on its row, or moves to the best."""
+        """Show the matching rows, the best first; the mark stays on its row, or moves to the
+        best."""
         before = self.marked
         found = matching(self._all, query)
         stays = not query and before in found
-        super().show(found, mark=before.key if stays and before is not None else found[0].key if found else None)
+        super().show(
+            found,
+            mark=before.key if stays and before is not None else found[0].key if found else None,
+        )
         if self.marked is not before:
             self.post_message(self.Marked())
 
@@ -225,7 +243,8 @@ class PickerList(MarkedList[PickerRow]):
 
 
 def matching(rows: Sequence[PickerRow], query: str) -> tuple[PickerRow, ...]:
-    """Return rows whose text starts with the query, contains it, whose description does, then scattered matches."""
+    """Return rows whose text starts with the query, contains it, whose description does, then
+    scattered matches."""
     wanted = query.strip().lower()
     if not wanted:
         return tuple(rows)

@@ -67,17 +67,22 @@ class OutputText:
 
     @cached_property
     def whole(self) -> str:
-        """Return all rows as they are shown; most only lose their colours, which is done for all at once."""
+        """Return all rows as they are shown; most only lose their colours, which is done for all at
+        once."""
         joined = "\n".join(self._rows)
         plain = _COLOUR.sub("", joined) if "\x1b" in joined else joined
         if _ACTS.search(plain) is not None:
             rows = zip(plain.split("\n"), self._rows, strict=True)
             plain = "\n".join(_shown(raw) if _ACTS.search(row) else row for row, raw in rows)
-        # ASCII has no control sequences left, and a search for them in megabytes would be noticeable.
+        # ASCII has no control sequences left, and a search for them in megabytes would be
+        # noticeable.
         return (plain if plain.isascii() else visible(plain)).replace("\t", "    ")
 
-    def find(self, text: str, row: int, start: int, *, backwards: bool = False) -> OutputMatch | None:
-        """Return the match at or after that place, or before it; wraps around. Case matters if `text` has capitals."""
+    def find(
+        self, text: str, row: int, start: int, *, backwards: bool = False
+    ) -> OutputMatch | None:
+        """Return the match at or after that place, or before it; wraps around. Case matters if
+        `text` has capitals."""
         whole = self._searched(text)
         here = self._starts[row] + start if self._rows else 0
         if backwards:
@@ -89,7 +94,9 @@ class OutputText:
         if at < 0 or not text:
             return None
         found = bisect_right(self._starts, at) - 1
-        return OutputMatch(found, at - self._starts[found], whole.count(text, 0, at) + 1, whole.count(text))
+        return OutputMatch(
+            found, at - self._starts[found], whole.count(text, 0, at) + 1, whole.count(text)
+        )
 
     def spans(self, text: str, row: int) -> Iterator[tuple[int, int]]:
         """Return the matches in a row as (start, end) in characters."""
@@ -112,7 +119,8 @@ class OutputText:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Split a line that is too long for a row; it loses its colours, as a colour sequence could be cut in two."""
+    """Split a line that is too long for a row; it loses its colours, as a colour sequence could be
+    cut in two."""
     if len(line) <= LONGEST:
         yield line
         return
@@ -141,9 +149,14 @@ def _like(text: str, shown: str) -> str:
 
 
 def _lower(text: str) -> str:
-    """Return the text in lower case and of the same length: letters whose lower case is longer stay as they are."""
+    """Return the text in lower case and of the same length: letters whose lower case is longer stay
+    as they are."""
     lowered = text.lower()
-    return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    return (
+        lowered
+        if len(lowered) == len(text)
+        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
 
 
 class OutputPane(Pane):
@@ -199,11 +212,14 @@ class OutputPane(Pane):
     def find(self, text: str) -> OutputMatch | None:
         """Go to the first match on screen or below; an empty text ends the search."""
         self._query = text
-        self._found = self.text.find(text, self.scroll_offset.y, 0) if text and len(self.text) else None
+        self._found = (
+            self.text.find(text, self.scroll_offset.y, 0) if text and len(self.text) else None
+        )
         return self._show_found()
 
     def next(self, *, backwards: bool = False) -> OutputMatch | None:
-        """Go to the next match, wrapping around, and return it; None if there is none or no search."""
+        """Go to the next match, wrapping around, and return it; None if there is none or no
+        search."""
         if self._found is None:
             return None
         start = self._found.start if backwards else self._found.start + 1
@@ -237,7 +253,8 @@ class OutputPane(Pane):
         self.refresh()
 
     def _widen(self, cells: int) -> None:
-        """Widen the pane for a row that just came on screen, as measuring all rows would take too long."""
+        """Widen the pane for a row that just came on screen, as measuring all rows would take too
+        long."""
         if cells > self.virtual_size.width:
             self.virtual_size = Size(cells, len(self.text))
 
@@ -275,7 +292,9 @@ class OutputPane(Pane):
         return found
 
     def _go(self, x: int, y: int) -> None:
-        self.scroll_to(max(0, min(x, self.max_scroll_x)), max(0, min(y, self.max_scroll_y)), animate=False)
+        self.scroll_to(
+            max(0, min(x, self.max_scroll_x)), max(0, min(y, self.max_scroll_y)), animate=False
+        )
 
 
 class JobTail(OutputPane):

@@ -13,13 +13,19 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
 from codeagent.tui.actions import bindings
-from codeagent.tui.parts.line_input import give_usual_name, run_own_binding, tell_alt_enter_from_enter, types_text
+from codeagent.tui.parts.line_input import (
+    give_usual_name,
+    run_own_binding,
+    tell_alt_enter_from_enter,
+    types_text,
+)
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.palette import palette_of
 
 _MOST_LINES = 10
 _MOST_CHARACTERS = 1_000
-# A chip has non-breaking spaces, which cannot be typed: only a paste, or its own text returning, makes a chip.
+# A chip has non-breaking spaces, which cannot be typed: only a paste, or its own text returning,
+# makes a chip.
 _CHIP = lazy_regex("\\[pasted\xa0[\\d,]+\xa0characters,\xa0[\\d,]+\xa0lines?\xa0#\\d+\\]")
 _MARK = "❯ "
 _SHELL_MARK = "$ "
@@ -30,7 +36,8 @@ _UNSTYLED = 0.02
 
 
 def unified(text: str) -> str:
-    """Return the text with every line break as a newline: for pastes, terminals send carriage returns."""
+    """Return the text with every line break as a newline: for pastes, terminals send carriage
+    returns."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -45,7 +52,8 @@ def is_long(text: str) -> bool:
 
 
 class Chips:
-    """The long texts behind chips; a chip is known by its exact words, `[pasted 5,000 characters, 80 lines #1]`.
+    """The long texts behind chips; a chip is known by its exact words, `[pasted 5,000 characters,
+    80 lines #1]`.
 
     Numbers are never reused, so that a chip restored by undo still means the same text.
     """
@@ -75,7 +83,9 @@ class Chips:
 
     def behind(self, typed: str) -> dict[str, str]:
         """Return the chips of a text with the texts behind them, the longest first."""
-        shown = {hit[0]: self._texts[hit[0]] for hit in _CHIP.finditer(typed) if hit[0] in self._texts}
+        shown = {
+            hit[0]: self._texts[hit[0]] for hit in _CHIP.finditer(typed) if hit[0] in self._texts
+        }
         return dict(sorted(shown.items(), key=lambda item: len(item[1]), reverse=True))
 
     def clear(self) -> None:
@@ -100,7 +110,8 @@ class Chips:
 
 
 class PromptText(TextArea, inherit_bindings=False):
-    """A text area that grows up to two fifths of the screen; a long paste is a chip, edited as one character.
+    """A text area that grows up to two fifths of the screen; a long paste is a chip, edited as one
+    character.
 
     Page keys are left to the screen. The cursor does not blink: an idle screen draws nothing.
     """
@@ -164,7 +175,8 @@ class PromptText(TextArea, inherit_bindings=False):
             self.move_cursor((row, column))
 
     def pastes(self) -> dict[str, str]:
-        """Return the chips with the texts behind them, the longest first; a prompt without any becomes one."""
+        """Return the chips with the texts behind them, the longest first; a prompt without any
+        becomes one."""
         if not self._chips.behind(self.typed) and not self.typed.startswith("/"):
             self._show(self._chips.add(self.typed))
         return self._chips.behind(self.typed)
@@ -202,9 +214,13 @@ class PromptText(TextArea, inherit_bindings=False):
     def _take_in(self, text: str) -> None:
         """Insert foreign text at the cursor, as a chip if it is long."""
         if text:
-            self._replace_via_keyboard(self._chips.add(text) if is_long(text) else harmless(text), *self.selection)
+            self._replace_via_keyboard(
+                self._chips.add(text) if is_long(text) else harmless(text), *self.selection
+            )
 
-    def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
+    def _replace_via_keyboard(
+        self, insert: str, start: Location, end: Location
+    ) -> EditResult | None:
         self.typed_at = monotonic()
         return super()._replace_via_keyboard(insert, start, end)
 
@@ -236,11 +252,13 @@ class PromptText(TextArea, inherit_bindings=False):
         start, end = super()._validate_selection(selection)
         before = self.selection
         return Selection(
-            self._beside_chip(start, after=start > before.start), self._beside_chip(end, after=end > before.end)
+            self._beside_chip(start, after=start > before.start),
+            self._beside_chip(end, after=end > before.end),
         )
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """Return None: this is prose, and a search of all of it at every key is not worth the time."""
+        """Return None: this is prose, and a search of all of it at every key is not worth the
+        time."""
         return None
 
     def action_delete_right_or_skip(self) -> None:
@@ -269,7 +287,9 @@ class PromptText(TextArea, inherit_bindings=False):
                 return ((row, 0) if column else self.get_cursor_left_location()), cursor
             case "line_end":
                 length = len(self.document.get_line(row))
-                return cursor, ((row, length) if column < length else self.get_cursor_right_location())
+                return cursor, (
+                    (row, length) if column < length else self.get_cursor_right_location()
+                )
             case _:
                 raise ValueError(what)
 
@@ -305,7 +325,8 @@ class PromptText(TextArea, inherit_bindings=False):
         return content
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw nothing until the style sheet is applied: Textual's own drawing would end the app."""
+        """Draw nothing until the style sheet is applied: Textual's own drawing would end the
+        app."""
         if not self._component_styles:
             self.set_timer(_UNSTYLED, self.refresh)
             return [Strip.blank(crop.width)] * crop.height
@@ -314,7 +335,9 @@ class PromptText(TextArea, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         first = y == 0 and self.scroll_offset.y == 0
         words = _SHELL_MARK if self.document.get_line(0).startswith("!") else _MARK
-        mark = line([(words if first else "  ", palette_of(self).user)]).strip.apply_style(self.rich_style)
+        mark = line([(words if first else "  ", palette_of(self).user)]).strip.apply_style(
+            self.rich_style
+        )
         width = self.scrollable_content_region.width
         return Strip.join([mark, super().render_line(y)]).adjust_cell_length(width, self.rich_style)
 

@@ -34,8 +34,11 @@ def lane_of(item: Queued) -> str:
 
 
 def by_lane(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ...]:
-    """Return (title, texts in order) of each non-empty lane, the one that is delivered first in front."""
-    lanes = ((title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER))
+    """Return (title, texts in order) of each non-empty lane, the one that is delivered first in
+    front."""
+    lanes = (
+        (title, tuple(item for item in items if lane_of(item) == title)) for title in (SOON, LATER)
+    )
     return tuple((title, waiting) for title, waiting in lanes if waiting)
 
 
@@ -56,12 +59,19 @@ def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Pa
     room = max(1, width - len(mark) - len(more) - (len(back) + 2 if back else 0))
     text = cut_end(f"“{lines[0]}”" if lines[0] else "“”", room)
     pad = " " * (room - cell_len(text) + 2) if back else ""
-    return [(mark, palette.warning), (text, palette.text), (more, palette.muted), (pad, None), (back, palette.muted)]
+    return [
+        (mark, palette.warning),
+        (text, palette.text),
+        (more, palette.muted),
+        (pad, None),
+        (back, palette.muted),
+    ]
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A row, and the queued text that a click on it takes back; its id is empty for what was left unsent."""
+    """A row, and the queued text that a click on it takes back; its id is empty for what was left
+    unsent."""
 
     line: Line
     queued_id: str | None = None
@@ -138,10 +148,17 @@ def _drawn(queue: QueuedMessages, width: int, palette: Palette) -> list[_Drawn]:
     if queue.earlier:
         left = Queued("", "follow_up", queue.earlier)
         parts = text_parts(left, width - 4, palette, note="" if items else _BACK)
-        rows += [_Drawn(line(title_parts(EARLIER, width, palette))), _Drawn(line([("   ", None), *parts]), "")]
+        rows += [
+            _Drawn(line(title_parts(EARLIER, width, palette))),
+            _Drawn(line([("   ", None), *parts]), ""),
+        ]
     lanes = by_lane(items)
     for title, waiting in lanes:
-        rows.append(_Drawn(line(title_parts(title, width, palette, "" if title != lanes[0][0] else _CHANGE))))
+        rows.append(
+            _Drawn(
+                line(title_parts(title, width, palette, "" if title != lanes[0][0] else _CHANGE))
+            )
+        )
         rows.extend(_lane(waiting, newest, width, palette))
     return rows
 
@@ -154,5 +171,10 @@ def _lane(items: tuple[Queued, ...], newest: str, width: int, palette: Palette) 
         parts = text_parts(item, width - 4, palette, note=_BACK if item.id == newest else "")
         rows.append(_Drawn(line([("   ", None), *parts]), item.id))
     if hidden:
-        rows.insert(0, _Drawn(line([("   ", None), (cut_end(f"and {hidden} more", width - 3), palette.muted)])))
+        rows.insert(
+            0,
+            _Drawn(
+                line([("   ", None), (cut_end(f"and {hidden} more", width - 3), palette.muted)])
+            ),
+        )
     return rows

@@ -26,7 +26,8 @@ _EVERY_KEY = "chat.keys"
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a row; if the row is too narrow, the parts with the lowest `keep` are dropped first."""
+    """A piece of a row; if the row is too narrow, the parts with the lowest `keep` are dropped
+    first."""
 
     text: str
     keep: int
@@ -34,7 +35,8 @@ class Part:
 
 
 def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:
-    """Return the parts, in order, that fit `width` cells with separators; at least one, which may be too wide."""
+    """Return the parts, in order, that fit `width` cells with separators; at least one, which may
+    be too wide."""
     kept = [part for part in parts if part.text]
     while len(kept) > 1 and joined_width(kept, separator) > width:
         kept.remove(min(kept, key=lambda part: part.keep))
@@ -46,7 +48,9 @@ def joined_width(parts: Sequence[Part], separator: str = SEPARATOR) -> int:
     return sum(cell_len(part.text) for part in parts) + cell_len(separator) * max(0, len(parts) - 1)
 
 
-def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) -> list[tuple[str, Style | None]]:
+def styled(
+    parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR
+) -> list[tuple[str, Style | None]]:
     """Return (text, style) pairs of the parts and the separators between them."""
     out: list[tuple[str, Style | None]] = []
     for part in parts:
@@ -57,7 +61,8 @@ def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) 
 
 
 class RowWidget(Widget):
-    """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it changes."""
+    """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it
+    changes."""
 
     DEFAULT_CSS = """
     RowWidget {
@@ -75,7 +80,11 @@ class RowWidget(Widget):
         width, style = self.size.width, self.rich_style
         if y or not width:
             return Strip.blank(width, style)
-        return self.row(width, palette_of(self)).strip.adjust_cell_length(width, style).apply_style(style)
+        return (
+            self.row(width, palette_of(self))
+            .strip.adjust_cell_length(width, style)
+            .apply_style(style)
+        )
 
 
 class RuleRow(RowWidget):
@@ -88,8 +97,12 @@ class RuleRow(RowWidget):
         self._right: tuple[Part, ...] = ()
 
     def show(self, left: Sequence[Part] = (), right: Sequence[Part] = ()) -> None:
-        """Set both sides; the widest on the left is cut first, then those with the lowest `keep` are dropped."""
-        words = tuple(part for part in left if part.text), tuple(part for part in right if part.text)
+        """Set both sides; the widest on the left is cut first, then those with the lowest `keep`
+        are dropped."""
+        words = (
+            tuple(part for part in left if part.text),
+            tuple(part for part in right if part.text),
+        )
         if words != (self._left, self._right):
             self._left, self._right = words
             self.refresh()
@@ -99,7 +112,9 @@ class RuleRow(RowWidget):
         room = width - _EDGES
         if room < 4:
             return line([(first + "─" * max(0, width - 2) + last, None)])
-        right = tuple(replace(part, text=cut_end(part.text, room)) for part in fit(self._right, room, _GAP))
+        right = tuple(
+            replace(part, text=cut_end(part.text, room)) for part in fit(self._right, room, _GAP)
+        )
         left_room = room - (joined_width(right, _GAP) + 3 if right else 0)
         left = _within(self._left, left_room)
         body: list[tuple[str, Style | None]] = [(f"{first}─", None)]
@@ -114,7 +129,8 @@ class RuleRow(RowWidget):
 
 
 def _within(parts: tuple[Part, ...], room: int) -> tuple[Part, ...]:
-    """Fit the parts into `room` cells: the widest is cut while it is still readable, then parts are dropped."""
+    """Fit the parts into `room` cells: the widest is cut while it is still readable, then parts are
+    dropped."""
     kept = list(parts)
     if not kept or room < 1:
         return ()
@@ -149,7 +165,11 @@ class TitleRow(RowWidget):
 
     def row(self, width: int, palette: Palette) -> Line:
         title = cut_end(self._title, width - 6)
-        note = f" {self._note} " if self._note and joined_width([Part(title + self._note, 0)]) + 10 <= width else ""
+        note = (
+            f" {self._note} "
+            if self._note and joined_width([Part(title + self._note, 0)]) + 10 <= width
+            else ""
+        )
         filled = joined_width([Part(title + note, 0)]) + 6
         rest = "─" * max(0, width - filled)
         return line(
@@ -177,7 +197,8 @@ class HintKey:
 
 
 class HintRow(RowWidget):
-    """Draws the state and what the keys do, as far as it fits; or, for a while, what just happened."""
+    """Draws the state and what the keys do, as far as it fits; or, for a while, what just
+    happened."""
 
     class Picked(Message):
         """A hint was clicked."""
@@ -187,7 +208,8 @@ class HintRow(RowWidget):
             self.action = action
 
     def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
-        """In a narrow row, the last hints are dropped first; then it ends with the key that shows every key."""
+        """In a narrow row, the last hints are dropped first; then it ends with the key that shows
+        every key."""
         super().__init__()
         self._standing: tuple[Part, ...] = ()
         self._hints = tuple(hints)
@@ -225,7 +247,10 @@ class HintRow(RowWidget):
 
     def _fitting(self, width: int) -> tuple[Part, ...]:
         room = width - 2 * _MARGIN
-        parts = [*self._standing, *(_hint(hint, -place - 1) for place, hint in enumerate(self._hints))]
+        parts = [
+            *self._standing,
+            *(_hint(hint, -place - 1) for place, hint in enumerate(self._hints)),
+        ]
         kept = fit(parts, room)
         if len(kept) == len(parts):
             return kept
@@ -234,4 +259,8 @@ class HintRow(RowWidget):
 
 def _hint(hint: str | HintKey, keep: int) -> Part:
     """Draw a hint; what can be clicked has the style of text."""
-    return Part(hint, keep) if isinstance(hint, str) else Part(hint.text, keep, lambda palette: palette.text)
+    return (
+        Part(hint, keep)
+        if isinstance(hint, str)
+        else Part(hint.text, keep, lambda palette: palette.text)
+    )

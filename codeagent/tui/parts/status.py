@@ -73,7 +73,11 @@ def phase_words(status: Status, now: float, pulse: Pulse) -> str:
 
 
 def status_parts(
-    status: Status, now: float, pulse: Pulse, boundary: AtBoundary = None, to_background: str = "ctrl+b"
+    status: Status,
+    now: float,
+    pulse: Pulse,
+    boundary: AtBoundary = None,
+    to_background: str = "ctrl+b",
 ) -> tuple[Part, ...]:
     """Return everything the status line would show if there were room, in order.
 
@@ -85,18 +89,38 @@ def status_parts(
     window = f"/{tokens(status.context_window)}" if status.context_window else ""
     facts = (
         Part(pulse.rate(now) if status.detailed and status.phase in _COMING else "", 72),
-        Part(counted(status.jobs, "job", "jobs") if status.jobs else "", 77, lambda palette: palette.text),
+        Part(
+            counted(status.jobs, "job", "jobs") if status.jobs else "",
+            77,
+            lambda palette: palette.text,
+        ),
         Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
         Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
-        Part(f"{about}{tokens(status.context_tokens)}{window} ctx" if status.context_tokens else "", 70),
+        Part(
+            f"{about}{tokens(status.context_tokens)}{window} ctx" if status.context_tokens else "",
+            70,
+        ),
         Part(_cost(status, about), 45 if status.cost_usd is not None else 20),
         Part(f"cache {cached}%" if status.cache_read_tokens and status.input_tokens else "", 30),
     )
     if status.notice:
         return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
-    before, after = ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
-    offer = f"{_waited(status, now)} · {to_background} moves it to the background" if _takes_long(status, now) else ""
-    return (first, Part(offer, 82, lambda palette: palette.text), *before, *facts, *after, _ALL_KEYS)
+    before, after = (
+        ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
+    )
+    offer = (
+        f"{_waited(status, now)} · {to_background} moves it to the background"
+        if _takes_long(status, now)
+        else ""
+    )
+    return (
+        first,
+        Part(offer, 82, lambda palette: palette.text),
+        *before,
+        *facts,
+        *after,
+        _ALL_KEYS,
+    )
 
 
 def _cost(status: Status, about: str) -> str:
@@ -115,7 +139,8 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
 
 
 def with_reason_cut(status: Status, now: float, room: int, pulse: Pulse) -> Status:
-    """The status with as much of the reason for a retry as fits between the countdown and the key that stops it."""
+    """The status with as much of the reason for a retry as fits between the countdown and the key
+    that stops it."""
     if status.phase != "retrying" or status.halt:
         return status
     words = phase_words(replace(status, retry_reason=""), now, pulse)
@@ -125,13 +150,18 @@ def with_reason_cut(status: Status, now: float, room: int, pulse: Pulse) -> Stat
 
 
 def with_model_cut(status: Status, now: float, room: int, pulse: Pulse) -> Pulse:
-    """The pulse with as much of the model's name as fits beside the keys of a wait for its answer."""
+    """The pulse with as much of the model's name as fits beside the keys of a wait for its
+    answer."""
     if status.phase != "asking" or status.halt:
         return pulse
     keys = (*_hints(status, None)[0], _ALL_KEYS)
     over = joined_width((Part(phase_words(status, now, pulse), 0), *keys)) - room
     name = flat(pulse.model.rpartition("/")[2])
-    return replace(pulse, model=cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))) if over > 0 else pulse
+    return (
+        replace(pulse, model=cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over)))
+        if over > 0
+        else pulse
+    )
 
 
 def ticks(status: Status) -> bool:
@@ -140,14 +170,19 @@ def ticks(status: Status) -> bool:
 
 
 def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
-    """Return the placeholder of the composer: what typing, or the key for the card, would do now."""
+    """Return the placeholder of the composer: what typing, or the key for the card, would do
+    now."""
     if status.on_card:
         return "Tab to type here"
     if status.halt == "paused":
         return "Enter to continue, or type to steer"
     match status.phase:
         case "starting" | "idle":
-            return "Tab to start the plan, or say what to change" if isinstance(boundary, PlanReady) else _PROMPT
+            return (
+                "Tab to start the plan, or say what to change"
+                if isinstance(boundary, PlanReady)
+                else _PROMPT
+            )
         case "waiting":
             return "Tab to answer, or type to steer"
         case _:
@@ -155,8 +190,11 @@ def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
 
 
 def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, str], ...]:
-    """Return the greeting of a new session as rows of (label, value); `all_keys` opens the key sheet."""
-    changes = f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
+    """Return the greeting of a new session as rows of (label, value); `all_keys` opens the key
+    sheet."""
+    changes = (
+        f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
+    )
     branch = f" · {flat(status.branch)}{changes}" if status.branch else ""
     means = MODE_MEANS.get(status.mode, "")
     return (
@@ -170,7 +208,11 @@ def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, st
 
 def _from_home(folder: Path) -> str:
     home = Path.home()
-    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)
+    return (
+        f"~/{folder.relative_to(home)}"
+        if folder.is_relative_to(home) and folder != home
+        else str(folder)
+    )
 
 
 def mode_style(mode: str) -> Callable[[Palette], Style]:
@@ -203,7 +245,11 @@ def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tupl
         case "pausing":
             return (Part("Esc again stops now", 86), answer), ()
         case "paused":
-            return (Part("⏎ continue", 85), Part("tab step in" if boundary else "", 55), Part("esc stop", 50)), ()
+            return (
+                Part("⏎ continue", 85),
+                Part("tab step in" if boundary else "", 55),
+                Part("esc stop", 50),
+            ), ()
         case "stopping":
             return (), ()
         case "":
@@ -232,13 +278,18 @@ def _phase_style(status: Status) -> Callable[[Palette], Style]:
 
 
 class StatusLine(RowWidget):
-    """Draws the status whenever it changes; a timer runs only while the spinner turns or a duration is counting.
+    """Draws the status whenever it changes; a timer runs only while the spinner turns or a duration
+    is counting.
 
     `clock` gives seconds since the epoch.
     """
 
     def __init__(
-        self, state: UiState, *, clock: Callable[[], float] = time.time, to_background: str = "ctrl+b"
+        self,
+        state: UiState,
+        *,
+        clock: Callable[[], float] = time.time,
+        to_background: str = "ctrl+b",
     ) -> None:
         """`to_background` is the key that moves a call to the background."""
         super().__init__()
@@ -278,7 +329,8 @@ class StatusLine(RowWidget):
         self.refresh()
 
     def _say_whole(self) -> None:
-        """Show a notice that does not fit the row in the transcript, once, so that it can be read in full."""
+        """Show a notice that does not fit the row in the transcript, once, so that it can be read
+        in full."""
         status = self._board.now
         said = status.notice or status.retry_reason
         words = phase_words(replace(status, retry_reason=""), self._clock(), self._pulse)
@@ -297,7 +349,9 @@ class StatusLine(RowWidget):
         parts = fit(with_notice_cut(whole, status, room), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
-            return line([(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))])
+            return line(
+                [(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))]
+            )
         return line([(lead, palette.running), *styled(parts, palette)])
 
     def _mark(self) -> str:
@@ -328,7 +382,8 @@ class StatusLine(RowWidget):
 
 
 class Header(RowWidget):
-    """Workspace and branch on the left; model and sandbox on the right, the sandbox kept longest."""
+    """Workspace and branch on the left; model and sandbox on the right, the sandbox kept
+    longest."""
 
     DEFAULT_CSS = """
     Header {
@@ -353,15 +408,28 @@ class Header(RowWidget):
         model = Part(cut_middle(flat(self._board.now.model), _LONGEST_NAME), 40)
         right = fit((model, _sandbox(self._board.now)), room)
         if joined_width(right) > room:
-            return line([(" ", None), (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette))])
+            return line(
+                [
+                    (" ", None),
+                    (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette)),
+                ]
+            )
         left = _left(self._board.now, room - joined_width(right) - _GAP)
         used = joined_width(left, "  ") + joined_width(right)
         pad = " " * max(0, room - used)
-        return line([(" ", None), *styled(left, palette, "  "), (pad, None), *styled(right, palette, SEPARATOR)])
+        return line(
+            [
+                (" ", None),
+                *styled(left, palette, "  "),
+                (pad, None),
+                *styled(right, palette, SEPARATOR),
+            ]
+        )
 
 
 def _left(status: Status, room: int) -> tuple[Part, ...]:
-    """Return as much of workspace and branch as fits `room` cells; names are cut before they are dropped."""
+    """Return as much of workspace and branch as fits `room` cells; names are cut before they are
+    dropped."""
     changes = f" ±{status.changes}" if status.changes else ""
     name, branch = flat(status.workspace), flat(status.branch)
     over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
@@ -370,7 +438,9 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
     if over > 0:
         name = cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))
-    parts = fit((Part(name, 90, lambda palette: palette.strong), Part(branch + changes, 50)), room, "  ")
+    parts = fit(
+        (Part(name, 90, lambda palette: palette.strong), Part(branch + changes, 50)), room, "  "
+    )
     return parts if joined_width(parts, "  ") <= room else ()
 
 
@@ -380,10 +450,14 @@ def _sandbox(status: Status) -> Part:
         case "none":
             return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
         case "off":
-            return Part("no sandbox: commands run on this machine", 90, lambda palette: palette.error)
+            return Part(
+                "no sandbox: commands run on this machine", 90, lambda palette: palette.error
+            )
         case "docker" if status.network == "open":
             return Part(f"{_LABEL}docker, net open", 90, lambda palette: palette.error)
         case "docker":
-            return Part(f"{_LABEL}docker, net {'off' if status.network == 'none' else status.network}", 90)
+            return Part(
+                f"{_LABEL}docker, net {'off' if status.network == 'none' else status.network}", 90
+            )
         case sandbox:
             return Part(f"{_LABEL}{flat(sandbox)}" if sandbox else "", 90)

@@ -53,7 +53,8 @@ class Completion:
 
 
 def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
-    """Return the unfinished word that ends at the column; None inside a word that continues after the cursor."""
+    """Return the unfinished word that ends at the column; None inside a word that continues after
+    the cursor."""
     if column < len(line) and not line[column].isspace():
         return None
     before = line[:column]
@@ -67,7 +68,8 @@ def unfinished_at(line: str, row: int, column: int) -> Unfinished | None:
 
 
 def command_choices(query: str, commands: Sequence[Action]) -> tuple[Completion, ...]:
-    """Return commands that match by name or alias: those that begin with the query first, otherwise in order."""
+    """Return commands that match by name or alias: those that begin with the query first, otherwise
+    in order."""
     by_word = {word: row for row in commands for word in (row.name, *row.aliases)}
     begin = [word for word in by_word if word.startswith(query.lower())]
     begin.sort(key=lambda word: word != query.lower())
@@ -81,12 +83,15 @@ def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Complet
     name, *given = word.line.removeprefix("/").split()
     inputs = next((row.inputs for row in commands if row.name == name), ())
     named = {one.partition("=")[0] for one in given if "=" in one}
-    left = [(one, about) for one, about in inputs if one.startswith(word.query) and one not in named]
+    left = [
+        (one, about) for one, about in inputs if one.startswith(word.query) and one not in named
+    ]
     return tuple(Completion(f"{one}=", f"{one}=", about) for one, about in left)
 
 
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
-    """Return completions for paths: a file ends with a space; a directory does not, so its files are offered next."""
+    """Return completions for paths: a file ends with a space; a directory does not, so its files
+    are offered next."""
     return tuple(Completion(path, _mention(path)) for path in map(spelled, paths))
 
 
@@ -129,7 +134,11 @@ class Overlay(Widget):
 
     def render_line(self, y: int) -> Strip:
         width, style = self.size.width, self.rich_style
-        return self.row(y, width, palette_of(self)).strip.adjust_cell_length(width, style).apply_style(style)
+        return (
+            self.row(y, width, palette_of(self))
+            .strip.adjust_cell_length(width, style)
+            .apply_style(style)
+        )
 
 
 class ChoiceList(Overlay):
@@ -164,11 +173,14 @@ class ChoiceList(Overlay):
         return self._at > 0
 
     def offer(self, choices: Sequence[Completion], *, footer: str = "") -> None:
-        """Show these with the first one marked; `footer` is a line below them, or the only line if there are none."""
+        """Show these with the first one marked; `footer` is a line below them, or the only line if
+        there are none."""
         self._choices = tuple(choices)
         self._at = self._top = 0
         self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
-        self._footer = footer or (f"{len(self._choices)} in all" if len(self._choices) > self._rows else "")
+        self._footer = footer or (
+            f"{len(self._choices)} in all" if len(self._choices) > self._rows else ""
+        )
         self.lie_over(self._rows + bool(self._footer))
 
     def close(self) -> None:
@@ -193,7 +205,11 @@ class ChoiceList(Overlay):
         if y == self._rows and self._footer:
             return line([(f"   {cut_end(self._footer, width - 4)}", palette.muted)])
         at = self._top + y
-        return self._choice(at, width, palette) if y < self._rows and at < len(self._choices) else line([])
+        return (
+            self._choice(at, width, palette)
+            if y < self._rows and at < len(self._choices)
+            else line([])
+        )
 
     def _choice(self, at: int, width: int, palette: Palette) -> Line:
         choice, chosen = self._choices[at], at == self._at
@@ -207,11 +223,14 @@ class ChoiceList(Overlay):
             about = "  " + cut_end(flat(choice.about), width - column - 6)
         rest = " " * max(0, width - 3 - cell_len(label) - cell_len(about))
         quiet = body if chosen else palette.muted
-        return line([(mark, palette.accent + body), (label, palette.text + body), (about + rest, quiet)])
+        return line(
+            [(mark, palette.accent + body), (label, palette.text + body), (about + rest, quiet)]
+        )
 
 
 class HistorySearch(Overlay, can_focus=True):
-    """The search of earlier prompts. Has the focus while open; the best match is lowest, next to the typed text."""
+    """The search of earlier prompts. Has the focus while open; the best match is lowest, next to
+    the typed text."""
 
     BINDINGS = bindings("history")
 
@@ -235,7 +254,8 @@ class HistorySearch(Overlay, can_focus=True):
         """When the user last typed here, on the clock of `time.monotonic`."""
 
     def open(self, find: Callable[[str], Sequence[str]]) -> None:
-        """Open the search; `find` returns the prompts for the typed text, the best first; called at every key."""
+        """Open the search; `find` returns the prompts for the typed text, the best first; called at
+        every key."""
         self._find = find
         self._search("")
         self.focus()
@@ -268,7 +288,8 @@ class HistorySearch(Overlay, can_focus=True):
         self._search(self._query + flat(event.text[:_LONGEST_QUERY]))
 
     def on_blur(self) -> None:
-        """Close the search if the focus moved elsewhere in the app; stay open while another window has the focus."""
+        """Close the search if the focus moved elsewhere in the app; stay open while another window
+        has the focus."""
         if self.app.app_focus:
             self._close(None, took_focus=False)
 
@@ -291,7 +312,9 @@ class HistorySearch(Overlay, can_focus=True):
         self._search("")
 
     def row(self, y: int, width: int, palette: Palette) -> Line:
-        return self._query_line(width, palette) if y == self._rows else self._match(y, width, palette)
+        return (
+            self._query_line(width, palette) if y == self._rows else self._match(y, width, palette)
+        )
 
     def _query_line(self, width: int, palette: Palette) -> Line:
         hint = "  enter uses it · esc back" if width >= len(self._query) + 56 else ""
@@ -308,9 +331,13 @@ class HistorySearch(Overlay, can_focus=True):
         top = max(0, self._at - self._rows + 1)
         at = top + self._rows - 1 - y
         if at >= len(self._found):
-            words = "   no earlier prompt matches" if not self._found and y == self._rows - 1 else ""
+            words = (
+                "   no earlier prompt matches" if not self._found and y == self._rows - 1 else ""
+            )
             return line([(words, palette.muted)])
         chosen = at == self._at
         body = palette.selection if chosen else PLAIN
         text = set_cell_size(cut_end(flat(self._found[at][: 4 * width]), width - 4), width - 3)
-        return line([(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)])
+        return line(
+            [(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)]
+        )

@@ -1,4 +1,5 @@
-"""The model's to-do list above the composer: its progress, what is being done, and what comes next."""
+"""The model's to-do list above the composer: its progress, what is being done, and what comes
+next."""
 
 from collections.abc import Sequence
 
@@ -29,7 +30,8 @@ def open_items(items: Sequence[TodoItem]) -> tuple[TodoItem, ...]:
 
 
 def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palette) -> list[Line]:
-    """Draw the title and at most `rows` items that are not done; without rows, the title names the first one."""
+    """Draw the title and at most `rows` items that are not done; without rows, the title names the
+    first one."""
     left = open_items(items)
     words = f"── todo · {how_far(items)} "
     if rows == 0:
@@ -41,14 +43,24 @@ def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palett
     shown = left[:rows] if len(left) <= rows else left[: rows - 1]
     for item in shown if rows else ():
         style = palette.running if item.state == "active" else palette.muted
-        drawn.append(line([(f"   {_SIGNS[item.state]} ", style), (cut_end(item.text, width - 5), palette.text)]))
+        drawn.append(
+            line(
+                [
+                    (f"   {_SIGNS[item.state]} ", style),
+                    (cut_end(item.text, width - 5), palette.text),
+                ]
+            )
+        )
     if rows and len(shown) < len(left):
-        drawn.append(line([(cut_end(f"   and {len(left) - len(shown)} more", width), palette.muted)]))
+        drawn.append(
+            line([(cut_end(f"   and {len(left) - len(shown)} more", width), palette.muted)])
+        )
     return drawn
 
 
 class TodoView(Widget):
-    """Shows the list; hidden while there is nothing to do, or no run. A click asks for the whole list."""
+    """Shows the list; hidden while there is nothing to do, or no run. A click asks for the whole
+    list."""
 
     DEFAULT_CSS = """
     TodoView {

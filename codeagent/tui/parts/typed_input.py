@@ -43,8 +43,9 @@ TypedInput = PromptInput | ShellInput | CommandInput | UnknownInput
 def parse_input(typed: str, commands: Iterable[Action]) -> TypedInput | None:
     """Return the meaning of typed text; None for blank text or an empty shell command.
 
-    If the first word has a second slash it is a path, so the text is a prompt. Text with a space before its slash is a
-    prompt too, and so is `/server:prompt`, which asks for a prompt of an MCP server.
+    If the first word has a second slash it is a path, so the text is a prompt. Text with a space
+    before its slash is a prompt too, and so is `/server:prompt`, which asks for a prompt of an MCP
+    server.
     """
     text = typed.strip("\n").rstrip()
     if not text.strip():

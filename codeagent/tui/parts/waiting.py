@@ -7,16 +7,32 @@ from typing import assert_never
 from codeagent.core.acts import Answer
 from codeagent.tui.parts.approval import ApprovalContext, approval_content, following_content
 from codeagent.tui.parts.approval_body import Asked, asked
-from codeagent.tui.parts.boundary import pause_content, place_of, plan_content, rings, subjects_of, summary_content
-from codeagent.tui.parts.card_content import CardContent, CardView, Fill, MarkChoice, MarkRow, Send, ShowAs, Writing
+from codeagent.tui.parts.boundary import (
+    pause_content,
+    place_of,
+    plan_content,
+    rings,
+    subjects_of,
+    summary_content,
+)
+from codeagent.tui.parts.card_content import (
+    CardContent,
+    CardView,
+    Fill,
+    MarkChoice,
+    MarkRow,
+    Send,
+    ShowAs,
+    Writing,
+)
 from codeagent.tui.state import ApprovalQueue, AtBoundary, Followed, Paused, PlanReady, SummaryReady
 
 
 class Waiting:
     """Approvals, the oldest first, and the boundary that the run waits at.
 
-    An answer counts as sent until the asker has removed the question; drafts are kept as long as what they are about
-    waits.
+    An answer counts as sent until the asker has removed the question; drafts are kept as long as
+    what they are about waits.
     """
 
     def __init__(self) -> None:
@@ -41,31 +57,46 @@ class Waiting:
         self._followed = approvals.followed
         waiting = approvals.waiting
         before, known = self.boundary, self._asked
-        self._asked = {each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting}
+        self._asked = {
+            each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting
+        }
         self.boundary, place = boundary, place_of(boundary)
         subjects = {*self._asked, *subjects_of(boundary)}
-        self._sent = {about: words for about, words in self._sent.items() if about in subjects or about == place}
+        self._sent = {
+            about: words
+            for about, words in self._sent.items()
+            if about in subjects or about == place
+        }
         self._drafts = {key: text for key, text in self._drafts.items() if key[0] in subjects}
         self._filled = {key: texts for key, texts in self._filled.items() if key in subjects}
         if before != boundary and (view := self._views.get(place)) is not None:
             self._views[place] = replace(view, problem="")
-        return bool(self._asked.keys() - known.keys()) or (rings(boundary) and place_of(before) != place)
+        return bool(self._asked.keys() - known.keys()) or (
+            rings(boundary) and place_of(before) != place
+        )
 
     def content(
         self, *, stepping: bool, focused: bool, wide: bool, rows: int, now: float, keep_key: str
     ) -> CardContent | None:
-        """Return what the card shows, or None: a question, else a pause or a plan unless it was put away, else a
-        call that is followed.
+        """Return what the card shows, or None: a question, else a pause or a plan unless it was put
+        away, else a call that is followed.
 
-        `wide`: there is room for two columns. `rows` is how many the body may have, `now` is in seconds since the
-        epoch, and `keep_key` is the key that changes how long a rule holds, as a user reads it.
+        `wide`: there is room for two columns. `rows` is how many the body may have, `now` is in
+        seconds since the epoch, and `keep_key` is the key that changes how long a rule holds, as a
+        user reads it.
         """
-        calls = tuple(each for key, each in self._asked.items() if each.question is None and key not in self._sent)
+        calls = tuple(
+            each
+            for key, each in self._asked.items()
+            if each.question is None and key not in self._sent
+        )
         self.listing = self.listing and len(calls) > 1
         shown = calls if self.listing else tuple(self._asked.values())[:1]
         place = place_of(self.boundary)
         self._front = tuple(each.waiting.approval_id for each in shown) if shown else place
-        self._views = {key: view for key, view in self._views.items() if key in (self._front, place)}
+        self._views = {
+            key: view for key, view in self._views.items() if key in (self._front, place)
+        }
         view = self._views.get(self._front, CardView())
         if shown:
             front = shown[0].waiting.approval_id
@@ -90,7 +121,11 @@ class Waiting:
             case SummaryReady() as summary:
                 return summary_content(summary, self.summary, sent=sent)
             case _:
-                return following_content(self._followed[-1], len(self._followed) - 1) if self._followed else None
+                return (
+                    following_content(self._followed[-1], len(self._followed) - 1)
+                    if self._followed
+                    else None
+                )
 
     @property
     def plan(self) -> str:
@@ -102,11 +137,17 @@ class Waiting:
     def summary(self) -> str:
         """The summary that would be used, with the user's changes; empty if none waits."""
         now = self.boundary
-        return self._drafts.get((now.text, "summary"), now.text) if isinstance(now, SummaryReady) else ""
+        return (
+            self._drafts.get((now.text, "summary"), now.text)
+            if isinstance(now, SummaryReady)
+            else ""
+        )
 
     def waits(self, subject: str) -> bool:
         """Whether it waits and was not answered yet."""
-        return subject not in self._sent and (subject in self._asked or subject in subjects_of(self.boundary))
+        return subject not in self._sent and (
+            subject in self._asked or subject in subjects_of(self.boundary)
+        )
 
     def begun(self, write: Writing) -> str:
         """Return the text to start from: the draft, if there is one."""
@@ -141,7 +182,9 @@ class Waiting:
             case "split":
                 self._split = what.on
             case "about":
-                self._views[self._front] = replace(self._views.get(self._front, CardView()), about=what.on)
+                self._views[self._front] = replace(
+                    self._views.get(self._front, CardView()), about=what.on
+                )
             case "away":
                 self._views[place_of(self.boundary)] = CardView(away=what.on)
             case _:
@@ -149,9 +192,13 @@ class Waiting:
 
     def send(self, send: Send) -> Send:
         """Record answers; returns the acts for questions that still wait."""
-        acts = tuple(act for act in send.acts if not isinstance(act, Answer) or self.waits(act.approval_id))
+        acts = tuple(
+            act for act in send.acts if not isinstance(act, Answer) or self.waits(act.approval_id)
+        )
         for act in acts if send.words else ():
-            self._sent[act.approval_id if isinstance(act, Answer) else place_of(self.boundary)] = send.words
+            self._sent[act.approval_id if isinstance(act, Answer) else place_of(self.boundary)] = (
+                send.words
+            )
         self.listing = False
         return replace(send, acts=acts)
 

@@ -1,4 +1,5 @@
-"""Turns the colours that a program printed into rich styles; other control sequences are shown as text."""
+"""Turns the colours that a program printed into rich styles; other control sequences are shown as
+text."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 
 
 class _Ink(NamedTuple):
-    """The current attributes of a terminal, named as in `Style`. Text is never concealed and never blinks."""
+    """The current attributes of a terminal, named as in `Style`. Text is never concealed and never
+    blinks."""
 
     color: Color | None = None
     bgcolor: Color | None = None
@@ -43,7 +45,12 @@ _ATTRIBUTES: dict[int, dict[str, Any]] = {
 }
 _COLOURS: dict[int, dict[str, Any]] = {
     first + number: {name: Color.from_ansi(number + brighter)}
-    for first, name, brighter in ((30, "color", 0), (40, "bgcolor", 0), (90, "color", 8), (100, "bgcolor", 8))
+    for first, name, brighter in (
+        (30, "color", 0),
+        (40, "bgcolor", 0),
+        (90, "color", 8),
+        (100, "bgcolor", 8),
+    )
     for number in range(8)
 }
 _CHANGES = {**_ATTRIBUTES, **_COLOURS, 39: {"color": None}, 49: {"bgcolor": None}}
@@ -51,7 +58,8 @@ _CHANGES = {**_ATTRIBUTES, **_COLOURS, 39: {"color": None}, 49: {"bgcolor": None
 
 
 def ansi_line(raw: str, base: Style) -> Line:
-    """Return a printed line in styles, starting without colours; `base` (the palette's text) is the default style."""
+    """Return a printed line in styles, starting without colours; `base` (the palette's text) is the
+    default style."""
     return line(_parts(raw, base))
 
 
@@ -81,7 +89,9 @@ def _after(ink: _Ink, parameters: str) -> _Ink:
             case 38 | 48, _:
                 colour = _colour(rest[:1] + rest[-3:] if rest[:1] == [2] else rest, codes)
                 if colour is not None:
-                    ink = ink._replace(color=colour) if number == 38 else ink._replace(bgcolor=colour)
+                    ink = (
+                        ink._replace(color=colour) if number == 38 else ink._replace(bgcolor=colour)
+                    )
             case 4, [0, *_]:
                 ink = ink._replace(underline=None)
             case _:

@@ -42,7 +42,8 @@ _COLOURS = {
 
 
 class Highlighter:
-    """Highlights code in slices; `lines` grows until `done`. Their texts together are always exactly the code.
+    """Highlights code in slices; `lines` grows until `done`. Their texts together are always
+    exactly the code.
 
     Code in an unknown language, or with very long lines, stays plain.
     """
@@ -53,7 +54,11 @@ class Highlighter:
         self._palette = palette
         self._styles: dict[object, Style] = {}
         self._open: StyledLine = []
-        lexer = _lexer(language) if language and max(map(len, code.split("\n"))) <= _LONGEST_LINE else None
+        lexer = (
+            _lexer(language)
+            if language and max(map(len, code.split("\n"))) <= _LONGEST_LINE
+            else None
+        )
         self._pieces = _plain(code) if lexer is None else _pieces(lexer, code)
         self.done = False
 

@@ -40,7 +40,8 @@ _Pieces = list[tuple[str, Style | None]]
 
 @dataclass(frozen=True)
 class DiffRow:
-    """A line of the old or the new text, a number of omitted lines (`gap`), or a remark about the texts (`note`)."""
+    """A line of the old or the new text, a number of omitted lines (`gap`), or a remark about the
+    texts (`note`)."""
 
     kind: Literal["same", "added", "removed", "gap", "note"]
     text: str
@@ -52,8 +53,11 @@ class DiffRow:
     """The words that differ from the line it is paired with."""
 
 
-def diff_rows(before: str, after: str, start_line: int = 1, context: int = 3) -> tuple[DiffRow, ...]:
-    """Return the changes with `context` lines around them; both texts begin at line `start_line` of their file.
+def diff_rows(
+    before: str, after: str, start_line: int = 1, context: int = 3
+) -> tuple[DiffRow, ...]:
+    """Return the changes with `context` lines around them; both texts begin at line `start_line` of
+    their file.
 
     Words within lines are not compared if the texts have more than 5,000 lines together.
     """
@@ -71,7 +75,8 @@ def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
 def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffRow]]:
     """Return the lines of both texts, and notes about their line ends.
 
-    If a text has only one kind of line end, there is at most one note; else the carriage returns are kept.
+    If a text has only one kind of line end, there is at most one note; else the carriage returns
+    are kept.
     """
     old_ends, new_ends = line_ends(before), line_ends(after)
     if "mixed" in (old_ends, new_ends):
@@ -102,7 +107,11 @@ def ending_rows(before: str, after: str) -> list[DiffRow]:
     """Return notes about a last line without a newline."""
     had, has = before.endswith("\n") or not before, after.endswith("\n") or not after
     if had and not has:
-        return [DiffRow("note", "the newline at the end is removed" if before else "no newline at the end")]
+        return [
+            DiffRow(
+                "note", "the newline at the end is removed" if before else "no newline at the end"
+            )
+        ]
     if has and not had and after:
         return [DiffRow("note", "a newline is added at the end")]
     return []
@@ -124,12 +133,16 @@ def _all(old: Sequence[str], new: Sequence[str], start: int) -> Iterator[DiffRow
 
 
 def mark_words(removed: list[DiffRow], added: list[DiffRow]) -> None:
-    """Mark the words that differ between a line and its replacement, unless there are too many lines."""
+    """Mark the words that differ between a line and its replacement, unless there are too many
+    lines."""
     if max(len(removed), len(added)) > _PAIRS:
         return
     for at, to in paired([row.text for row in removed], [row.text for row in added]):
         gone, come = changed_words(removed[at].text, added[to].text)
-        removed[at], added[to] = replace(removed[at], changed=gone), replace(added[to], changed=come)
+        removed[at], added[to] = (
+            replace(removed[at], changed=gone),
+            replace(added[to], changed=come),
+        )
 
 
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
@@ -203,7 +216,9 @@ def _folded(rows: Sequence[DiffRow], context: int, *, to_the_end: bool) -> Itera
         at += size
 
 
-def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
+def unified_lines(
+    rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = ""
+) -> list[Line]:
     """Draw the rows in one column. Long lines wrap; a copy has only the text of the file."""
     drawing = _Drawing(width, palette, rows)
     return [
@@ -213,8 +228,11 @@ def unified_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filenam
     ]
 
 
-def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = "") -> list[Line]:
-    """Draw the old text on the left and the new one, which is copied, on the right; one column if there is no room."""
+def split_lines(
+    rows: Sequence[DiffRow], width: int, palette: Palette, filename: str = ""
+) -> list[Line]:
+    """Draw the old text on the left and the new one, which is copied, on the right; one column if
+    there is no room."""
     half = (width - len(_BETWEEN)) // 2
     if half < _NARROWEST_HALF:
         return unified_lines(rows, width, palette, filename)
@@ -239,12 +257,15 @@ def split_lines(rows: Sequence[DiffRow], width: int, palette: Palette, filename:
 
 
 def ruler_of(rows: Sequence[DiffRow]) -> DiffRow:
-    """Return a row with the highest number: drawn first and left out, it gives all parts the same gutter."""
+    """Return a row with the highest number: drawn first and left out, it gives all parts the same
+    gutter."""
     return DiffRow("gap", "", new=_highest(rows))
 
 
 def _highest(rows: Sequence[DiffRow]) -> int:
-    return max((number for row in rows for number in (row.old, row.new) if number is not None), default=0)
+    return max(
+        (number for row in rows for number in (row.old, row.new) if number is not None), default=0
+    )
 
 
 class _Drawing:
@@ -271,33 +292,47 @@ class _Drawing:
         if row.kind in ("gap", "note"):
             text = f"{'⋯' if row.kind == 'gap' else '!'} {row.text}"
             style = palette.muted if row.kind == "gap" else palette.warning
-            return [self._line(each, " ", None, None, copied=False) for each in wrap([(text, style)], self._room)]
+            return [
+                self._line(each, " ", None, None, copied=False)
+                for each in wrap([(text, style)], self._room)
+            ]
         sign, whole = {
-            "added": ("+", palette.added), "removed": ("-", palette.removed), "same": (" ", None)
-        }[row.kind]  # fmt: skip
+            "added": ("+", palette.added),
+            "removed": ("-", palette.removed),
+            "same": (" ", None),
+        }[row.kind]
         found = wrap(self._parts(row, styled, whole), self._room, words=False)
         numbers = [number, *([None] * (len(found) - 1))]
         return [self._line(each, sign, at, whole) for each, at in zip(found, numbers, strict=True)]
 
     def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> _Pieces:
-        """Return the line's text in styles; on a changed line, trailing blanks and carriage returns are marked."""
+        """Return the line's text in styles; on a changed line, trailing blanks and carriage returns
+        are marked."""
         text = row.text.removesuffix("\r")
         parts: _Pieces = list(styled)
         if whole is not None:
-            parts = [(part, whole if whole.bgcolor is None else whole + style) for part, style in styled]
+            parts = [
+                (part, whole if whole.bgcolor is None else whole + style) for part, style in styled
+            ]
             word = self._palette.added_word if row.kind == "added" else self._palette.removed_word
             parts = _over(parts, row.changed, lambda own: word if own is None else own + word)
             blanks = (len(text.rstrip(" \t")), len(text))
             parts = _over(parts, [blanks], lambda _: self._trailing[row.kind])
         return _over(parts, [(len(text), len(row.text))], lambda _: self._return)
 
-    def _line(self, row: Row, sign: str, number: int | None, whole: Style | None, *, copied: bool = True) -> Line:
+    def _line(
+        self, row: Row, sign: str, number: int | None, whole: Style | None, *, copied: bool = True
+    ) -> Line:
         palette = self._palette
         segments: list[Segment] = []
         if self._digits:
-            segments.append(Segment(f"{'' if number is None else number:>{self._digits}} ", palette.muted))
+            segments.append(
+                Segment(f"{'' if number is None else number:>{self._digits}} ", palette.muted)
+            )
         if self._gutter:
-            signed = palette.success if sign == "+" else palette.error if sign == "-" else palette.muted
+            signed = (
+                palette.success if sign == "+" else palette.error if sign == "-" else palette.muted
+            )
             segments.append(Segment(f"{sign} ", signed))
         for text, style in row.parts:
             segments.append(self._drawn(text, style, whole))
@@ -337,7 +372,9 @@ def _sides(
         yield from ((each, None) for each in pending)
 
 
-def _coloured(rows: Sequence[DiffRow], filename: str, palette: Palette) -> list[tuple[DiffRow, StyledLine]]:
+def _coloured(
+    rows: Sequence[DiffRow], filename: str, palette: Palette
+) -> list[tuple[DiffRow, StyledLine]]:
     """Highlight every row in the colours of its language, the old and the new text separately."""
     palette = replace(palette, code=palette.text)
     language = filename if len(rows) <= _COLOURED else ""
@@ -353,7 +390,9 @@ def _coloured(rows: Sequence[DiffRow], filename: str, palette: Palette) -> list[
     return found
 
 
-def _over(parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]) -> _Pieces:
+def _over(
+    parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]
+) -> _Pieces:
     """Return the parts with another style for spans of their text."""
     spans = [span for span in spans if span[0] < span[1]]
     if not spans:

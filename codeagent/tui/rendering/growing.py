@@ -1,4 +1,5 @@
-"""Draws text that is still being written: finished parts are drawn once, and only the end is drawn again."""
+"""Draws text that is still being written: finished parts are drawn once, and only the end is drawn
+again."""
 
 import re
 from collections import deque
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 AT_ONCE = 100
-"""Lines of a code block that are coloured while it grows; in longer blocks the rest waits for `work`."""
+"""Lines of a code block that are coloured while it grows; in longer blocks the rest waits for
+`work`."""
 _CUT = "x"
-"""Replaces the part of a paragraph that is already drawn, so that the rest is parsed as its continuation."""
+"""Replaces the part of a paragraph that is already drawn, so that the rest is parsed as its
+continuation."""
 _DELIMITER = re.compile(r"[ \t]*[-:|][-:| \t]*")
 
 
@@ -49,12 +52,15 @@ class _Fence:
         """Whether a line is only a marker, at least as long as the opening one."""
         mark = line.strip(" \t")
         indent = len(line) - len(line.lstrip(" "))
-        return indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
+        return (
+            indent < 4 and line[indent:].startswith(self.marker) and not mark.strip(self.marker[0])
+        )
 
 
 @dataclass
 class _OpenTable:
-    """A table that is not closed yet: each row is parsed once, together with the first two lines of the table."""
+    """A table that is not closed yet: each row is parsed once, together with the first two lines of
+    the table."""
 
     head: Sequence[str]
     first: int
@@ -74,10 +80,11 @@ class _Colouring:
 
 
 class GrowingMarkdown:
-    """Renders Markdown that arrives in pieces cut anywhere. Once closed, its lines equal those of `render_markdown`.
+    """Renders Markdown that arrives in pieces cut anywhere. Once closed, its lines equal those of
+    `render_markdown`.
 
-    It draws when `lines` is read, so the cost depends on how often that is. A long code block is plain until `work`
-    colours it, which does not change the number of lines.
+    It draws when `lines` is read, so the cost depends on how often that is. A long code block is
+    plain until `work` colours it, which does not change the number of lines.
     """
 
     def __init__(self, width: int, palette: Palette) -> None:
@@ -160,7 +167,9 @@ class GrowingMarkdown:
             if last:
                 self._freeze("\n".join(source[blocks[last].start :]), gap=blocks[last].gap)
                 continue
-            if blocks and (self._open_fence(blocks[0], source) or self._open_table(blocks[0], source)):
+            if blocks and (
+                self._open_fence(blocks[0], source) or self._open_table(blocks[0], source)
+            ):
                 continue
             if len(blocks) == 1 and blocks[0].tokens[0].type == "paragraph_open":
                 self._freeze_rows(blocks[0].tokens[1].content)
@@ -203,10 +212,13 @@ class GrowingMarkdown:
             self._lines.append(BLANK)
 
     def _extended(self, rows: list[Row], joint: str, piece: str) -> list[Row]:
-        return extended(rows, joint, inline_parts(piece, self._palette, self._palette.text), self._width)
+        return extended(
+            rows, joint, inline_parts(piece, self._palette, self._palette.text), self._width
+        )
 
     def _freeze_rows(self, text: str) -> None:
-        """Freeze the rows of a paragraph that later text cannot change: all but the last of its finished pieces."""
+        """Freeze the rows of a paragraph that later text cannot change: all but the last of its
+        finished pieces."""
         lead = len(self._source) - len(self._source.lstrip())
         if self._flow is not None:
             text, lead = text.removeprefix(_CUT), 1
@@ -226,7 +238,12 @@ class GrowingMarkdown:
         """Begin to read a code block line by line, if it is one and its first line is complete."""
         token = block.tokens[0]
         opening = source[block.start]
-        if token.type != "fence" or block.start + 1 >= len(source) or "|" in opening or opening[0] in " \t":
+        if (
+            token.type != "fence"
+            or block.start + 1 >= len(source)
+            or "|" in opening
+            or opening[0] in " \t"
+        ):
             return False
         self._begin(self._gap)
         self._fence = self._fence_of(token)
@@ -235,7 +252,11 @@ class GrowingMarkdown:
 
     def _open_table(self, block: ParsedBlock, source: Sequence[str]) -> bool:
         """Begin to read a table row by row, if it is one and its first two lines are complete."""
-        if self._table is not None or block.tokens[0].type != "table_open" or block.start + 2 >= len(source):
+        if (
+            self._table is not None
+            or block.tokens[0].type != "table_open"
+            or block.start + 2 >= len(source)
+        ):
             return False
         self._begin(self._gap)
         self._freeze("\n".join(source[block.start :]), gap=True)
@@ -243,7 +264,9 @@ class GrowingMarkdown:
         self._table = _OpenTable(head, len(self._lines), TableDrawing(self._width, self._palette))
         return True
 
-    def _draw_rows(self, table: _OpenTable, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
+    def _draw_rows(
+        self, table: _OpenTable, block: ParsedBlock, source: Sequence[str], *, final: bool
+    ) -> None:
         """Draw new rows of a table; complete rows are not parsed again."""
         head = len(table.head)
         complete = (block.end if final else min(block.end, len(source) - 1)) - head
@@ -305,7 +328,8 @@ class GrowingMarkdown:
 
 
 class GrowingText:
-    """Renders plain text that arrives in pieces; its lines equal those of `paragraph`. Ended lines are drawn once."""
+    """Renders plain text that arrives in pieces; its lines equal those of `paragraph`. Ended lines
+    are drawn once."""
 
     def __init__(self, width: int, style: Style, first: str) -> None:
         """`first` is as for `paragraph`, but only blanks."""
@@ -334,7 +358,8 @@ class GrowingText:
 def _first_open(blocks: Sequence[ParsedBlock], source: Sequence[str]) -> int:
     """Return the index of the first block that later text may still change.
 
-    The start of a block is certain once its first two lines are complete, as the second may make them a table.
+    The start of a block is certain once its first two lines are complete, as the second may make
+    them a table.
     """
     for index in range(len(blocks) - 1, 0, -1):
         start = blocks[index].start

@@ -1,4 +1,5 @@
-"""Rows of the screen: styled text wrapped to a width in cells, as it is drawn and as it is copied."""
+"""Rows of the screen: styled text wrapped to a width in cells, as it is drawn and as it is
+copied."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,8 +19,11 @@ Parts = Sequence[tuple[str, Style | None]]
 NARROWEST = 4
 """The narrowest row, in cells: a tab and every character fit in it."""
 _TAB = 4
-# Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation, currency, boxes.
-_ODD = lazy_regex("[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]")
+# Unicode blocks in which every character takes one cell: Latin, Greek, Cyrillic, punctuation,
+# currency, boxes.
+_ODD = lazy_regex(
+    "[^\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2500-\u25fc]"
+)
 _FLAG = lazy_regex("[\U0001f1e6-\U0001f1ff]{2}")
 """Two letters that are drawn as one flag."""
 _NOT_FIRST = frozenset("、。，．！？：；）」』】》〉〕…ー・％’”")
@@ -38,7 +42,8 @@ class Line:
     start: int = 0
     """Cells of gutter before `text` in `strip`."""
     joins: str | None = None
-    """None if the row begins a line in a copy; otherwise what a copy puts between the previous row and this one."""
+    """None if the row begins a line in a copy; otherwise what a copy puts between the previous row
+    and this one."""
 
 
 def segment(text: str, style: Style | None = None) -> Segment:
@@ -46,7 +51,12 @@ def segment(text: str, style: Style | None = None) -> Segment:
     return Segment(visible(text).replace("\n", "␊").replace("\t", "    "), style)
 
 
-def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = None, joins: str | None = None) -> Line:
+def line(
+    parts: Iterable[tuple[str, Style | None]],
+    *,
+    gutter: Segment | None = None,
+    joins: str | None = None,
+) -> Line:
     """Make a row from (text, style) pairs, each made safe by `segment`."""
     body = [segment(text, style) for text, style in _with_whole_emoji(parts) if text]
     start = 0 if gutter is None else cell_len(gutter.text)
@@ -56,17 +66,20 @@ def line(parts: Iterable[tuple[str, Style | None]], *, gutter: Segment | None = 
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `joins` is what a copy puts between the previous row and this one, None at a line end of the text."""
+    """One row; `joins` is what a copy puts between the previous row and this one, None at a line
+    end of the text."""
 
     parts: list[tuple[str, Style | None]]
     joins: str | None = None
 
 
 def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
-    """Wrap text to rows of at most `width` cells; a newline begins a row. There is at least one row.
+    """Wrap text to rows of at most `width` cells; a newline begins a row. There is at least one
+    row.
 
-    With `words`, the spaces at a break are in `joins` only, and a word is cut only if it does not fit in a row of its
-    own; without, full rows are cut. Control characters are shown visibly, tabs stay.
+    With `words`, the spaces at a break are in `joins` only, and a word is cut only if it does not
+    fit in a row of its own; without, full rows are cut. Control characters are shown visibly, tabs
+    stay.
     """
     width = max(width, NARROWEST)
     safe = [(visible(text), style) for text, style in _with_whole_emoji(parts) if text]
@@ -76,7 +89,9 @@ def wrap(parts: Parts, width: int, *, words: bool = True) -> list[Row]:
     spans: list[tuple[int, int, str | None]] = []
     at = 0
     for line in text.split("\n"):
-        spans += [(at + start, at + end, joins) for start, end, joins in _breaks(line, width, words)]
+        spans += [
+            (at + start, at + end, joins) for start, end, joins in _breaks(line, width, words)
+        ]
         at += len(line) + 1
     return _cut(safe, spans)
 
@@ -88,8 +103,16 @@ def cells(text: str) -> int:
     return sum(size for _, _, size in _measured(text))
 
 
-def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: int = 0, exact: bool = False) -> Line:
-    """Draw a row after a gutter whose first `start` cells are not copied, and whose rest is copied as `copied`.
+def draw(
+    row: Row,
+    *,
+    gutter: Sequence[Segment] = (),
+    copied: str = "",
+    start: int = 0,
+    exact: bool = False,
+) -> Line:
+    """Draw a row after a gutter whose first `start` cells are not copied, and whose rest is copied
+    as `copied`.
 
     The spaces at its end are copied only if `exact`.
     """
@@ -99,7 +122,12 @@ def draw(row: Row, *, gutter: Sequence[Segment] = (), copied: str = "", start: i
 
 
 def paragraph(
-    text: str, width: int, style: Style | None = None, *, first: str = "", gutter_style: Style | None = None
+    text: str,
+    width: int,
+    style: Style | None = None,
+    *,
+    first: str = "",
+    gutter_style: Style | None = None,
 ) -> list[Line]:
     """Return wrapped text; `first` precedes the first row, blanks precede the others."""
     indent = cell_len(first)
@@ -118,14 +146,21 @@ def indented(line: Line, gutter: Segment) -> Line:
 
 def clipped(line: Line, width: int) -> Line:
     """Return the line, cut off at `width` cells."""
-    return line if line.strip.cell_length <= width else replace(line, strip=line.strip.crop(0, width))
+    return (
+        line if line.strip.cell_length <= width else replace(line, strip=line.strip.crop(0, width))
+    )
 
 
 def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
-    """Return the line with another style over characters `start` to `end` (None: the end of the row) of its text."""
+    """Return the line with another style over characters `start` to `end` (None: the end of the
+    row) of its text."""
     strip = line.strip
     left = min(strip.cell_length, line.start + cells(line.text[:start]))
-    right = strip.cell_length if end is None else min(strip.cell_length, line.start + cells(line.text[:end]))
+    right = (
+        strip.cell_length
+        if end is None
+        else min(strip.cell_length, line.start + cells(line.text[:end]))
+    )
     if left >= right:
         return line
     middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style), right - left)
@@ -177,7 +212,10 @@ def _breaks(text: str, width: int, words: bool) -> Iterable[tuple[int, int, str 
     if _ODD.search(text) is not None:
         return _wide_breaks(text, width, words)
     if not words:
-        return [(at, min(at + width, len(text)), "" if at else None) for at in range(0, max(len(text), 1), width)]
+        return [
+            (at, min(at + width, len(text)), "" if at else None)
+            for at in range(0, max(len(text), 1), width)
+        ]
     return _narrow_breaks(text, width)
 
 
@@ -206,7 +244,9 @@ def _behind(text: str, space: int) -> int:
     return space
 
 
-def _with_whole_emoji(parts: Iterable[tuple[str, Style | None]]) -> Iterable[tuple[str, Style | None]]:
+def _with_whole_emoji(
+    parts: Iterable[tuple[str, Style | None]],
+) -> Iterable[tuple[str, Style | None]]:
     """Return the parts, divided so that each emoji is whole, in the part in which it begins."""
     parts = [*parts]
     if len(parts) < 2 or all(text.isascii() for text, _ in parts):
@@ -236,7 +276,8 @@ def _measured(text: str) -> list[tuple[int, int, int]]:
 
 
 def _apart(letter: str) -> int:
-    """Return the cells of a letter in a terminal that gives its spacing marks cells of their own, as most do.
+    """Return the cells of a letter in a terminal that gives its spacing marks cells of their own,
+    as most do.
 
     An emoji takes two everywhere: the driver makes sure of that.
     """
@@ -255,7 +296,9 @@ def _wide_breaks(text: str, width: int, words: bool) -> list[tuple[int, int, str
         while index < len(spans) and used + spans[index][2] <= width:
             used += spans[index][2]
             index += 1
-        end, after = _break(text, spans, first, index) if words and index < len(spans) else (index, index)
+        end, after = (
+            _break(text, spans, first, index) if words and index < len(spans) else (index, index)
+        )
         stop = spans[end][0] if end < len(spans) else len(text)
         found.append((spans[first][0], stop, joins))
         joins = text[stop : spans[after][0]] if after < len(spans) else ""
@@ -284,7 +327,9 @@ def _break(text: str, spans: list[tuple[int, int, int]], first: int, full: int) 
     return full, full
 
 
-def _cut(parts: list[tuple[str, Style | None]], spans: list[tuple[int, int, str | None]]) -> list[Row]:
+def _cut(
+    parts: list[tuple[str, Style | None]], spans: list[tuple[int, int, str | None]]
+) -> list[Row]:
     rows: list[Row] = []
     number, at = 0, 0
     for start, end, joins in spans:

@@ -65,7 +65,9 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
     return lines
 
 
-def render_block(block: ParsedBlock, source: Sequence[str], width: int, palette: Palette) -> list[Line]:
+def render_block(
+    block: ParsedBlock, source: Sequence[str], width: int, palette: Palette
+) -> list[Line]:
     """Return the lines of one block, whose text is in the lines `source`."""
     drawing = _Drawing(source, width, palette)
     if is_too_deep(block):
@@ -77,7 +79,8 @@ def render_block(block: ParsedBlock, source: Sequence[str], width: int, palette:
 
 
 def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]:
-    """Return the rows of running text extended by a piece; all but the last row stay as they are."""
+    """Return the rows of running text extended by a piece; all but the last row stay as they
+    are."""
     if not rows:
         return wrap(parts, width)
     if not parts:
@@ -97,7 +100,8 @@ def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[R
 
 @dataclass(frozen=True)
 class CodeFrame:
-    """How code is drawn: in `room` cells after a gutter, whose first `start` cells are not copied."""
+    """How code is drawn: in `room` cells after a gutter, whose first `start` cells are not
+    copied."""
 
     gutter: Sequence[Segment]
     start: int
@@ -114,7 +118,8 @@ class CodeFrame:
         return Line(draw(first, gutter=self.gutter).strip, "", self.start)
 
     def draw(self, styled: StyledLine, *, under_name: bool) -> list[Line]:
-        """Draw a line of code, cut if it is too long but copied in full; the name above it is not part of a copy."""
+        """Draw a line of code, cut if it is too long but copied in full; the name above it is not
+        part of a copy."""
         rows = wrap(list(styled), self.room, words=False)
         if under_name:
             rows[0] = Row(rows[0].parts, "")
@@ -140,7 +145,11 @@ class _Drawing:
     @property
     def room(self) -> int:
         """Cells for text after the levels: never less than half of the width."""
-        return max(self._width - sum(len(level.drawn) for level in self._levels), self._width // 2, NARROWEST)
+        return max(
+            self._width - sum(len(level.drawn) for level in self._levels),
+            self._width // 2,
+            NARROWEST,
+        )
 
     def blocks(self, tokens: "Sequence[Token]") -> None:
         """Draw consecutive blocks, with blank rows where the source has them."""
@@ -221,7 +230,9 @@ class _Drawing:
     def _table(self, tokens: "Sequence[Token]") -> None:
         for row in table_lines(tokens, self.room, self._palette):
             gutter, start, copied = self._gutter(False)
-            self.lines.append(Line(Strip([*gutter, *row.strip]), copied + row.text, start, row.joins))
+            self.lines.append(
+                Line(Strip([*gutter, *row.strip]), copied + row.text, start, row.joins)
+            )
 
     def _blank_row(self) -> None:
         if not self._quoted():
@@ -231,12 +242,15 @@ class _Drawing:
         self.lines.append(Line(Strip(gutter), "", sum(len(part.text) for part in gutter)))
 
     def _gutter(self, continued: bool) -> tuple[list[Segment], int, str]:
-        """Return what precedes a row, how many of its cells are not copied, and what is copied for the others."""
+        """Return what precedes a row, how many of its cells are not copied, and what is copied for
+        the others."""
         parts: list[tuple[str, Style]] = []
         copied = ""
         for level in self._levels:
             parts.append((level.marker or level.drawn, level.style))
-            copied = copied + (level.marker or level.drawn).replace("•", "-") if level.copied else ""
+            copied = (
+                copied + (level.marker or level.drawn).replace("•", "-") if level.copied else ""
+            )
             if not continued:
                 level.marker = ""
         over = sum(len(text) for text, _ in parts) - (self._width - self.room)

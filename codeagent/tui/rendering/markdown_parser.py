@@ -1,9 +1,11 @@
-"""Parses Markdown into top-level blocks, each drawn separately and never changed later, and inline text into styles.
+"""Parses Markdown into top-level blocks, each drawn separately and never changed later, and inline
+text into styles.
 
-Differences from CommonMark, all so that finished parts never look different later: no link reference
-definitions (both ends are shown as written), a list comes item by item (its numbers as written, blank rows
-where the source has them), no HTML (shown as text), and text of more than `PIECE` characters without a blank
-line is taken in pieces, across which no emphasis, code or link reaches.
+Differences from CommonMark, all so that finished parts never look different later: no link
+reference definitions (both ends are shown as written), a list comes item by item (its numbers as
+written, blank rows where the source has them), no HTML (shown as text), and text of more than
+`PIECE` characters without a blank line is taken in pieces, across which no emphasis, code or link
+reaches.
 """
 
 import re
@@ -72,7 +74,8 @@ def pieces_of(text: str) -> list[tuple[str, str]]:
 
 
 def piece_of(text: str) -> tuple[str, str]:
-    """Return what joins a piece to the one before, and its text, from its source with leading white space."""
+    """Return what joins a piece to the one before, and its text, from its source with leading white
+    space."""
     return " " if text[:1] in _SPACES else "", text.strip(_SPACES)
 
 
@@ -93,7 +96,8 @@ def piece_end(text: str, at: int) -> int | None:
 def stays(text: str, at: int, end: int) -> bool:
     """Whether a piece of a growing paragraph ends there, whatever text follows.
 
-    The last two lines may still turn out to be something else, such as the head of a table; long ones never do.
+    The last two lines may still turn out to be something else, such as the head of a table; long
+    ones never do.
     """
     known = end if text[end] == "\n" and end < at + 2 * PIECE else at + 4 * PIECE
     if known > end and text.find("\n", end, known + 1) < 0:
@@ -120,7 +124,8 @@ def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, St
 
 
 def link_style(url: str, palette: Palette) -> Style:
-    """Return the style of a link; its address is in the style's `meta` under `link` if it may be opened.
+    """Return the style of a link; its address is in the style's `meta` under `link` if it may be
+    opened.
 
     Web and mail addresses and paths may be opened; terminal hyperlinks are never used.
     """
@@ -143,10 +148,16 @@ def _split(tokens: "Sequence[Token]", lines: list[str]) -> Iterator[ParsedBlock]
     if tokens[0].type not in ("bullet_list_open", "ordered_list_open"):
         yield ParsedBlock(tokens, start, end, True)
         return
-    opened = [index for index, token in enumerate(tokens) if token.type == "list_item_open" and token.level == 1]
+    opened = [
+        index
+        for index, token in enumerate(tokens)
+        if token.type == "list_item_open" and token.level == 1
+    ]
     for index, stop in zip(opened, [*opened[1:], len(tokens) - 1], strict=True):
         start, end = _lines_of(tokens[index])
-        yield ParsedBlock(tokens[index:stop], start, end, index == opened[0] or blank(lines[start - 1]))
+        yield ParsedBlock(
+            tokens[index:stop], start, end, index == opened[0] or blank(lines[start - 1])
+        )
 
 
 def _lines_of(token: "Token") -> tuple[int, int]:
@@ -162,7 +173,9 @@ def _may_open(url: str) -> bool:
     return address.scheme in _OPENED or not (address.scheme or address.netloc)
 
 
-def _parts(tokens: "Sequence[Token]", palette: Palette, base: Style) -> Iterator[tuple[str, Style | None]]:
+def _parts(
+    tokens: "Sequence[Token]", palette: Palette, base: Style
+) -> Iterator[tuple[str, Style | None]]:
     styles = [base]
     links: list[tuple[str, list[str]]] = []
     for token in tokens:
@@ -171,7 +184,11 @@ def _parts(tokens: "Sequence[Token]", palette: Palette, base: Style) -> Iterator
             links[-1][1].append(token.content)
         match token.type:
             case "text" | "text_special":
-                yield from [(token.content, style)] if links else _with_addresses(token.content, style, palette)
+                yield from (
+                    [(token.content, style)]
+                    if links
+                    else _with_addresses(token.content, style, palette)
+                )
             case "code_inline":
                 yield token.content, style + palette.code
             case "softbreak":
@@ -196,12 +213,17 @@ def _parts(tokens: "Sequence[Token]", palette: Palette, base: Style) -> Iterator
             case "em_close" | "strong_close" | "s_close":
                 styles.pop()
             case "image":
-                yield f"{token.content} ({token.attrs.get('src', '')})".lstrip(), style + palette.muted
+                yield (
+                    f"{token.content} ({token.attrs.get('src', '')})".lstrip(),
+                    style + palette.muted,
+                )
             case _:
                 yield token.content, style
 
 
-def _with_addresses(text: str, style: Style, palette: Palette) -> Iterator[tuple[str, Style | None]]:
+def _with_addresses(
+    text: str, style: Style, palette: Palette
+) -> Iterator[tuple[str, Style | None]]:
     """Return text in which web addresses are links."""
     if "://" not in text:
         yield text, style
@@ -234,7 +256,9 @@ def _table(state: "StateBlock", start: int, end: int, silent: bool) -> bool:
 
     if start == 0 and state.env[_CONTINUED]:
         return False
-    if start + 1 < end and any(state.eMarks[line] - state.bMarks[line] > PIECE for line in (start, start + 1)):
+    if start + 1 < end and any(
+        state.eMarks[line] - state.bMarks[line] > PIECE for line in (start, start + 1)
+    ):
         return False
     first = len(state.tokens)
     if not table(state, start, end, silent):

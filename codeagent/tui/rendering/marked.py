@@ -1,4 +1,5 @@
-"""Draws text that a user is asked to allow: whatever could hide something in it is marked, and nothing is left out."""
+"""Draws text that a user is asked to allow: whatever could hide something in it is marked, and
+nothing is left out."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +28,9 @@ _CUT = "↩"
 _UNDERLINE = Style(underline=True)
 
 
-def marked_text(text: str, palette: Palette, names: re.Pattern[str] | None = None) -> list[tuple[str, Style]]:
+def marked_text(
+    text: str, palette: Palette, names: re.Pattern[str] | None = None
+) -> list[tuple[str, Style]]:
     """Return the text as (text, style), without the summary of its look-alikes; newlines stay.
 
     Invisible code points and marks on no letter are written as `\\u{202e}`, and long runs of spaces, tabs and blank
@@ -40,49 +43,69 @@ def marked_text(text: str, palette: Palette, names: re.Pattern[str] | None = Non
     emoji = _within(emoji_spans(text))
     for found in _ODD.finditer(text):
         is_odd = found.start() in odd
-        is_shown = is_odd or len(found[0]) > 1 or _is_unseen(found[0]) or _is_stray_mark(text, found.start())
+        is_shown = (
+            is_odd
+            or len(found[0]) > 1
+            or _is_unseen(found[0])
+            or _is_stray_mark(text, found.start())
+        )
         if found.start() in emoji or not is_shown:
             continue
         if found.start() > at:
             parts += _named(text[at : found.start()], palette, names)
-        parts.append((found[0], palette.warning + _UNDERLINE) if is_odd else (_written(found[0]), palette.warning))
+        parts.append(
+            (found[0], palette.warning + _UNDERLINE)
+            if is_odd
+            else (_written(found[0]), palette.warning)
+        )
         at = found.end()
     if at < len(text):
         parts += _named(text[at:], palette, names)
     return parts
 
 
-def marked_lines(text: str, width: int, palette: Palette, names: re.Pattern[str] | None = None) -> list[Line]:
-    """Return the text's rows; a row that ends inside a word ends in `↩`. A last line lists what passes for
-    ASCII.
+def marked_lines(
+    text: str, width: int, palette: Palette, names: re.Pattern[str] | None = None
+) -> list[Line]:
+    """Return the text's rows; a row that ends inside a word ends in `↩`. A last line lists what
+    passes for ASCII.
 
     `names`: see `marked_text`.
     """
     room = max(width - 1, NARROWEST)
-    # Only a single space may be dropped at the end of a row; a no-break space is free, as the text's own are escaped.
-    parts = [(_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette, names)]
+    # Only a single space may be dropped at the end of a row; a no-break space is free, as the
+    # text's own are escaped.
+    parts = [
+        (_SPACES.sub(_fixed, part), style) for part, style in marked_text(text, palette, names)
+    ]
     rows = wrap(parts, room)
     lines = []
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         free = [(part.replace(_FIXED, " "), style) for part, style in row.parts]
         drawn = draw(Row(free, row.joins), exact=True)
         if following is not None and following.joins == "":
-            drawn = Line(Strip([*drawn.strip, Segment(_CUT, palette.muted)]), drawn.text, 0, drawn.joins)
+            drawn = Line(
+                Strip([*drawn.strip, Segment(_CUT, palette.muted)]), drawn.text, 0, drawn.joins
+            )
         lines.append(drawn)
     return [*lines, *_summary(text, width, palette)]
 
 
 def unseen(text: str) -> tuple[str, ...]:
-    """Return the distinct invisible code points of a text, as `U+202E`, without those of well-formed emoji."""
+    """Return the distinct invisible code points of a text, as `U+202E`, without those of
+    well-formed emoji."""
     if text.isascii() and text.isprintable():
         return ()
     emoji = _within(emoji_spans(text))
     bare = (found for at, found in enumerate(text) if at not in emoji)
-    return tuple(f"U+{ord(found):04X}" for found in dict.fromkeys(bare) if found != " " and _is_unseen(found))
+    return tuple(
+        f"U+{ord(found):04X}" for found in dict.fromkeys(bare) if found != " " and _is_unseen(found)
+    )
 
 
 def odd_letters(text: str) -> str:
-    """Return how many letters and signs pass for ASCII, which, and how they read; empty if there are none."""
+    """Return how many letters and signs pass for ASCII, which, and how they read; empty if there
+    are none."""
     odd = lookalikes(text)
     if not odd:
         return ""
@@ -91,7 +114,9 @@ def odd_letters(text: str) -> str:
     return f"{len(odd)} look-alike{'' if len(odd) == 1 else 's'}: {listed}"
 
 
-def _named(text: str, palette: Palette, names: re.Pattern[str] | None) -> Iterator[tuple[str, Style]]:
+def _named(
+    text: str, palette: Palette, names: re.Pattern[str] | None
+) -> Iterator[tuple[str, Style]]:
     at = 0
     for found in () if names is None else names.finditer(text):
         yield text[at : found.start()], palette.text
@@ -114,7 +139,8 @@ def _written(found: str) -> str:
 
 
 def _is_stray_mark(text: str, at: int) -> bool:
-    """Whether a combining mark is on no letter, so that it may not be seen, or change how a sign looks."""
+    """Whether a combining mark is on no letter, so that it may not be seen, or change how a sign
+    looks."""
     before = text[at - 1 : at]
     return category(text[at])[0] == "M" and not (before.isalpha() or before > "\x7f")
 

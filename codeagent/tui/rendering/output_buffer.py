@@ -1,4 +1,5 @@
-"""Keeps a bounded part of what a command prints: the first lines, the last lines, and how many came in between."""
+"""Keeps a bounded part of what a command prints: the first lines, the last lines, and how many came
+in between."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ _SEQUENCE_LIMIT = 64
 
 _ACTS = lazy_regex("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLOUR = lazy_regex(rf"\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m")
-# Colours are captured, so that replacing with the first group keeps them. A string (OSC, DCS, SOS, PM, APC)
-# that is never ended continues to the end of its line: a lost terminator must not hide what is printed later.
+# Colours are captured, so that replacing with the first group keeps them. A string (OSC, DCS, SOS,
+# PM, APC) that is never ended continues to the end of its line: a lost terminator must not hide
+# what is printed later.
 _CONTROL = lazy_regex(
     rf"(\x1b\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)"
     "|(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -22,7 +24,9 @@ _CONTROL = lazy_regex(
     "|\x1b[ -/]*[0-~]?"
     "|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_NO_COLOUR = lazy_regex(rf"\x1b(?!\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_NO_COLOUR = lazy_regex(
+    rf"\x1b(?!\[[0-9;:]{{0,{_SEQUENCE_LIMIT}}}m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
+)
 _UNFINISHED = lazy_regex(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*\\Z|\x1b[ -/]*\\Z|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\n\x1b\x80-\x9f]*\\Z"
 )
@@ -32,8 +36,9 @@ _OPENERS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
 class OutputBuffer:
     """Collects output in pieces cut anywhere; keeps its first `head` and last `tail` lines.
 
-    A line is raw text whose only control sequences are colours (SGR). What follows a carriage return overwrites the
-    line. A line longer than `LINE_LIMIT` ends with the number of characters cut.
+    A line is raw text whose only control sequences are colours (SGR). What follows a carriage
+    return overwrites the line. A line longer than `LINE_LIMIT` ends with the number of characters
+    cut.
     """
 
     def __init__(self, head: int = 200, tail: int = 2000) -> None:
@@ -48,7 +53,8 @@ class OutputBuffer:
 
     @property
     def total(self) -> int:
-        """How many lines were printed so far, including an unfinished one and those that were never fed."""
+        """How many lines were printed so far, including an unfinished one and those that were never
+        fed."""
         return self._unseen + self._ended + self._has_open()
 
     @property
@@ -70,7 +76,8 @@ class OutputBuffer:
         return [*self._head, *self._tail, *self._open_lines()]
 
     def last(self, count: int) -> list[str]:
-        """Return the newest `count` lines, oldest first; the cost does not depend on the lines before them."""
+        """Return the newest `count` lines, oldest first; the cost does not depend on the lines
+        before them."""
         if count <= 0:
             return []
         newest = [*self._open_lines(), *islice(reversed(self._tail), count)]
@@ -100,7 +107,8 @@ class OutputBuffer:
         self._unseen += lines
 
     def _cleaned(self, text: str) -> str:
-        """Remove control sequences but colours, line ends and returns; hold back what the next piece may continue."""
+        """Remove control sequences but colours, line ends and returns; hold back what the next
+        piece may continue."""
         if self._held:
             text, self._held = self._held + text, ""
         if _ACTS.search(text) is None:
@@ -172,7 +180,9 @@ def _overwritten(line: str) -> tuple[str, bool]:
     A return at the end stays, as what comes next will overwrite the line.
     """
     parts = line.split("\r")
-    shown = next((index for index in range(len(parts) - 1, -1, -1) if _is_shown(parts[index])), None)
+    shown = next(
+        (index for index in range(len(parts) - 1, -1, -1) if _is_shown(parts[index])), None
+    )
     if shown is None:
         return _colours(line), True
     before = _colours("".join(parts[:shown])) if shown else ""

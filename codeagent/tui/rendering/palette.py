@@ -48,7 +48,8 @@ class Palette:
     """The matches of a search."""
     selection: Style = Style(reverse=True)
     syntax: Mapping[str, Style] = field(default_factory=lambda: MappingProxyType({}))
-    """Colours of code by token: comment, keyword, name, function, type, string, number, operator, builtin, error."""
+    """Colours of code by token: comment, keyword, name, function, type, string, number, operator,
+    builtin, error."""
 
 
 def palette_of(widget: object) -> Palette:

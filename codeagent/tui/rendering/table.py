@@ -1,4 +1,5 @@
-"""Draws Markdown tables fitted to a width: cells wrap, and if even that does not fit, each row becomes a list."""
+"""Draws Markdown tables fitted to a width: cells wrap, and if even that does not fit, each row
+becomes a list."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -21,7 +22,8 @@ Cell = list[tuple[str, Style | None]]
 
 
 def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> list[Line]:
-    """Return the rows of a table in at most `width` cells; rows in which no cell wraps are copied as Markdown."""
+    """Return the rows of a table in at most `width` cells; rows in which no cell wraps are copied
+    as Markdown."""
     table = TableDrawing(width, palette)
     table.add(tokens, None)
     return table.lines
@@ -51,7 +53,9 @@ class TableDrawing:
             self._rows, self._natural = [heading], [_width(cell) for cell in heading]
         known, added, rest = len(self._rows), rows[:complete], rows[len(rows[:complete]) :]
         self._natural = _widest(self._natural, added)
-        columns = _fitted(_widest(self._natural, rest), self._width - len(_BETWEEN) * (len(heading) - 1))
+        columns = _fitted(
+            _widest(self._natural, rest), self._width - len(_BETWEEN) * (len(heading) - 1)
+        )
         self._rows += added
         if known == 1 or columns != self._columns:
             self._columns = columns
@@ -70,10 +74,14 @@ class TableDrawing:
             yield from _row(row, columns, self._aligned, palette)
             if number == 0:
                 between = "─┼─".join("─" * column for column in columns)
-                yield Line(Strip([segment(between, palette.rule)]), between.replace("─", "-").replace("┼", "|"))
+                yield Line(
+                    Strip([segment(between, palette.rule)]),
+                    between.replace("─", "-").replace("┼", "|"),
+                )
 
     def _listed(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
-        """As `_drawn`, with each row as a list of heading and cell; if there are no rows yet, the heading."""
+        """As `_drawn`, with each row as a list of heading and cell; if there are no rows yet, the
+        heading."""
         heading, palette = self._rows[0], self._palette
         for number, row in enumerate(rows, first):
             if number > 1:
@@ -87,11 +95,15 @@ class TableDrawing:
 
 def _widest(widths: list[int], rows: Sequence[list[Cell]]) -> list[int]:
     """Return the width of each column once it holds these rows as well."""
-    return [max(width, *(_width(row[at]) for row in rows)) if rows else width for at, width in enumerate(widths)]
+    return [
+        max(width, *(_width(row[at]) for row in rows)) if rows else width
+        for at, width in enumerate(widths)
+    ]
 
 
 def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]], list[str]]:
-    """Return the rows, heading first and all with the same number of cells, and the alignment of each column."""
+    """Return the rows, heading first and all with the same number of cells, and the alignment of
+    each column."""
     rows: list[list[Cell]] = []
     aligned: list[str] = []
     head = True
@@ -117,7 +129,8 @@ def _width(cell: Cell) -> int:
 
 
 def _fitted(natural: list[int], room: int) -> list[int] | None:
-    """Narrow the widest columns until all fit, and return the widths; None if there is too little room."""
+    """Narrow the widest columns until all fit, and return the widths; None if there is too little
+    room."""
     if room < NARROWEST * len(natural):
         return None if sum(natural) > room else natural
     widths = [max(width, 1) for width in natural]
@@ -138,7 +151,9 @@ def _fitted(natural: list[int], room: int) -> list[int] | None:
     return fitted
 
 
-def _row(row: list[Cell], columns: list[int], aligned: list[str], palette: Palette) -> Iterator[Line]:
+def _row(
+    row: list[Cell], columns: list[int], aligned: list[str], palette: Palette
+) -> Iterator[Line]:
     wrapped = [wrap(cell, column) for cell, column in zip(row, columns, strict=True)]
     empty = Row([])
     for level in zip_longest(*wrapped, fillvalue=empty):

@@ -1,1 +1,2 @@
-"""The conversation on screen: a plain model of blocks, and one widget that draws the lines near the view."""
+"""The conversation on screen: a plain model of blocks, and one widget that draws the lines near the
+view."""

@@ -10,7 +10,8 @@ if TYPE_CHECKING:  # the first frame does not show calls
     from codeagent.core.display import DisplayBlock
 
 Detail = Literal["quiet", "normal", "full"]
-"""How much of batches, tool cards and thinking is shown: one line each, the usual amount, or everything."""
+"""How much of batches, tool cards and thinking is shown: one line each, the usual amount, or
+everything."""
 CallState = Literal[
     "planned",
     "asking",
@@ -60,7 +61,8 @@ class Pieces:
         self.replaced += 1
 
     def last(self, count: int) -> str:
-        """Return the last `count` characters; the cost does not depend on the pieces before them."""
+        """Return the last `count` characters; the cost does not depend on the pieces before
+        them."""
         found: list[str] = []
         for part in reversed(self._parts):
             if count <= 0:
@@ -76,7 +78,8 @@ class Pieces:
 
 @dataclass(eq=False)
 class Block:
-    """One entry of the transcript. Blocks are only ever added at the end; the last few may change."""
+    """One entry of the transcript. Blocks are only ever added at the end; the last few may
+    change."""
 
     key: int
     """Its index in the document, from 0."""
@@ -204,7 +207,8 @@ class Remark(Block):
 
 @dataclass(eq=False)
 class Ending(Block):
-    """How a run ended, if that needs saying; `lines` say what was stopped, killed, kept and not run."""
+    """How a run ended, if that needs saying; `lines` say what was stopped, killed, kept and not
+    run."""
 
     reason: str = "done"
     """done, failed, limit, denied or interrupted."""

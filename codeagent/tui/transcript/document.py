@@ -31,7 +31,8 @@ _AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class BlockSplice:
-    """Blocks `first` to `stop` were replaced by `count` others, the last of which correspond to the old ones."""
+    """Blocks `first` to `stop` were replaced by `count` others, the last of which correspond to the
+    old ones."""
 
     first: int
     stop: int
@@ -50,8 +51,9 @@ class BlockSplice:
 class Document:
     """A list of blocks, which are added at the end or inserted by `replay`.
 
-    `on_change` is called once per `take_changes`, however much changed; `on_splice` at once. Everything is in memory
-    and cheap: a streamed piece costs an append, and readers decide when to draw.
+    `on_change` is called once per `take_changes`, however much changed; `on_splice` at once.
+    Everything is in memory and cheap: a streamed piece costs an append, and readers decide when to
+    draw.
     """
 
     def __init__(self) -> None:
@@ -72,21 +74,25 @@ class Document:
         return changed
 
     def show_end(self, end: "Document") -> None:
-        """Show the end of a recorded conversation, until `replay` shows all of it; `end` is used up."""
+        """Show the end of a recorded conversation, until `replay` shows all of it; `end` is used
+        up."""
         place = len(self.blocks)
         self._put(range(place, place), [Remark(place, text=_EARLIER), *end.blocks])
         self._cards |= end._cards
         self._recorded, self.partial = range(place, len(self.blocks)), True
 
     def replay(self, recorded: "Document") -> Iterator[None]:
-        """Show a recorded conversation, in place of its end if that is shown; `recorded` is used up.
+        """Show a recorded conversation, in place of its end if that is shown; `recorded` is used
+        up.
 
         The newest blocks come first, in slices so that other tasks can run in between.
         """
         shown, blocks = self._recorded or range(len(self.blocks), len(self.blocks)), recorded.blocks
         above = range(shown.start, shown.start + self.partial)
         notice = self.blocks[above.start : above.stop]
-        for new, old in zip(reversed(blocks), reversed(self.blocks[above.stop : shown.stop]), strict=False):
+        for new, old in zip(
+            reversed(blocks), reversed(self.blocks[above.stop : shown.stop]), strict=False
+        ):
             new.detail = old.detail
         rest = max(0, len(blocks) - max(_AT_A_TIME, len(shown)))
         self._recorded, self._cards = range(0), self._cards | recorded._cards
@@ -121,7 +127,8 @@ class Document:
         self._add(PromptBlock(len(self.blocks), text=text, source=source))
 
     def stream_text(self, piece: str, now: float | None = None) -> None:
-        """Append to the answer, which ends the thoughts before it; `now` in seconds since the epoch."""
+        """Append to the answer, which ends the thoughts before it; `now` in seconds since the
+        epoch."""
         self.close_thoughts(now)
         self._drop_stale()
         if self._answer is None:
@@ -149,7 +156,8 @@ class Document:
         self.close()
 
     def break_off_answer(self) -> None:
-        """Mark what was shown of an answer that is requested again; it stays until something else replaces it."""
+        """Mark what was shown of an answer that is requested again; it stays until something else
+        replaces it."""
         self.close_thoughts(None)
         self._finish_early()
         if self._answer is not None:
@@ -180,7 +188,8 @@ class Document:
             self._answer = None
 
     def plan(self, number: int, calls: "Sequence[PlannedCall]") -> None:
-        """Add a batch, before it runs, or before the rest of it does: its first calls may have begun."""
+        """Add a batch, before it runs, or before the rest of it does: its first calls may have
+        begun."""
         self.close()
         batch = self._early_batch()
         begun = () if batch is None else {card.call_id for card in batch.cards}
@@ -189,11 +198,17 @@ class Document:
         batch.number = number
         for call in calls:
             if call.call_id not in begun:
-                self._place(batch, CallCard(call.call_id, call.name, call.target, asks=call.permission == "prompt"))
+                self._place(
+                    batch,
+                    CallCard(
+                        call.call_id, call.name, call.target, asks=call.permission == "prompt"
+                    ),
+                )
         self.touch(batch)
 
     def begin_call(self, call_id: str, name: str) -> CallCard:
-        """Return the card of a call that begins; one that was not planned is the first of a batch, or follows it."""
+        """Return the card of a call that begins; one that was not planned is the first of a batch,
+        or follows it."""
         if call_id not in self._cards:
             batch = self._early_batch() or self._add(Batch(len(self.blocks)))
             self._place(batch, CallCard(call_id, name, ""))
@@ -213,21 +228,37 @@ class Document:
 
     def running_calls(self) -> tuple[CallCard, ...]:
         """Return the calls that the agent waits for, the earliest first."""
-        cards = (card for block, card in self._cards.values() if isinstance(block, Batch) and card.state == "running")
+        cards = (
+            card
+            for block, card in self._cards.values()
+            if isinstance(block, Batch) and card.state == "running"
+        )
         return tuple(sorted(cards, key=lambda card: card.began or 0.0))
 
     def running_child(self, name: str) -> str | None:
-        """Return the id of the running call with that child agent, or with that id; None if there is none."""
-        cards = (card for _, card in self._cards.values() if card.child is not None and card.state not in ENDED)
+        """Return the id of the running call with that child agent, or with that id; None if there
+        is none."""
+        cards = (
+            card
+            for _, card in self._cards.values()
+            if card.child is not None and card.state not in ENDED
+        )
         named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
         return next((call_id for call_id, child in named if name in (call_id, child)), None)
 
     def running_call_of(self, child: str, tool: str) -> str | None:
-        """Return the id of the first call of this tool that the child of this name waits for; None if there is none."""
-        views = (card.child for _, card in self._cards.values() if card.child is not None and card.child.name == child)
+        """Return the id of the first call of this tool that the child of this name waits for; None
+        if there is none."""
+        views = (
+            card.child
+            for _, card in self._cards.values()
+            if card.child is not None and card.child.name == child
+        )
         batches = (block for view in views for block in view.blocks if isinstance(block, Batch))
         cards = (card for batch in batches for card in batch.cards)
-        return next((card.call_id for card in cards if card.name == tool and card.state == "running"), None)
+        return next(
+            (card.call_id for card in cards if card.name == tool and card.state == "running"), None
+        )
 
     def touch_card(self, call_id: str) -> None:
         """Mark a card as changed."""
@@ -242,7 +273,9 @@ class Document:
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:
         """Add a shell command that the user runs."""
         self.close()
-        block = CommandBlock(len(self.blocks), card=CallCard(call_id, "shell", command), shared=shared)
+        block = CommandBlock(
+            len(self.blocks), card=CallCard(call_id, "shell", command), shared=shared
+        )
         self._cards[call_id] = (block, block.card)
         self._add(block)
 
@@ -291,7 +324,10 @@ class Document:
             self.touch(batch)
 
     def _last_batch(self) -> Batch | None:
-        found = next((block for block in reversed(self.blocks) if isinstance(block, Batch | PromptBlock)), None)
+        found = next(
+            (block for block in reversed(self.blocks) if isinstance(block, Batch | PromptBlock)),
+            None,
+        )
         return found if isinstance(found, Batch) else None
 
     def _place(self, batch: Batch, card: CallCard) -> None:

@@ -60,7 +60,9 @@ class Drawn:
         """Append the rows of another below these."""
         moved = len(self.lines)
         self.lines += below.lines
-        self.spots += [replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots]
+        self.spots += [
+            replace(spot, first=spot.first + moved, last=spot.last + moved) for spot in below.spots
+        ]
 
 
 _LINE_BITS = 20
@@ -145,7 +147,8 @@ class Layout:
         return self._exact[index]
 
     def offset(self, index: int) -> int:
-        """Return the first row of a block, or the row after the end for the index after the last."""
+        """Return the first row of a block, or the row after the end for the index after the
+        last."""
         total = 0
         while index:
             total += self._tree[index]
@@ -153,7 +156,8 @@ class Layout:
         return total
 
     def at(self, row: int) -> BlockPlace:
-        """Return the place of a row, clamped to the first and the last block; there must be a block."""
+        """Return the place of a row, clamped to the first and the last block; there must be a
+        block."""
         row = max(0, min(row, self.total - 1))
         node, rest = 0, row
         step = 1 << (len(self._heights).bit_length() - 1)

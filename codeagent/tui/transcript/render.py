@@ -1,4 +1,5 @@
-"""Draws blocks as rows at a width and a detail: pure functions, for everything but an answer that is still growing."""
+"""Draws blocks as rows at a width and a detail: pure functions, for everything but an answer that
+is still growing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,7 +66,8 @@ _ENDINGS = {
 
 
 def draw(block: AnyBlock, look: Look, memo: Memo | None = None) -> Drawn:
-    """Return the rows of a block, none if it has nothing to show. Rows are never wider than the look.
+    """Return the rows of a block, none if it has nothing to show. Rows are never wider than the
+    look.
 
     `memo` belongs to a batch that is drawn often.
     """
@@ -115,11 +117,14 @@ def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
         words = f"thought for {duration(took)}" if took >= 0.05 else "thought"
     while body and not body[-1].text:
         body = body[:-1]
-    return Drawn([line([(f"{'▾' if body else '▸'} {words}", look.palette.thinking)]), *body], [Spot(0, 0)])
+    return Drawn(
+        [line([(f"{'▾' if body else '▸'} {words}", look.palette.thinking)]), *body], [Spot(0, 0)]
+    )
 
 
 def toggled(block: AnyBlock, base: Detail) -> Detail | None:
-    """Return the block's own detail after folding or opening it, if the whole transcript is at `base`."""
+    """Return the block's own detail after folding or opening it, if the whole transcript is at
+    `base`."""
     shown = block.detail or base
     if shown == "full":
         return None if base != "full" else "normal"
@@ -127,7 +132,8 @@ def toggled(block: AnyBlock, base: Detail) -> Detail | None:
 
 
 def gap(before: AnyBlock | None, block: AnyBlock) -> int:
-    """Return the blank rows between two blocks: calls, thoughts and remarks stay together, messages are set apart."""
+    """Return the blank rows between two blocks: calls, thoughts and remarks stay together, messages
+    are set apart."""
     if before is None:
         return 0
     together = (Thoughts, Batch, Remark)
@@ -164,10 +170,14 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
             written = _written(block.pieces, width)
             return min(written, 1) + (written if detail == "full" else 0)
         case Batch():
-            return 1 + (0 if detail == "quiet" else sum(_card_height(card, detail) for card in block.cards))
+            return 1 + (
+                0 if detail == "quiet" else sum(_card_height(card, detail) for card in block.cards)
+            )
         case CommandBlock():
             rows = 1 + _card_height(block.card, detail)
-            return rows if block.card.output is None else rows + min(OWN_ROWS, len(block.card.output))
+            return (
+                rows if block.card.output is None else rows + min(OWN_ROWS, len(block.card.output))
+            )
         case Remark():
             return 1 + len(block.text) // width
         case Ending():
@@ -183,9 +193,13 @@ def _written(pieces: Pieces, width: int) -> int:
 def _card_height(card: CallCard, detail: Detail) -> int:
     if detail == "quiet":
         return 1
-    nested = 0 if card.child is None else 1 + (CHILD_ROWS if card.child.phase or detail == "full" else 0)
+    nested = (
+        0 if card.child is None else 1 + (CHILD_ROWS if card.child.phase or detail == "full" else 0)
+    )
     printed = 0 if card.output is None else len(card.output)
-    changed = sum(shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, DiffBlock))
+    changed = sum(
+        shown.after.count("\n") + 3 for shown in card.shown if isinstance(shown, DiffBlock)
+    )
     if detail == "full":
         return 1 + nested + printed + changed
     shown = {"running": LIVE_ROWS, "failed": LIVE_ROWS, "done": DONE_ROWS}.get(card.state, 0)
@@ -193,7 +207,8 @@ def _card_height(card: CallCard, detail: Detail) -> int:
 
 
 def printed(blocks: Sequence[AnyBlock], width: int, detail: Detail, now: float) -> str:
-    """Return all blocks as they look, without colours: for `/print`, and to leave in the terminal at the end.
+    """Return all blocks as they look, without colours: for `/print`, and to leave in the terminal
+    at the end.
 
     `width` in cells, `now` in seconds since the epoch.
     """
@@ -215,7 +230,9 @@ def _greeting(block: Greeting, look: Look) -> Drawn:
     lines = [line([(f"{title} ", palette.strong), (beside, palette.muted)])]
     for label, text in rows:
         said = cut_end(flat(text), max(1, look.width - column))
-        lines.append(line([(label + " " * (column - cell_len(label)), palette.muted), (said, palette.text)]))
+        lines.append(
+            line([(label + " " * (column - cell_len(label)), palette.muted), (said, palette.text)])
+        )
     return Drawn(lines)
 
 
@@ -243,13 +260,18 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
         body = paragraph(block.text, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)
     elif block.open and look.detail == "normal":
         recent = block.pieces.last((_OPEN_THOUGHTS_ROWS + 1) * look.width).rstrip()
-        body = paragraph(recent, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)[-_OPEN_THOUGHTS_ROWS:]
+        body = paragraph(recent, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)[
+            -_OPEN_THOUGHTS_ROWS:
+        ]
     return draw_thoughts(block, body, look)
 
 
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
-    words = [f"batch {block.number}" if block.number else "calls", counted(len(block.cards), "call")]
+    words = [
+        f"batch {block.number}" if block.number else "calls",
+        counted(len(block.cards), "call"),
+    ]
     if block.finished:
         words.append(duration(block.duration_ms / 1000))
     words += _troubles(block.cards, look) if look.detail == "quiet" else []
@@ -267,7 +289,8 @@ def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
 
 
 def _child(child: ChildView, look: Look) -> Drawn:
-    """Return a line of state and, below it, the end of a child's conversation, or all of it at full detail."""
+    """Return a line of state and, below it, the end of a child's conversation, or all of it at full
+    detail."""
     words = [child.name, child.phase, counted(child.calls, "call") if child.calls else ""]
     words += [
         f"{tokens(child.tokens)} tokens" if child.tokens else "",
@@ -291,7 +314,8 @@ def _child(child: ChildView, look: Look) -> Drawn:
 
 
 def _troubles(cards: list[CallCard], look: Look) -> list[str]:
-    """Return what one line about a batch must not hide: calls that wait or run, and those that failed."""
+    """Return what one line about a batch must not hide: calls that wait or run, and those that
+    failed."""
     found = [
         f"{flat(card.name, 40)} {state_words(card, look.now)}"
         for card in cards
@@ -306,7 +330,9 @@ def _troubles(cards: list[CallCard], look: Look) -> list[str]:
 def _command(block: CommandBlock, look: Look) -> Drawn:
     words = "you ran" if block.card.state in ENDED else "you are running"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
-    drawn = Drawn(paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user))
+    drawn = Drawn(
+        paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user)
+    )
     drawn.add(draw_cards([block.card], look, "", own=True))
     return drawn
 
@@ -321,7 +347,9 @@ def _remark(block: Remark, look: Look) -> Drawn:
         "error": ("error", palette.error),
     }[block.level]
     text_style = palette.muted if block.level == "info" else palette.text
-    return Drawn(paragraph(block.text, look.width, text_style, first=f"{word}  ", gutter_style=style))
+    return Drawn(
+        paragraph(block.text, look.width, text_style, first=f"{word}  ", gutter_style=style)
+    )
 
 
 def _ending(block: Ending, look: Look) -> Drawn:
@@ -329,9 +357,15 @@ def _ending(block: Ending, look: Look) -> Drawn:
     reason = _ENDINGS.get(block.reason, flat(block.reason, 40))
     style: Style = palette.error if block.reason == "failed" else palette.warning
     mark = "✗ " if block.reason == "failed" else "– "
-    text = f"{reason}: {block.text}" if block.text and ":" not in reason else f"{reason}. {block.text}".rstrip(". ")
+    text = (
+        f"{reason}: {block.text}"
+        if block.text and ":" not in reason
+        else f"{reason}. {block.text}".rstrip(". ")
+    )
     found = paragraph(text, look.width, style, first=mark, gutter_style=style)
     indent = " " * cell_len(mark)
     for item in block.lines:
-        found += paragraph(item, look.width, palette.text, first=f"{indent}· ", gutter_style=palette.muted)
+        found += paragraph(
+            item, look.width, palette.text, first=f"{indent}· ", gutter_style=palette.muted
+        )
     return Drawn(found)

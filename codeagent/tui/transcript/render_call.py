@@ -1,4 +1,5 @@
-"""Draws a tool call: one line that says what it is and how it went, and below it what it printed or changed."""
+"""Draws a tool call: one line that says what it is and how it went, and below it what it printed or
+changed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -22,7 +23,16 @@ from codeagent.core.display import (
 )
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
-from codeagent.tui.rendering.lines import Line, cells, cut_end, cut_middle, flat, indented, line, paragraph
+from codeagent.tui.rendering.lines import (
+    Line,
+    cells,
+    cut_end,
+    cut_middle,
+    flat,
+    indented,
+    line,
+    paragraph,
+)
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
@@ -61,7 +71,8 @@ _STATES: dict[CallState, tuple[str, str, str]] = {
     "stopped": ("–", "warning", "stopped"),
     "lost": ("–", "warning", "lost"),
 }
-"""The mark of a call, its style in the palette, and its words: empty if the call's note says how it went."""
+"""The mark of a call, its style in the palette, and its words: empty if the call's note says how it
+went."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +91,11 @@ def draw_cards(
     own: bool = False,
     draw_child: Callable[[ChildView, Look], Drawn] = lambda child, look: Drawn(),
 ) -> Drawn:
-    """Draw the cards of one batch after a gutter of blanks; with a memo, ended calls are not drawn again.
+    """Draw the cards of one batch after a gutter of blanks; with a memo, ended calls are not drawn
+    again.
 
-    `own`: the user ran it, so more of its output is shown. `draw_child` draws the child agent of a call.
+    `own`: the user ran it, so more of its output is shown. `draw_child` draws the child agent of a
+    call.
     """
     drawn = Drawn()
     inner = replace(look, width=max(1, look.width - cells(gutter)))
@@ -95,7 +108,9 @@ def draw_cards(
             below = _remembered(card, inside, memo, own=own)
             deeper = Segment(gutter + "  ")
             if card.child is not None:
-                drawn.lines += [indented(row, deeper) for row in draw_child(card.child, inside).lines]
+                drawn.lines += [
+                    indented(row, deeper) for row in draw_child(card.child, inside).lines
+                ]
             drawn.add(Drawn([indented(row, deeper) for row in below.lines], below.spots))
         drawn.spots.append(Spot(first, len(drawn.lines) - 1, card.call_id))
     return drawn
@@ -115,9 +130,13 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
         case ImageBlock(path=path, media_type=media_type):
             return (StyledText(f"image {path} ({media_type})"),)
         case QuestionBlock(question=question, options=options, fields=fields):
-            return (StyledText("\n".join((question, *options, *(field.label for field in fields)))),)
+            return (
+                StyledText("\n".join((question, *options, *(field.label for field in fields)))),
+            )
         case UnknownBlock(type=kind):
-            return (StyledText(f"a block of the kind {kind}, which this version cannot show", "error"),)
+            return (
+                StyledText(f"a block of the kind {kind}, which this version cannot show", "error"),
+            )
         case _:
             assert_never(block)
 
@@ -208,7 +227,9 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     failed = card.state in ("failed", "timeout", "cancelled")
     drawn = Drawn([*_said(card, look), *(_error(card, look)[:2] if failed else [])])
     if card.output is not None and (failed or own or card.state == "done"):
-        drawn.add(_brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look))
+        drawn.add(
+            _brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look)
+        )
     for shown in card.shown:
         if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
@@ -246,14 +267,25 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
         case TerminalBlock():
             return []
         case _:
-            said = ((said.text.rstrip("\n"), getattr(palette, said.style)) for said in text_of_block(block))
+            said = (
+                (said.text.rstrip("\n"), getattr(palette, said.style))
+                for said in text_of_block(block)
+            )
             return [row for text, style in said for row in paragraph(text, width, style)]
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
-    """Draw a change; a long one is cut to about `most` rows and the number of others, unchanged rows first."""
+    """Draw a change; a long one is cut to about `most` rows and the number of others, unchanged
+    rows first."""
     enough = float("inf") if most is None else most + LEAST_FOLDED
-    rows = next((rows for rows in (_diff_rows(shown, context) for context in _CONTEXTS) if len(rows) < enough), None)
+    rows = next(
+        (
+            rows
+            for rows in (_diff_rows(shown, context) for context in _CONTEXTS)
+            if len(rows) < enough
+        ),
+        None,
+    )
     if rows is not None:
         return Drawn(unified_lines(rows, look.width, look.palette, shown.path))
     rows = _diff_rows(shown, _CONTEXTS[-1])
@@ -296,7 +328,9 @@ def _kept(output: OutputBuffer, card: CallCard, look: Look) -> Drawn:
     if gap is not None:
         missing = f"… {counted(hidden, 'line')} more: Enter opens the whole output"
         offer = line([(missing, look.palette.accent)])
-        drawn.add(Drawn(_behind_bar([offer], look), [Spot(0, 0, card.job or card.call_id, whole=True)]))
+        drawn.add(
+            Drawn(_behind_bar([offer], look), [Spot(0, 0, card.job or card.call_id, whole=True)])
+        )
         drawn.lines += _behind_bar((_printed(raw, look) for raw in kept[gap:]), look)
     return drawn
 

@@ -1,4 +1,5 @@
-"""Searches the transcript: the text of a block, the blocks that contain a text, and its position in their rows."""
+"""Searches the transcript: the text of a block, the blocks that contain a text, and its position in
+their rows."""
 
 import re
 from bisect import bisect_right
@@ -46,7 +47,12 @@ def wording(block: AnyBlock) -> str:
 def _card_wording(card: CallCard) -> str:
     """Return the call, its outcome, and the kept part of what it printed and changed."""
     printed = [] if card.output is None else card.output.lines()
-    shown = (said.text for block in card.shown if not isinstance(block, TerminalBlock) for said in text_of_block(block))
+    shown = (
+        said.text
+        for block in card.shown
+        if not isinstance(block, TerminalBlock)
+        for said in text_of_block(block)
+    )
     parts = [f"{card.name} {card.target}".rstrip(), card.error, card.said, *shown, *printed]
     return "\n".join(part for part in parts if part)
 
@@ -71,7 +77,8 @@ class MatchSpan:
 
 
 class FoundMatches:
-    """The matches of one text, in order, and the current one. Case matters if the text has capitals."""
+    """The matches of one text, in order, and the current one. Case matters if the text has
+    capitals."""
 
     def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
@@ -85,11 +92,17 @@ class FoundMatches:
         found = copy(self)
         above = [match for match in self.matches if match.index < splice.first]
         below = [
-            replace(match, index=splice.place(match.index)) for match in self.matches if match.index >= splice.stop
+            replace(match, index=splice.place(match.index))
+            for match in self.matches
+            if match.index >= splice.stop
         ]
         added = self._found_in(blocks, range(splice.first, splice.first + splice.count))
         found.matches, found._spans = (*above, *added, *below), {}
-        here = None if self.current is None else replace(self.current, index=splice.place(self.current.index))
+        here = (
+            None
+            if self.current is None
+            else replace(self.current, index=splice.place(self.current.index))
+        )
         found._at = found.matches.index(here) if here in found.matches else None
         return found
 
@@ -98,7 +111,8 @@ class FoundMatches:
         return None if self._at is None else self.matches[self._at]
 
     def move(self, direction: int) -> Match | None:
-        """Go to the next match (1) or the one before (-1), wrapping around; at first, to the first or the last."""
+        """Go to the next match (1) or the one before (-1), wrapping around; at first, to the first
+        or the last."""
         if not self.matches:
             return None
         before = self._at if self._at is not None else -1 if direction > 0 else 0
@@ -111,7 +125,8 @@ class FoundMatches:
                 yield Match(index, nth)
 
     def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[MatchSpan]]:
-        """Return the matches in the drawn rows of a block, by row; a match across a wrap is on both rows."""
+        """Return the matches in the drawn rows of a block, by row; a match across a wrap is on both
+        rows."""
         known = self._spans.get(index)
         if known is not None and known[0] is lines:
             return known[1]
@@ -138,7 +153,9 @@ def _logical(lines: Sequence[Line]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def _parts(start: int, end: int, nth: int, lines: Sequence[Line], starts: Sequence[int]) -> list[MatchSpan]:
+def _parts(
+    start: int, end: int, nth: int, lines: Sequence[Line], starts: Sequence[int]
+) -> list[MatchSpan]:
     found: list[MatchSpan] = []
     for row in range(max(0, bisect_right(starts, start) - 1), len(lines)):
         first, length = starts[row], len(lines[row].text)

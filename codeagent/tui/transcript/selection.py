@@ -1,4 +1,5 @@
-"""What the user picked in the transcript: the block or call that the keys act on, and the text selected by mouse."""
+"""What the user picked in the transcript: the block or call that the keys act on, and the text
+selected by mouse."""
 
 from itertools import chain
 
@@ -27,21 +28,31 @@ def step(sheet: Sheet, stop: CursorStop, direction: int) -> CursorStop | None:
     here = _stops(sheet, stop.index)
     at = here.index(stop) if stop in here else 0
     rest = here[at + 1 :] if direction > 0 else here[:at][::-1]
-    further = (found for index in _beyond(sheet, stop, direction) for found in _stops(sheet, index)[::direction])
+    further = (
+        found
+        for index in _beyond(sheet, stop, direction)
+        for found in _stops(sheet, index)[::direction]
+    )
     return next(chain(rest, further), None)
 
 
 def step_prompt(sheet: Sheet, stop: CursorStop, direction: int) -> CursorStop | None:
     """Return the next prompt in that direction."""
     blocks = sheet.document.blocks
-    prompts = (index for index in _beyond(sheet, stop, direction) if isinstance(blocks[index], PromptBlock))
+    prompts = (
+        index for index in _beyond(sheet, stop, direction) if isinstance(blocks[index], PromptBlock)
+    )
     return next(map(CursorStop, prompts), None)
 
 
 def rows_of(sheet: Sheet, stop: CursorStop) -> tuple[int, int]:
     """Return the first and the last of its rows in the block, not counting the gap above."""
     drawn = sheet.seen(stop.index)
-    spots = (spot for spot in drawn.spots if stop.call_id and spot.call_id == stop.call_id and not spot.whole)
+    spots = (
+        spot
+        for spot in drawn.spots
+        if stop.call_id and spot.call_id == stop.call_id and not spot.whole
+    )
     spot = next(spots, Spot(0, max(0, len(drawn.lines) - 1)))
     return spot.first, spot.last
 
@@ -65,10 +76,15 @@ def spot_at(sheet: Sheet, index: int, row: int) -> Spot | None:
 
 
 def selected_text(sheet: Sheet, selection: Selection) -> str:
-    """Return the selected text, drawn or not: without gutters, and with wrapped rows as one line."""
+    """Return the selected text, drawn or not: without gutters, and with wrapped rows as one
+    line."""
     count = len(sheet.document.blocks)
     first = 0 if selection.start is None else BlockPlace.decoded(selection.start.y).index
-    last = count - 1 if selection.end is None else min(count - 1, BlockPlace.decoded(selection.end.y).index)
+    last = (
+        count - 1
+        if selection.end is None
+        else min(count - 1, BlockPlace.decoded(selection.end.y).index)
+    )
     parts: list[str] = []
     for index in range(first, last + 1):
         lines = sheet.draw(index).lines

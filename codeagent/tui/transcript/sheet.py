@@ -9,10 +9,26 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.growing import GrowingMarkdown, GrowingText
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, Detail, Ending, Remark, Thoughts
+from codeagent.tui.transcript.blocks import (
+    AnswerBlock,
+    AnyBlock,
+    Batch,
+    Detail,
+    Ending,
+    Remark,
+    Thoughts,
+)
 from codeagent.tui.transcript.document import BlockSplice, Document
 from codeagent.tui.transcript.layout import MARGIN, BlockPlace, Drawn, Layout, Look
-from codeagent.tui.transcript.render import THOUGHTS_GUTTER, draw, draw_answer, draw_thoughts, estimate, gap, runs
+from codeagent.tui.transcript.render import (
+    THOUGHTS_GUTTER,
+    draw,
+    draw_answer,
+    draw_thoughts,
+    estimate,
+    gap,
+    runs,
+)
 from codeagent.tui.transcript.render_call import Memo
 
 _KEPT_ROWS = 3_000
@@ -41,12 +57,13 @@ class Anchor:
 
     place: BlockPlace
     characters: int | None = None
-    """How much of the block's text is above, if the width changed since the user scrolled: its rows differ
-    then, its text does not."""
+    """How much of the block's text is above, if the width changed since the user scrolled: its rows
+    differ then, its text does not."""
 
 
 class Sheet:
-    """Rows of a document. `width` is in cells with the margin; everything but the estimates is lazy."""
+    """Rows of a document. `width` is in cells with the margin; everything but the estimates is
+    lazy."""
 
     def __init__(self, document: Document, clock: Callable[[], float], palette: Palette) -> None:
         self.document = document
@@ -82,12 +99,16 @@ class Sheet:
         if known <= splice.first:
             return
         added = range(splice.first, splice.first + splice.count)
-        self.layout.splice(replace(splice, stop=min(splice.stop, known)), [self._guess(index) for index in added])
+        self.layout.splice(
+            replace(splice, stop=min(splice.stop, known)), [self._guess(index) for index in added]
+        )
         if added.stop < len(self.layout):
             self.layout.outdate(added.stop)  # the gap above it may differ now
         for index in [index for index in self._kept if splice.first <= index < splice.stop]:
             self._drop(index)
-        self._kept = OrderedDict((splice.place(index), drawn) for index, drawn in self._kept.items())
+        self._kept = OrderedDict(
+            (splice.place(index), drawn) for index, drawn in self._kept.items()
+        )
         self._answers = {splice.place(index): growth for index, growth in self._answers.items()}
         self._thoughts = {splice.place(index): text for index, text in self._thoughts.items()}
         self._memos = {splice.place(index): memo for index, memo in self._memos.items()}
@@ -119,7 +140,8 @@ class Sheet:
                 self.layout.outdate(index)
 
     def show(self, anchor: Anchor | None, height: int) -> int:
-        """Draw what is in view with `anchor` at the top or, if None, with the end of the document at the bottom.
+        """Draw what is in view with `anchor` at the top or, if None, with the end of the document
+        at the bottom.
 
         Returns the row at the top of the view.
         """
@@ -191,7 +213,8 @@ class Sheet:
         return BlockPlace(index, max(0, line))
 
     def seen(self, index: int) -> Drawn:
-        """Return the rows of a block as they were last drawn, for painting; changes since then wait for `absorb`."""
+        """Return the rows of a block as they were last drawn, for painting; changes since then wait
+        for `absorb`."""
         return self._kept.get(index) or self.drawn(index)
 
     def line(self, place: BlockPlace) -> Line | None:
@@ -204,11 +227,14 @@ class Sheet:
         """Return an anchor that survives a change of width; call it before `set_width`."""
         if anchor is None or anchor.characters is not None:
             return anchor
-        lines = self.drawn(anchor.place.index).lines[: max(0, anchor.place.line - self.gap(anchor.place.index))]
+        lines = self.drawn(anchor.place.index).lines[
+            : max(0, anchor.place.line - self.gap(anchor.place.index))
+        ]
         return replace(anchor, characters=sum(_length(line) for line in lines))
 
     def work(self, milliseconds: float) -> bool:
-        """Do some work that is not urgent, such as colouring code in view; return whether more is left."""
+        """Do some work that is not urgent, such as colouring code in view; return whether more is
+        left."""
         for index, growth in self._answers.items():
             block = self.document.blocks[index]
             if isinstance(block, AnswerBlock) and growth.fed < block.pieces.length:
@@ -242,8 +268,11 @@ class Sheet:
     def _drawn_answer(self, block: AnswerBlock, look: Look) -> Drawn:
         pieces, growth = block.pieces, self._answers.get(block.key)
         if growth is None or growth.replaced != pieces.replaced:
-            growth = self._answers[block.key] = _Growth(GrowingMarkdown(look.width, look.palette), pieces.replaced)
-        # A streaming answer is drawn for a limited time; one drawn again is drawn in full, so that nothing moves.
+            growth = self._answers[block.key] = _Growth(
+                GrowingMarkdown(look.width, look.palette), pieces.replaced
+            )
+        # A streaming answer is drawn for a limited time; one drawn again is drawn in full, so that
+        # nothing moves.
         in_portions, until = block.open or growth.fed > 0, time.monotonic() + _AT_A_TIME
         while growth.fed < pieces.length:
             piece = pieces.since(growth.fed)[: _PORTION if in_portions else None]
@@ -261,7 +290,9 @@ class Sheet:
 
     def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
         if block.key not in self._thoughts:
-            self._thoughts[block.key] = GrowingText(look.width, look.palette.thinking, THOUGHTS_GUTTER)
+            self._thoughts[block.key] = GrowingText(
+                look.width, look.palette.thinking, THOUGHTS_GUTTER
+            )
         text = self._thoughts[block.key]
         text.append(block.pieces.since(text.length))
         return draw_thoughts(block, text.lines, look)
@@ -270,14 +301,18 @@ class Sheet:
         """Note which rows of a block changed; the painted strips of the others are kept."""
         old, new = before.lines, after.lines
         first = _alike(old, new)
-        last = len(new) - 1 - (_alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0)
+        last = (
+            len(new) - 1 - (_alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0)
+        )
         if first < max(len(old), len(new)):
             known = self.damage.get(index, (first, last))
             self.damage[index] = (min(first, known[0]), max(last, known[1]))
         if before.margin == after.margin:
             after.base = before.base
             after.finished = {
-                row: strip for row, strip in before.finished.items() if row < first or last < row < len(new)
+                row: strip
+                for row, strip in before.finished.items()
+                if row < first or last < row < len(new)
             }
 
     def _look(self, block: AnyBlock) -> Look:
@@ -292,8 +327,14 @@ class Sheet:
     def _forget(self, but: tuple[type[AnyBlock], ...] = ()) -> None:
         """Drop the rows and heights of all blocks except those of some types."""
         blocks, old = self.document.blocks, self.layout
-        stays = {index for index in range(len(old)) if isinstance(blocks[index], but) and old.is_exact(index)}
-        self.layout = Layout(old.height(index) if index in stays else self._guess(index) for index in range(len(old)))
+        stays = {
+            index
+            for index in range(len(old))
+            if isinstance(blocks[index], but) and old.is_exact(index)
+        }
+        self.layout = Layout(
+            old.height(index) if index in stays else self._guess(index) for index in range(len(old))
+        )
         for index in stays:
             self.layout.correct(index, old.height(index))
         for index in [index for index in self._kept if not isinstance(blocks[index], but)]:
@@ -309,7 +350,8 @@ class Sheet:
         self._memos.pop(index, None)
 
     def _evict(self) -> None:
-        """Bound memory: drop rows that were not in view for long; they are drawn again when needed."""
+        """Bound memory: drop rows that were not in view for long; they are drawn again when
+        needed."""
         if self.kept_rows <= _KEPT_ROWS:
             return
         for index in [index for index in self._kept if index not in self.visible]:

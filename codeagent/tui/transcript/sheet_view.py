@@ -1,4 +1,5 @@
-"""A widget that draws the visible rows of a sheet, and keeps them in place while things change elsewhere."""
+"""A widget that draws the visible rows of a sheet, and keeps them in place while things change
+elsewhere."""
 
 import math
 import time
@@ -25,7 +26,8 @@ _FIRST_FLUSH = 0.012
 _FLUSH_EVERY = 1 / 30
 _SLOW = 0.020
 _SLOWDOWN, _SLOWEST_FLUSH = 5, 0.25
-"""If drawing is slow, the pause between two drawings: so many times the duration of one, at most so many seconds."""
+"""If drawing is slow, the pause between two drawings: so many times the duration of one, at most so
+many seconds."""
 _ECHO = 0.03
 """Seconds after the user typed in which nothing is drawn, so that the letter is on screen first."""
 _PATIENCE = 0.1
@@ -37,10 +39,11 @@ _NOTHING = Strip([], 0)
 
 
 class SheetView(ScrollView):
-    """Draws a document that changes all the time: rarely enough to stay cheap, and not at all while nothing changes.
+    """Draws a document that changes all the time: rarely enough to stay cheap, and not at all while
+    nothing changes.
 
-    It follows the end while the end is in view. Otherwise the row at the top stays where it is, and a marker
-    counts the blocks that are new or changed further down.
+    It follows the end while the end is in view. Otherwise the row at the top stays where it is, and
+    a marker counts the blocks that are new or changed further down.
     """
 
     DEFAULT_CSS = """
@@ -62,7 +65,8 @@ class SheetView(ScrollView):
     ) -> None:
         """`clock` gives seconds since the epoch, like the document's times.
 
-        `typed_at` says when the user last typed, elsewhere on the screen, on the clock of `time.monotonic`.
+        `typed_at` says when the user last typed, elsewhere on the screen, on the clock of
+        `time.monotonic`.
         """
         super().__init__()
         self.document = document
@@ -146,7 +150,8 @@ class SheetView(ScrollView):
         height, layout = self._window.height, self.sheet.layout
         self.sheet.drawn(index)
         place = BlockPlace(index, row + self.sheet.gap(index))
-        # Blocks that come into view may differ from their estimated height, so the first try may miss.
+        # Blocks that come into view may differ from their estimated height, so the first try may
+        # miss.
         for _ in range(_TRIES):
             wanted, top = layout.row(place), self.scroll_offset.y
             if top <= wanted < top + height:
@@ -160,7 +165,11 @@ class SheetView(ScrollView):
 
     def is_marker(self, x: int, y: int) -> bool:
         """Whether that cell belongs to the marker that counts unread blocks."""
-        return bool(self._unread) and y == self._window.height - 1 and x >= self._window.width - len(self._marker())
+        return (
+            bool(self._unread)
+            and y == self._window.height - 1
+            and x >= self._window.width - len(self._marker())
+        )
 
     def margin(self, place: BlockPlace, usual: Segment) -> Segment:
         """Return the margin to the left of a row."""
@@ -188,7 +197,9 @@ class SheetView(ScrollView):
         self._drawn_at = time.monotonic()
         took = self._drawn_at - started
         self._slow = took > _SLOW
-        self._earliest = started + (min(_SLOWDOWN * took, _SLOWEST_FLUSH) if self._slow else _FLUSH_EVERY)
+        self._earliest = started + (
+            min(_SLOWDOWN * took, _SLOWEST_FLUSH) if self._slow else _FLUSH_EVERY
+        )
 
     def follow(self, splice: BlockSplice) -> None:
         """Keep everything in its place on screen while blocks are inserted above."""
@@ -197,7 +208,10 @@ class SheetView(ScrollView):
         if top is not None and splice.first == top.index < splice.stop:
             # Blocks are inserted in its place: hold on to the block below.
             below = BlockPlace(top.index + 1, 0)
-            top, above = below, layout.row(below) - layout.row(top) if below.index < len(layout) else 0
+            top, above = (
+                below,
+                layout.row(below) - layout.row(top) if below.index < len(layout) else 0,
+            )
         self.sheet.splice(splice)
         if self._to_top:
             self.held_at = Anchor(BlockPlace(0, 0))
@@ -206,12 +220,15 @@ class SheetView(ScrollView):
             self.held_at = replace(self.held_at, place=self.sheet.above(place, above))
         added = range(splice.first, splice.first + splice.count)
         self._unread = {splice.place(key) for key in self._unread}
-        self._counting = {splice.place(key) for key in self._counting if not splice.first <= key < splice.stop}
+        self._counting = {
+            splice.place(key) for key in self._counting if not splice.first <= key < splice.stop
+        }
         self._counting |= {key for key in added if runs(blocks[key])}
         self.flush()
 
     def settle(self) -> None:
-        """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen that changed."""
+        """Draw what is in view, keep the anchor where it is, and refresh the rows of the screen
+        that changed."""
         height, before = self._window.height, self.virtual_size
         if not height:
             return
@@ -240,10 +257,15 @@ class SheetView(ScrollView):
             self._painting = False
 
     def render_line(self, y: int) -> Strip:
-        """Return the row for the terminal; if the mouse asks for it, with the offsets that a selection needs."""
+        """Return the row for the terminal; if the mouse asks for it, with the offsets that a
+        selection needs."""
         place, layout = self.place_at(y), self.sheet.layout
         line = None if place is None else self.sheet.line(place)
-        strip = self._finished(BLANK, _NOTHING) if place is None or line is None else self._row(line, place)
+        strip = (
+            self._finished(BLANK, _NOTHING)
+            if place is None or line is None
+            else self._row(line, place)
+        )
         if self._unread and y == self._window.height - 1:
             strip = self._with_marker(strip)
         if self._painting:
@@ -269,7 +291,10 @@ class SheetView(ScrollView):
     def _finished(self, margin: Segment, body: Strip) -> Strip:
         """Return the strip at the width of the view, on its background."""
         width, base = self._window.width, self._base
-        segments = [Segment(text, base if style is None else base + style) for text, style, _ in (margin, *body)]
+        segments = [
+            Segment(text, base if style is None else base + style)
+            for text, style, _ in (margin, *body)
+        ]
         length = margin.cell_length + body.cell_length
         if length < width:
             segments.append(Segment(" " * (width - length), base))
@@ -279,7 +304,9 @@ class SheetView(ScrollView):
     def _with_marker(self, strip: Strip) -> Strip:
         marker = self._marker()
         style = self._base + self.sheet.palette.running
-        return Strip([*strip.crop(0, max(0, self._window.width - len(marker))), Segment(marker, style)])
+        return Strip(
+            [*strip.crop(0, max(0, self._window.width - len(marker))), Segment(marker, style)]
+        )
 
     def _scroll_to(self, *position: Any, **options: Any) -> bool:
         """Scroll at once, without animation; every way of scrolling ends here."""
@@ -292,9 +319,12 @@ class SheetView(ScrollView):
         self._placing = placing
 
     def _arm(self) -> None:
-        """Schedule a drawing: at once after a pause, at a limited rate while things keep changing."""
+        """Schedule a drawing: at once after a pause, at a limited rate while things keep
+        changing."""
         if self._timer is None and self.is_attached:
-            self._timer = self.set_timer(max(_FIRST_FLUSH, self._earliest - time.monotonic()), self._draw)
+            self._timer = self.set_timer(
+                max(_FIRST_FLUSH, self._earliest - time.monotonic()), self._draw
+            )
 
     def _draw(self) -> None:
         """Draw what changed, a moment later if the user has just typed."""

@@ -235,7 +235,9 @@ class TranscriptView(SheetView, can_focus=True):
             self.refresh()
         return self._cursor
 
-    def _move(self, step: Callable[[Sheet, CursorStop, int], CursorStop | None], direction: int) -> None:
+    def _move(
+        self, step: Callable[[Sheet, CursorStop, int], CursorStop | None], direction: int
+    ) -> None:
         here = self._stop()
         stop = None if here is None else step(self.sheet, here, direction)
         if stop is not None:
@@ -245,15 +247,23 @@ class TranscriptView(SheetView, can_focus=True):
 
     def _select(self, event: Click, *, whole: bool) -> None:
         """Select the word under the mouse, or all of its block."""
-        place, offset = self.place_at(event.y), self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)[1]
+        place, offset = (
+            self.place_at(event.y),
+            self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)[1],
+        )
         line = None if place is None else self.sheet.line(place)
         if place is None or line is None or offset is None:
             return
         if whole:
             last = self.sheet.layout.height(place.index)
-            ends = Offset(0, BlockPlace(place.index, 0).encoded), Offset(0, BlockPlace(place.index, last).encoded)
+            ends = (
+                Offset(0, BlockPlace(place.index, 0).encoded),
+                Offset(0, BlockPlace(place.index, last).encoded),
+            )
         else:
-            words = (word for word in _WORD.finditer(line.text) if word.start() <= offset.x < word.end())
+            words = (
+                word for word in _WORD.finditer(line.text) if word.start() <= offset.x < word.end()
+            )
             word = next(words, None)
             if word is None:
                 return
@@ -277,7 +287,11 @@ class TranscriptView(SheetView, can_focus=True):
             self.flush()
             spans = self._finding.spans(index, self.sheet.drawn(index).lines)
             shown = [span for row in spans.values() for span in row]
-        rows = [span.row for span in shown if span.nth == match.nth] or [span.row for span in shown[-1:]] or [0]
+        rows = (
+            [span.row for span in shown if span.nth == match.nth]
+            or [span.row for span in shown[-1:]]
+            or [0]
+        )
         self.reveal(index, rows[0])
         self.refresh()
 

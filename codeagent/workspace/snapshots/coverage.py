@@ -1,4 +1,5 @@
-"""Which files a snapshot covers: the rules from outside the workspace, what was left out, and what is ignored."""
+"""Which files a snapshot covers: the rules from outside the workspace, what was left out, and what
+is ignored."""
 
 import json
 import os
@@ -25,14 +26,17 @@ _LARGEST_INDEX = 256 << 20
 _SECONDS = 20.0
 _CONFIGURED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL")
 """By these variables git finds the user's own configuration."""
-_READER = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {kind}\n"
+_READER = (
+    "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = {kind}\n"
+)
 
 
 class OuterRules(NamedTuple):
     """Ignore rules from outside the workspace."""
 
     above: str
-    """The path from the folder of the rules down to the workspace, with a slash at the end; empty for the same."""
+    """The path from the folder of the rules down to the workspace, with a slash at the end; empty
+    for the same."""
     text: str
 
 
@@ -56,17 +60,25 @@ class SnapshotRecord(NamedTuple):
     def phrases(self) -> tuple[str, ...]:
         """Describe what is left out, to the user; a bounded number of phrases."""
         shown = [f"{path}: {why}" if path else why for path, why in self.left_out[:_MOST_PHRASES]]
-        shown = [text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in shown]
+        shown = [
+            text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            for text in shown
+        ]
         rest = len(self.left_out) - len(shown)
         return (*shown, f"and at least {rest:,} more") if rest else tuple(shown)
 
     def base_scope(self) -> IgnoreScope:
-        return IgnoreScope(tuple(IgnoreLayer(IgnoreFile(outer.text), above=outer.above) for outer in self.outer))
+        return IgnoreScope(
+            tuple(IgnoreLayer(IgnoreFile(outer.text), above=outer.above) for outer in self.outer)
+        )
 
     def repository_scope(self, folder: str, exclude: str) -> IgnoreScope:
-        """Return the rules of a nested repository (its folder with a slash): its own, and the user's for all."""
+        """Return the rules of a nested repository (its folder with a slash): its own, and the
+        user's for all."""
         texts = (exclude, self.everywhere)
-        return IgnoreScope(tuple(IgnoreLayer(IgnoreFile(text), below=len(folder)) for text in texts if text))
+        return IgnoreScope(
+            tuple(IgnoreLayer(IgnoreFile(text), below=len(folder)) for text in texts if text)
+        )
 
 
 def bounded(left_out: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -135,9 +147,11 @@ class Coverage:
 
 
 class OutsideRules:
-    """What the user's own git leaves out and tracks, read as data: no git ever runs on their repository.
+    """What the user's own git leaves out and tracks, read as data: no git ever runs on their
+    repository.
 
-    It is asked before every snapshot; what seldom changes is read again only when it did. Never raises.
+    It is asked before every snapshot; what seldom changes is read again only when it did. Never
+    raises.
     """
 
     def __init__(self, store: SnapshotStore, environment: Mapping[str, str]) -> None:
@@ -171,10 +185,13 @@ class OutsideRules:
         del settings["GIT_CONFIG_NOSYSTEM"], settings["GIT_CONFIG_GLOBAL"]
         settings |= {name: environment[name] for name in _CONFIGURED if environment.get(name)}
         said = self._git(["config", "--type=path", "--get", "core.excludesFile"], settings)
-        return _read_rules(Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore"), follow=True)
+        return _read_rules(
+            Path(os.fsdecode(said.rstrip(b"\n")) or f"{base}/git/ignore"), follow=True
+        )
 
     def tracked(self) -> frozenset[str]:
-        """Return the workspace's files in the user's index, ignored or not; empty if that cannot be read."""
+        """Return the workspace's files in the user's index, ignored or not; empty if that cannot be
+        read."""
         root = self._store.workspace
         top = work_tree_of(root) or root
         _, index = _git_files(top)
@@ -190,7 +207,8 @@ class OutsideRules:
         return self._tracked
 
     def _index_names(self, index: Path) -> list[str]:
-        """List the index with git's own parser, from a copy in a folder with nothing else; either kind of hash."""
+        """List the index with git's own parser, from a copy in a folder with nothing else; either
+        kind of hash."""
         data = _read(index, _LARGEST_INDEX, follow=False)
         for kind in ("sha1", "sha256"):
             reader = self._store.folder / f"index-{kind}"
@@ -225,7 +243,8 @@ class OutsideRules:
 
 
 def _git_files(top: Path) -> tuple[Path, Path] | tuple[None, None]:
-    """Return exclude file and index of the repository whose work tree this is; of a submodule, neither is read."""
+    """Return exclude file and index of the repository whose work tree this is; of a submodule,
+    neither is read."""
     found = repository_of(top)
     if found is None or found.problem:
         return None, None

@@ -47,7 +47,8 @@ class SnapshotIndex:
 
 
 class IndexFile:
-    """The index in one SQLite file beside the objects; used under the store's lock. Raises CheckpointError."""
+    """The index in one SQLite file beside the objects; used under the store's lock. Raises
+    CheckpointError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -76,7 +77,9 @@ class IndexFile:
         row = database.execute("SELECT snapshot, about FROM state").fetchone() or (None, b"")
         if known is not None and known.snapshot == row[0]:
             return known
-        return SnapshotIndex(row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path")))
+        return SnapshotIndex(
+            row[0], row[1], _nested(database.execute("SELECT * FROM files ORDER BY path"))
+        )
 
     def snapshot(self) -> str | None:
         """Return which snapshot the index is of."""
@@ -86,14 +89,25 @@ class IndexFile:
             raise self._failed(error) from None
         return None if row is None else row[0]
 
-    def save(self, known: SnapshotIndex, changed: Mapping[str, IndexEntry], gone: Iterable[str]) -> None:
-        """Save `known` as it is now; `changed` and `gone` are the differences to what `load` returned."""
-        rows = [(os.fsencode(path), *stamp, kind, name) for path, (stamp, kind, name) in changed.items()]
+    def save(
+        self, known: SnapshotIndex, changed: Mapping[str, IndexEntry], gone: Iterable[str]
+    ) -> None:
+        """Save `known` as it is now; `changed` and `gone` are the differences to what `load`
+        returned."""
+        rows = [
+            (os.fsencode(path), *stamp, kind, name) for path, (stamp, kind, name) in changed.items()
+        ]
         try:
             with self._open() as database:
-                database.executemany("DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in gone])
-                database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-                database.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (known.snapshot, known.about))
+                database.executemany(
+                    "DELETE FROM files WHERE path = ?", [(os.fsencode(path),) for path in gone]
+                )
+                database.executemany(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
+                )
+                database.execute(
+                    "INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (known.snapshot, known.about)
+                )
         except sqlite3.Error as error:
             raise self._failed(error) from None
         self._memory = known
@@ -125,7 +139,8 @@ class IndexFile:
 
 
 def open_database(path: Path, schema: str) -> sqlite3.Connection:
-    """Open a database that only its owner may read, for one thread at a time. Raises sqlite3.Error, OSError."""
+    """Open a database that only its owner may read, for one thread at a time. Raises sqlite3.Error,
+    OSError."""
     path.touch(mode=0o600)
     connection = sqlite3.connect(path, timeout=30, check_same_thread=False)
     try:

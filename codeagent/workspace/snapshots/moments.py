@@ -1,4 +1,5 @@
-"""The record of who changed what: the moments at which each session took a snapshot, and the files it wrote itself.
+"""The record of who changed what: the moments at which each session took a snapshot, and the files
+it wrote itself.
 
 All sessions of a workspace write to one SQLite file, so their entries have one order.
 """
@@ -32,7 +33,9 @@ _MOMENT = "SELECT id, begun, name, session, snapshot, commands FROM moments WHER
 _LAST = f"{_MOMENT} AND id IN (SELECT max(id) FROM moments WHERE name IS NOT NULL AND id < ? GROUP BY session)"
 """The last moment of each session before an entry."""
 _DONE = "INSERT INTO moments (session, at) VALUES (?, ?)"
-_ADD = "INSERT INTO moments (session, at, begun, name, snapshot, commands) VALUES (?, ?, ?, ?, ?, ?)"
+_ADD = (
+    "INSERT INTO moments (session, at, begun, name, snapshot, commands) VALUES (?, ?, ?, ?, ?, ?)"
+)
 _INTEND = "INSERT INTO moments (session, at, path, before, after) VALUES (?, ?, ?, ?, ?)"
 _NEWEST = "SELECT coalesce(max(id), 0) FROM moments"
 _LANDING = "SELECT id, session, path, before, after, landed FROM moments WHERE path IS NOT NULL"
@@ -50,7 +53,8 @@ class Moment(NamedTuple):
 
     id: int
     begun: int
-    """The newest entry when the snapshot began: it has what had landed by then, and may have later changes."""
+    """The newest entry when the snapshot began: it has what had landed by then, and may have later
+    changes."""
     name: str
     session: str
     snapshot: str
@@ -59,7 +63,8 @@ class Moment(NamedTuple):
 
 
 class Landing(NamedTuple):
-    """A file that a session wrote, removed or moved itself; recorded before it did, and again after."""
+    """A file that a session wrote, removed or moved itself; recorded before it did, and again
+    after."""
 
     id: int
     session: str
@@ -89,7 +94,8 @@ class MomentsFile:
     def __init__(self, path: Path, session: str) -> None:
         """`session` is this process's own, see `SnapshotStore.session`."""
         self.durable = False
-        """Whether an entry survives a crash of the machine too, not only of the process; set it if others work here."""
+        """Whether an entry survives a crash of the machine too, not only of the process; set it if
+        others work here."""
         self._path = path
         self._session = session
         self._living: frozenset[str] = frozenset()
@@ -111,7 +117,8 @@ class MomentsFile:
     def add(self, begun: int, snapshot: str, *, commands: bool, living: Iterable[str]) -> str:
         """Record a moment of this session, and return its name; called under the store's lock.
 
-        Sessions that died while a command ran get a moment of their own: from now on they change nothing.
+        Sessions that died while a command ran get a moment of their own: from now on they change
+        nothing.
         """
         name = secrets.token_hex(16)
         now = time.time()
@@ -119,24 +126,36 @@ class MomentsFile:
         with self._entries() as entries:
             if alive != self._living:
                 last = [_moment(row) for row in entries.execute(_LAST, (_AFTER_ALL,))]
-                ended = [moment.session for moment in last if moment.commands and moment.session not in alive]
-                rows = [(session, now, begun, secrets.token_hex(16), snapshot, 0) for session in ended]
+                ended = [
+                    moment.session
+                    for moment in last
+                    if moment.commands and moment.session not in alive
+                ]
+                rows = [
+                    (session, now, begun, secrets.token_hex(16), snapshot, 0) for session in ended
+                ]
                 entries.executemany(_ADD, rows)
             entries.execute(_ADD, (self._session, now, begun, name, snapshot, int(commands)))
         self._living = alive
         return name
 
     def intend(self, landings: Iterable[tuple[str, str, str]]) -> list[int]:
-        """Record that this session is about to change files (path, content before, after); return the entries' ids."""
+        """Record that this session is about to change files (path, content before, after); return
+        the entries' ids."""
         with self._entries() as entries:
-            rows = [(self._session, time.time(), os.fsencode(path), *contents) for path, *contents in landings]
+            rows = [
+                (self._session, time.time(), os.fsencode(path), *contents)
+                for path, *contents in landings
+            ]
             return [_added(entries.execute(_INTEND, row)) for row in rows]
 
     def landed(self, ids: Iterable[int]) -> None:
         """Record that these landings were done."""
         with self._entries() as entries:
             now = _added(entries.execute(_DONE, (self._session, time.time())))
-            entries.executemany("UPDATE moments SET landed = ? WHERE id = ?", [(now, each) for each in ids])
+            entries.executemany(
+                "UPDATE moments SET landed = ? WHERE id = ?", [(now, each) for each in ids]
+            )
 
     def withdraw(self, ids: Iterable[int]) -> None:
         """Remove these landings from the record: nothing was changed."""
@@ -154,24 +173,31 @@ class MomentsFile:
                 )
             first = _moment(row)
             known = tuple(_moment(row) for row in entries.execute(_LAST, (first.id,)))
-            moments = tuple(_moment(row) for row in entries.execute(f"{_MOMENT} AND id >= ? ORDER BY id", (first.id,)))
+            moments = tuple(
+                _moment(row)
+                for row in entries.execute(f"{_MOMENT} AND id >= ? ORDER BY id", (first.id,))
+            )
             may_count = f"{_LANDING} AND (landed > ? OR landed IS NULL) ORDER BY id"
             landings = tuple(_landing(row) for row in entries.execute(may_count, (first.begun,)))
         return Record(known, moments, landings)
 
     def written_by_others(self, since: float) -> dict[str, str]:
-        """Return what other sessions wrote themselves since then, as the name of the newest content by path."""
+        """Return what other sessions wrote themselves since then, as the name of the newest content
+        by path."""
         others = "SELECT path, after FROM moments WHERE landed IS NOT NULL AND session != ? AND at >= ? ORDER BY id"
         with self._entries() as entries:
             rows = entries.execute(others, (self._session, since - _LONGEST_WRITE))
             return {os.fsdecode(path): after for path, after in rows}
 
     def prune(self, age: float, living: Iterable[str]) -> None:
-        """Remove what is older than `age` seconds, but nothing since the first moment of a living session."""
+        """Remove what is older than `age` seconds, but nothing since the first moment of a living
+        session."""
         alive = tuple(living)
         first = f"SELECT coalesce(min(id), ({_NEWEST})) FROM moments WHERE session IN ({','.join('?' * len(alive))})"
         with self._entries() as entries:
-            entries.execute(f"DELETE FROM moments WHERE at < ? AND id < ({first})", (time.time() - age, *alive))
+            entries.execute(
+                f"DELETE FROM moments WHERE at < ? AND id < ({first})", (time.time() - age, *alive)
+            )
 
     @contextmanager
     def _entries(self) -> Iterator[sqlite3.Connection]:
@@ -180,7 +206,9 @@ class MomentsFile:
             try:
                 if self._connection is None:
                     self._connection = open_database(self._path, _SCHEMA)
-                self._connection.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
+                self._connection.execute(
+                    f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}"
+                )
                 with self._connection:
                     yield self._connection
             except (sqlite3.Error, OSError) as error:

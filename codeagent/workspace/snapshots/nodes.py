@@ -1,4 +1,5 @@
-"""Reads, writes and removes single files and links in an open folder: through no link, and waiting for no pipe."""
+"""Reads, writes and removes single files and links in an open folder: through no link, and waiting
+for no pipe."""
 
 import errno
 import os
@@ -21,7 +22,8 @@ from codeagent.workspace.snapshots.objects import blob_name
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CHUNK = 1 << 20
 _FEW = 32
-"""Up to so many files are flushed one by one; a flush of the whole file system waits for what others wrote, too."""
+"""Up to so many files are flushed one by one; a flush of the whole file system waits for what
+others wrote, too."""
 _TRIES = 8
 _FINE_SLACK = 100_000_000
 _COARSE_SLACK = 2_000_000_000
@@ -47,7 +49,8 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def read_content(folder: int, name: str, limit: int) -> Content | None:
-    """Read what is there now, at most `limit` bytes; None if nothing, or a folder. Raises NotCovered."""
+    """Read what is there now, at most `limit` bytes; None if nothing, or a folder. Raises
+    NotCovered."""
     for _ in range(_TRIES):
         started = time.time_ns()
         try:
@@ -111,7 +114,8 @@ def _bytes(fd: int, size: int, limit: int) -> bytes:
 
 
 def trusted(before: os.stat_result, after: os.stat_result, started: int) -> Stamp:
-    """Return the stamp, NO_STAMP if it is so recent that a change right after the reading could have the same one."""
+    """Return the stamp, NO_STAMP if it is so recent that a change right after the reading could
+    have the same one."""
     latest = max(before.st_mtime_ns, before.st_ctime_ns)
     slack = _FINE_SLACK if before.st_ctime_ns % 1_000_000_000 else _COARSE_SLACK
     same = stamp_of(before) == stamp_of(after)
@@ -140,10 +144,12 @@ NO_STATE = FileState("file", "")
 
 
 class FileWriter:
-    """Changes files below one folder. Raises WorkspaceError and OSError; then the file is as it was."""
+    """Changes files below one folder. Raises WorkspaceError and OSError; then the file is as it
+    was."""
 
     def __init__(self, root: int, limit: int, token: str) -> None:
-        """`root` is the open folder. `limit` in bytes: larger files are never read. `token` marks unfinished files."""
+        """`root` is the open folder. `limit` in bytes: larger files are never read. `token` marks
+        unfinished files."""
         self.root = root
         self.token = token
         self._limit = limit
@@ -158,7 +164,8 @@ class FileWriter:
 
     @contextmanager
     def steady(self) -> Iterator[None]:
-        """Open a folder once for paths that follow each other; nothing may remove a folder in the block."""
+        """Open a folder once for paths that follow each other; nothing may remove a folder in the
+        block."""
         if self._steady:
             yield
             return
@@ -177,10 +184,15 @@ class FileWriter:
     def content(self, path: str) -> Content | None:
         """Read what is at the path; None if nothing, or a folder. Raises NotCovered."""
         with self._parent(path) as location:
-            return None if location is None else read_content(location.parent, location.name, self._limit)
+            return (
+                None
+                if location is None
+                else read_content(location.parent, location.name, self._limit)
+            )
 
     def state(self, path: str) -> FileState | None:
-        """Return the state of the file at the path, None if there is none, NO_STATE for what no snapshot holds."""
+        """Return the state of the file at the path, None if there is none, NO_STATE for what no
+        snapshot holds."""
         try:
             content = self.content(path)
         except NotCovered:
@@ -193,7 +205,8 @@ class FileWriter:
         return found
 
     def mode(self, path: str) -> int | None:
-        """Return the mode of whatever is at the path, a folder or a link too; None if nothing can be found there."""
+        """Return the mode of whatever is at the path, a folder or a link too; None if nothing can
+        be found there."""
         with self._parent(path) as location:
             if location is None:
                 return None
@@ -225,7 +238,8 @@ class FileWriter:
     def put(self, group: Sequence[Placing]) -> None:
         """Write each node whose file is still `present`; an empty folder in its place is removed.
 
-        No file gets its name before the contents of all are on the disk: after a crash each is the old one or the new.
+        No file gets its name before the contents of all are on the disk: after a crash each is the
+        old one or the new.
         """
         drafts: dict[str, str] = {}
         """Those that have no name of their own yet, by path."""
@@ -281,7 +295,9 @@ class FileWriter:
         while folder:
             with self._parent(folder) as location:
                 try:
-                    os.rmdir(location.name, dir_fd=location.parent) if location is not None else None
+                    os.rmdir(
+                        location.name, dir_fd=location.parent
+                    ) if location is not None else None
                 except OSError:
                     return
             folder = folder.rpartition("/")[0]
@@ -293,12 +309,14 @@ class FileWriter:
                 atomic.discard(location, location.name)
 
     def settle(self) -> None:
-        """Flush what was changed to the disk, so that it survives a crash of the machine. Raises OSError."""
+        """Flush what was changed to the disk, so that it survives a crash of the machine. Raises
+        OSError."""
         self._sync([(folder, ".") for folder in sorted(self._touched)])
         self._touched.clear()
 
     def _sync(self, names: Sequence[tuple[str, str]]) -> None:
-        """Flush these files, each of a folder, one by one if they are few, else all at once. Raises OSError."""
+        """Flush these files, each of a folder, one by one if they are few, else all at once. Raises
+        OSError."""
         if len(names) > _FEW:
             try:
                 sync_file_system(self.root)
@@ -358,7 +376,11 @@ class FileWriter:
             if old is not None:
                 kept = stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
                 # Whoever may read the file may run it, or nobody.
-                mode = kept | (kept & 0o444) >> 2 | 0o100 if node.kind == "executable" else kept & ~0o111
+                mode = (
+                    kept | (kept & 0o444) >> 2 | 0o100
+                    if node.kind == "executable"
+                    else kept & ~0o111
+                )
                 if mode != kept:
                     os.fchmod(fd, mode)
             if sync:
@@ -373,7 +395,10 @@ class FileWriter:
             os.chown(name, root.st_uid, root.st_gid, dir_fd=folder, follow_symlinks=False)
 
     def _expect(self, location: Location, present: FileState) -> None:
-        if (known := self._stamps.get(location.path)) is not None and known == (_stamp_at(location), present):
+        if (known := self._stamps.get(location.path)) is not None and known == (
+            _stamp_at(location),
+            present,
+        ):
             return
         try:
             content = read_content(location.parent, location.name, self._limit)
@@ -390,13 +415,15 @@ class FileWriter:
             yield self._at(path)
 
     def _place(self, path: str, *, make: bool = False) -> Location:
-        """Return where the path is, like `_at`. Raises ContentChanged if its folder does not exist."""
+        """Return where the path is, like `_at`. Raises ContentChanged if its folder does not
+        exist."""
         if (location := self._at(path, make=make)) is None:
             raise ContentChanged(f"a folder above {path} was replaced by something else")
         return location
 
     def _at(self, path: str, *, make: bool = False) -> Location | None:
-        """Return where the path is; its folder stays open until another is needed, or `steady` ends."""
+        """Return where the path is; its folder stays open until another is needed, or `steady`
+        ends."""
         folder, _, name = path.rpartition("/")
         if self._open is None or self._open[0] != folder or (make and self._open[1] is None):
             folders = folder.split("/") if folder else []
@@ -441,7 +468,8 @@ def _status(location: Location) -> os.stat_result:
 
 
 def _name_new(location: Location, draft: str) -> None:
-    """Give a new file its name; an empty folder in its place is removed. Raises ContentChanged, OSError."""
+    """Give a new file its name; an empty folder in its place is removed. Raises ContentChanged,
+    OSError."""
     try:
         atomic.give_name(location, draft, replacing=False)
     except ContentChanged:
@@ -492,5 +520,9 @@ def _remove_empty_folders(parent: int, name: str) -> None:
 
 def _refuse_protected(path: str) -> None:
     part = protected_part(path)
-    if part is not None or any(piece in ("", ".", "..") for piece in path.split("/")) or "\0" in path:
+    if (
+        part is not None
+        or any(piece in ("", ".", "..") for piece in path.split("/"))
+        or "\0" in path
+    ):
         raise ProtectedPath(f"{path} is protected: no snapshot holds it")

@@ -58,7 +58,10 @@ class ObjectReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> Literal[False]:
         try:
             self._process.communicate()
@@ -99,7 +102,8 @@ class ObjectReader:
         return self._object(name) or b""
 
     def each(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Yield the contents in order; if they are many, from a second git that is asked for all of them at once."""
+        """Yield the contents in order; if they are many, from a second git that is asked for all of
+        them at once."""
         if len(names) <= _ASKED:
             self._ask(*names)
             for _ in names:
@@ -145,8 +149,15 @@ class ObjectReader:
             return
         old = {} if before is None else self.tree(before)
         new = {} if after is None else self.tree(after)
-        differ = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-        below = (leaf[1] for name in differ for leaf in (old.get(name), new.get(name)) if leaf and leaf[0] == _TREE)
+        differ = [
+            name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)
+        ]
+        below = (
+            leaf[1]
+            for name in differ
+            for leaf in (old.get(name), new.get(name))
+            if leaf and leaf[0] == _TREE
+        )
         self._read_trees([tree for tree in dict.fromkeys(below) if tree not in self._trees])
         for name in differ:
             was, now = old.get(name), new.get(name)
@@ -175,7 +186,9 @@ class ObjectReader:
         self._owed -= 1
         return self._read(self._process, missing_is_none=missing_is_none)
 
-    def _read(self, process: subprocess.Popen[bytes], *, missing_is_none: bool = False) -> bytes | None:
+    def _read(
+        self, process: subprocess.Popen[bytes], *, missing_is_none: bool = False
+    ) -> bytes | None:
         """Read the next object that git prints."""
         stdout = process.stdout
         assert stdout is not None
@@ -223,7 +236,8 @@ def blob_name(data: bytes) -> str:
 class BlobPack:
     """Writes many contents into one pack of the store: git would hash each again, and more slowly.
 
-    Everything raises OSError. `SnapshotStore` removes what a crash leaves, as it does after a git that was killed.
+    Everything raises OSError. `SnapshotStore` removes what a crash leaves, as it does after a git
+    that was killed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -277,10 +291,16 @@ class BlobPack:
         body = b"".join(
             (
                 b"\xfftOc" + (2).to_bytes(4, "big"),
-                b"".join(total.to_bytes(4, "big") for total in accumulate(counts[first] for first in range(256))),
+                b"".join(
+                    total.to_bytes(4, "big")
+                    for total in accumulate(counts[first] for first in range(256))
+                ),
                 b"".join(bytes.fromhex(name) for name in names),
                 b"".join(self._entries[name][1].to_bytes(4, "big") for name in names),
-                b"".join((place if place < _LARGE else next(tabled)).to_bytes(4, "big") for place in places),
+                b"".join(
+                    (place if place < _LARGE else next(tabled)).to_bytes(4, "big")
+                    for place in places
+                ),
                 b"".join(place.to_bytes(8, "big") for place in large),
                 digest,
             )
@@ -293,7 +313,8 @@ def _pack_head(count: int) -> bytes:
 
 
 def _entry_head(size: int) -> bytes:
-    """Return what begins a blob in a pack: its type, and its size in groups of bits, the lowest first."""
+    """Return what begins a blob in a pack: its type, and its size in groups of bits, the lowest
+    first."""
     head = bytearray([_BLOB << 4 | size & 15])
     size >>= 4
     while size:
@@ -309,7 +330,8 @@ def _digest_of(path: Path) -> bytes:
 
 
 class SnapshotWriter:
-    """Writes one snapshot through `git fast-import`, started when there is something to write, under the store's lock.
+    """Writes one snapshot through `git fast-import`, started when there is something to write,
+    under the store's lock.
 
     Many contents go into a pack of their own. Everything raises CheckpointError.
     """
@@ -363,9 +385,14 @@ class SnapshotWriter:
         self._few.clear()
 
     def commit(
-        self, base: str | None, parent: str | None, changes: Iterable[tuple[bytes, Leaf | None]], about: bytes
+        self,
+        base: str | None,
+        parent: str | None,
+        changes: Iterable[tuple[bytes, Leaf | None]],
+        about: bytes,
     ) -> tuple[str, str]:
-        """Return the new snapshot and the commit that holds it: `base` with these paths removed or put in.
+        """Return the new snapshot and the commit that holds it: `base` with these paths removed or
+        put in.
 
         Removals come first. `parent` is this process's commit before it, so that both are kept.
         """
@@ -380,7 +407,11 @@ class SnapshotWriter:
             lines.append(b'M 040000 %s ""\n' % base.encode())
         for path, leaf in changes:
             shown = quoted(FILES + b"/" + path)
-            lines.append(b"D %s\n" % shown if leaf is None else b"M %s %s %s\n" % (leaf[0], leaf[1].encode(), shown))
+            lines.append(
+                b"D %s\n" % shown
+                if leaf is None
+                else b"M %s %s %s\n" % (leaf[0], leaf[1].encode(), shown)
+            )
         lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (ABOUT, len(about), about))
         lines.append(b'get-mark :1\nls :1 ""\ndone\n')
         self._send(b"".join(lines))

@@ -1,4 +1,5 @@
-"""Makes room: drops the sessions that are too old, then the oldest until the rest is small enough."""
+"""Makes room: drops the sessions that are too old, then the oldest until the rest is small
+enough."""
 
 import os
 import secrets
@@ -26,7 +27,8 @@ class Retention:
 
 
 def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
-    """Prune under the store's lock; snapshots of living processes stay, and so does `last`. Raises CheckpointError.
+    """Prune under the store's lock; snapshots of living processes stay, and so does `last`. Raises
+    CheckpointError.
 
     Returns False if `last` does not exist. After an interruption, the next pruning continues.
     """
@@ -34,13 +36,19 @@ def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
     with store.writing():
         pinned = _pin(store, last)
         form = "--format=%(refname:lstrip=2) %(committerdate:unix)"
-        rows = (row.partition(" ") for row in store.run("for-each-ref", form, _SESSIONS).decode().splitlines())
+        rows = (
+            row.partition(" ")
+            for row in store.run("for-each-ref", form, _SESSIONS).decode().splitlines()
+        )
         dead = {name: float(at) for name, _, at in rows if not is_alive(store.live_file(name))}
         now = time.time()
         drop = [name for name, at in dead.items() if now - at > allowance.age]
         _drop(store, drop)
         rest = sorted(dead.keys() - set(drop), key=lambda name: (dead[name], name))
-        while rest and sum(path.lstat().st_blocks * 512 for path in store.git.rglob("*")) > allowance.size:
+        while (
+            rest
+            and sum(path.lstat().st_blocks * 512 for path in store.git.rglob("*")) > allowance.size
+        ):
             oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
             _drop(store, oldest)
         for file in (store.folder / "live").iterdir():
@@ -59,7 +67,8 @@ def _pin(store: SnapshotStore, last: str | None) -> bool:
 
 
 def _drop(store: SnapshotStore, sessions: list[str]) -> None:
-    """Drop the sessions and pack what is left; without sessions, pack only if there is much to pack."""
+    """Drop the sessions and pack what is left; without sessions, pack only if there is much to
+    pack."""
     objects = store.git / "objects"
     if sessions:
         lines = "".join(f"delete {_SESSIONS}{name}\n" for name in sessions)

@@ -1,4 +1,5 @@
-"""Restores a snapshot: what has to change, whether it may, how it is done, undone or finished after a crash."""
+"""Restores a snapshot: what has to change, whether it may, how it is done, undone or finished after
+a crash."""
 
 import json
 import os
@@ -36,7 +37,9 @@ class RestoreStep:
     new: FileState | None
 
     def change(self) -> FileChange:
-        kind: ChangeKind = "added" if self.old is None else "deleted" if self.new is None else "modified"
+        kind: ChangeKind = (
+            "added" if self.old is None else "deleted" if self.new is None else "modified"
+        )
         return FileChange(self.path, kind)
 
     def back(self) -> "RestoreStep":
@@ -44,7 +47,8 @@ class RestoreStep:
 
 
 class RestoreJournal:
-    """The steps of the restore in progress, written down before the first one, so that a crash can be repaired."""
+    """The steps of the restore in progress, written down before the first one, so that a crash can
+    be repaired."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -61,7 +65,9 @@ class RestoreJournal:
         """Return token and steps. Raises CheckpointError."""
         try:
             record = json.loads(self._path.read_bytes())
-            steps = tuple(RestoreStep(path, _known(old), _known(new)) for path, old, new in record["steps"])
+            steps = tuple(
+                RestoreStep(path, _known(old), _known(new)) for path, old, new in record["steps"]
+            )
             return str(record["token"]), steps
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
@@ -97,7 +103,8 @@ def node_of(reader: ObjectReader, state: FileState | None) -> Node | None:
 
 
 def write_new(path: Path, node: Node) -> None:
-    """Write a file or link that does not exist yet, and the folders above it; not flushed. Raises OSError."""
+    """Write a file or link that does not exist yet, and the folders above it; not flushed. Raises
+    OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if node.kind == "link":
         path.symlink_to(os.fsdecode(node.data))
@@ -120,7 +127,8 @@ def coverage_of(reader: ObjectReader, snapshot: str) -> Coverage:
 
 
 def differences(reader: ObjectReader, before: str, after: str) -> list[RestoreStep]:
-    """List what is known to differ; what one of them did not cover is left out. Raises CheckpointError."""
+    """List what is known to differ; what one of them did not cover is left out. Raises
+    CheckpointError."""
     then, now = coverage_of(reader, before), coverage_of(reader, after)
     steps = []
     for raw, was, is_now in reader.changes(reader.files(before), reader.files(after)):
@@ -147,7 +155,9 @@ class Wanted:
 
     def step(self, path: str, was: FileState | None, then: FileState | None) -> RestoreStep | None:
         """Return the step for a file that differs; None if it is to stay."""
-        if self.paths is not None and self.paths.isdisjoint((path, *(folder[:-1] for folder in folders_of(path)))):
+        if self.paths is not None and self.paths.isdisjoint(
+            (path, *(folder[:-1] for folder in folders_of(path)))
+        ):
             return None
         return RestoreStep(path, was, self.instead.get(path, then))
 
@@ -162,7 +172,9 @@ def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple
     then, now = coverage_of(reader, wanted.target), coverage_of(reader, wanted.present)
     steps = []
     conflicts = []
-    for raw, is_now, was in reader.changes(reader.files(wanted.present), reader.files(wanted.target)):
+    for raw, is_now, was in reader.changes(
+        reader.files(wanted.present), reader.files(wanted.target)
+    ):
         step = wanted.step(os.fsdecode(raw), state_of(is_now), state_of(was))
         if step is None:
             continue
@@ -199,7 +211,9 @@ def perform(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSt
             f"going back stopped halfway: {reason}; {len(done)} of {len(steps)} files are changed and could not be "
             f"put back ({_reason(error)}): start codeagent again to finish it"
         ) from None
-    raise CheckpointError(f"going back failed: {reason}; nothing was changed: fix that, then try again")
+    raise CheckpointError(
+        f"going back failed: {reason}; nothing was changed: fix that, then try again"
+    )
 
 
 class HalfRestored(CheckpointError):
@@ -207,7 +221,8 @@ class HalfRestored(CheckpointError):
 
 
 def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> str:
-    """Finish the restore that a crash interrupted, or undo it if that fails; tell the user in one line.
+    """Finish the restore that a crash interrupted, or undo it if that fails; tell the user in one
+    line.
 
     Raises CheckpointError if neither works.
     """
@@ -240,16 +255,24 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
 def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
     files = steps - len(kept)
     were = "1 file is as it was" if files == 1 else f"{files} files are as they were"
-    rest = f"; {_named(kept)} changed since and {'was' if len(kept) == 1 else 'were'} kept" if kept else ""
+    rest = (
+        f"; {_named(kept)} changed since and {'was' if len(kept) == 1 else 'were'} kept"
+        if kept
+        else ""
+    )
     return f"going back, which a crash had interrupted, was {how}: {were} {when}{rest}"
 
 
 def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
     """Do the steps, removals first, so that a folder can become a file and the other way round."""
-    landing.remove([(step.path, step.old) for step in steps if step.new is None and step.old is not None])
+    landing.remove(
+        [(step.path, step.old) for step in steps if step.new is None and step.old is not None]
+    )
     group, size = list[Placing](), 0
     placed = [(step.path, step.new, step.old) for step in steps if step.new is not None]
-    for (path, new, old), data in zip(placed, reader.each([new.blob for _, new, _ in placed]), strict=True):
+    for (path, new, old), data in zip(
+        placed, reader.each([new.blob for _, new, _ in placed]), strict=True
+    ):
         group.append((path, Node(new.kind, data), old))
         size += len(data)
         if len(group) == _GROUP or size >= _GROUP_SIZE:
@@ -267,7 +290,8 @@ def _is_done(landing: FileWriter, step: RestoreStep) -> bool:
 
 
 def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
-    """Check that no file is in the place of a new file's folder, and no folder with other files in its own place."""
+    """Check that no file is in the place of a new file's folder, and no folder with other files in
+    its own place."""
     removed = {step.path for step in steps if step.new is None}
     known: dict[str, int | None] = {}
     for step in steps:

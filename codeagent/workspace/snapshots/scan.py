@@ -1,4 +1,5 @@
-"""Scans the workspace for a snapshot: through open folders only, so that no link can lead the scan outside."""
+"""Scans the workspace for a snapshot: through open folders only, so that no link can lead the scan
+outside."""
 
 import errno
 import os
@@ -10,25 +11,40 @@ from dataclasses import field, replace
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.paths import GIT_RUNS, git_layout, plain_name, protected_part, watched, watched_folder
+from codeagent.core.paths import (
+    GIT_RUNS,
+    git_layout,
+    plain_name,
+    protected_part,
+    watched,
+    watched_folder,
+)
 from codeagent.disk.atomic import LEFTOVER, is_leftover
 from codeagent.disk.opens import open_below, open_folder
 from codeagent.workspace.ignore import IgnoreScope
 from codeagent.workspace.snapshots.coverage import SnapshotRecord
 from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
-from codeagent.workspace.snapshots.nodes import NotCovered, read_content, shown_size, stamp_of, trusted
+from codeagent.workspace.snapshots.nodes import (
+    NotCovered,
+    read_content,
+    shown_size,
+    stamp_of,
+    trusted,
+)
 from codeagent.workspace.snapshots.objects import blob_name
 
 _OURS = frozenset({".git", ".codeagent"})
 _PLAIN = lazy_regex(r"[ABD-FH-Zabd-fh-z0-9_][ -~]*")
 """Names that cannot be another spelling of a protected one: most of them."""
 _ALL_PLAIN = lazy_regex(rf"(?:{_PLAIN.pattern}\0)*")
-"""All names of a folder, each with a NUL behind it: one match for most folders, in place of one for each name."""
+"""All names of a folder, each with a NUL behind it: one match for most folders, in place of one for
+each name."""
 _DEEPEST = 200
 _LARGEST_RULES = 1 << 20
 _MIB = 1 << 20
 IgnoredFolders = dict[str, tuple[Stamp, frozenset[str], tuple[str, ...]]]
-"""By path of an ignored folder: its stamp, its names if git would see something there, and the folders in it."""
+"""By path of an ignored folder: its stamp, its names if git would see something there, and the
+folders in it."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,9 @@ class Scan:
         self._folders(here, folders, known)
         return True
 
-    def _files(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> list[os.DirEntry[str]]:
+    def _files(
+        self, here: _Here, entries: list[os.DirEntry[str]], known: Folder
+    ) -> list[os.DirEntry[str]]:
         """Scan everything but the folders, which are returned."""
         old, new = known.files, dict[str, IndexEntry]()
         folders = []
@@ -151,11 +169,17 @@ class Scan:
             if (was is None or not sticky) and not self._covers(here, name):
                 continue
             if found.size + status.st_size > limits.total:
-                alone = f"larger than {shown_size(limits.file)}" if status.st_size > limits.file else ""
+                alone = (
+                    f"larger than {shown_size(limits.file)}" if status.st_size > limits.file else ""
+                )
                 why = alone or f"beyond the {shown_size(limits.total)} that a snapshot holds"
                 self._leave_out_file(here, name, why)
                 continue
-            now = was if was is not None and was[0] == stamp_of(status) else self._read(here, name, was)
+            now = (
+                was
+                if was is not None and was[0] == stamp_of(status)
+                else self._read(here, name, was)
+            )
             if now is None:
                 continue
             new[name] = now
@@ -218,7 +242,11 @@ class Scan:
                 self._leave_out(f"{path}/", "a protected name")
                 continue
             hidden = here.ignored or here.scope.ignored(path, name, True)
-            kept = (self.sticky and name in old) or path in self._tracked_folders or watched_folder(path)
+            kept = (
+                (self.sticky and name in old)
+                or path in self._tracked_folders
+                or watched_folder(path)
+            )
             if hidden and not kept:
                 self._glance(here.fd, name, f"{path}/")
                 continue
@@ -260,7 +288,8 @@ class Scan:
             self.found.marks[f"{prefix}HEAD"] = ""
 
     def _glance(self, parent: int, name: str, prefix: str) -> None:
-        """Look for git's folders below an ignored one by name only; a folder with its old stamp is not listed again."""
+        """Look for git's folders below an ignored one by name only; a folder with its old stamp is
+        not listed again."""
         if self.stop.is_set():
             raise CheckpointError("the snapshot was interrupted; nothing was changed")
         started = time.time_ns()
@@ -276,9 +305,13 @@ class Scan:
             if known is None or known[0] != stamp or stamp == NO_STAMP:
                 with os.scandir(fd) as listing:
                     entries = list(listing)
-                folders = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+                folders = tuple(
+                    entry.name for entry in entries if entry.is_dir(follow_symlinks=False)
+                )
                 names = frozenset(entry.name for entry in entries)
-                telling = names if git_layout(names) or any(map(protected_part, names)) else frozenset()
+                telling = (
+                    names if git_layout(names) or any(map(protected_part, names)) else frozenset()
+                )
                 known = self.glances[prefix] = (stamp, telling, folders)
             self._note_git(fd, prefix, set(known[1]))
             for inner in known[2]:
@@ -331,7 +364,8 @@ def _nested_exclude(folder: int) -> str:
 
 
 def _mark(folder: int, name: str) -> str:
-    """Return a text that changes with everything in a git directory that decides what git runs, or with a file."""
+    """Return a text that changes with everything in a git directory that decides what git runs, or
+    with a file."""
     try:
         fd = open_folder(name, within=folder)
     except OSError:

@@ -1,4 +1,5 @@
-"""Tells what each session changed in a workspace that several share, and what is left without one session's changes."""
+"""Tells what each session changed in a workspace that several share, and what is left without one
+session's changes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -14,7 +15,8 @@ from codeagent.workspace.snapshots.restore import RestoreStep, differences, node
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 Side = Literal["mine", "theirs", "nobody's", "unclear"]
-"""Whose a change is: this conversation's, another session's, that of neither (the user's), or it cannot be told."""
+"""Whose a change is: this conversation's, another session's, that of neither (the user's), or it
+cannot be told."""
 _BOTH_RAN = "it changed while commands of both were running"
 _SAME_LINES = "both changed the same lines"
 _NOW = 1 << 62
@@ -55,7 +57,9 @@ def _may_show(landing: Landing, period: _Period) -> bool:
 class Shares:
     """The shares of this conversation and of the others in what happened since a moment."""
 
-    def __init__(self, store: SnapshotStore, reader: ObjectReader, record: Record, own: Collection[str]) -> None:
+    def __init__(
+        self, store: SnapshotStore, reader: ObjectReader, record: Record, own: Collection[str]
+    ) -> None:
         """`own` are the names of this conversation's moments."""
         self._store = store
         self._reader = reader
@@ -71,7 +75,9 @@ class Shares:
         record = self._record
         ran = any(moment.commands for moment in record.known if self._whose(moment) == "theirs")
         worked = any(self._whose(moment) == "theirs" for moment in record.moments)
-        return not (ran or worked or any(self._lander(landing) == "theirs" for landing in record.landings))
+        return not (
+            ran or worked or any(self._lander(landing) == "theirs" for landing in record.landings)
+        )
 
     def theirs(self, target: str, present: str) -> Theirs:
         """Return what of the differences between the two is not for this conversation to take back.
@@ -137,7 +143,9 @@ class Shares:
         written = self._written(step, landings)
         writers = {self._lander(one) for one in written}
         if len(writers) == 1 and len(sides) > 1:
-            self._landings[step.path] = [one for one in self._landings[step.path] if one not in written]
+            self._landings[step.path] = [
+                one for one in self._landings[step.path] if one not in written
+            ]
             return writers.pop()
         if len(sides) > 1 or (sides == {"mine"} and not writers and "mine" not in period.ran):
             return "unclear"
@@ -149,7 +157,8 @@ class Shares:
         return self._whose(at_work[-1]) if at_work else "theirs"
 
     def _written(self, step: RestoreStep, landings: Sequence[Landing]) -> list[Landing]:
-        """Return the landings that follow each other from the old state to the new one; empty if there are none."""
+        """Return the landings that follow each other from the old state to the new one; empty if
+        there are none."""
         done = [landing for landing in landings if landing.landed is not None]
         if len(done) < len(landings):
             return []
@@ -160,7 +169,9 @@ class Shares:
                 continue
             for end in range(len(done), start, -1):
                 chain = done[start:end]
-                if chain[-1].after == new and all(one.after == two.before for one, two in pairwise(chain)):
+                if chain[-1].after == new and all(
+                    one.after == two.before for one, two in pairwise(chain)
+                ):
                     return chain
         return []
 
@@ -169,7 +180,9 @@ class Shares:
         now = node_of(self._reader, present)
         for turn in reversed(turns):
             if turn.side == "mine":
-                now = self._taken_back(node_of(self._reader, turn.after), now, node_of(self._reader, turn.before))
+                now = self._taken_back(
+                    node_of(self._reader, turn.after), now, node_of(self._reader, turn.before)
+                )
         return now
 
     def _taken_back(self, after: Node | None, now: Node | None, before: Node | None) -> Node | None:
@@ -177,7 +190,12 @@ class Shares:
             return before
         if now == before:
             return now
-        if after is None or now is None or before is None or "link" in (after.kind, now.kind, before.kind):
+        if (
+            after is None
+            or now is None
+            or before is None
+            or "link" in (after.kind, now.kind, before.kind)
+        ):
             raise _Refused(_NOT_TEXT)
         kind: NodeKind = before.kind if now.kind == after.kind else now.kind
         if now.data == after.data:

@@ -1,7 +1,8 @@
 """The folder that keeps one workspace's snapshots, and the git that writes and reads it.
 
-Git is only ever run on the bare repository in there, with an empty configuration and from that folder: it never sees
-the workspace, so nothing in the workspace (filters, hooks, nested repositories) can make it run anything.
+Git is only ever run on the bare repository in there, with an empty configuration and from that
+folder: it never sees the workspace, so nothing in the workspace (filters, hooks, nested
+repositories) can make it run anything.
 """
 
 import errno
@@ -59,7 +60,8 @@ class GitRefused(CheckpointError):
 
 
 class SnapshotStore:
-    """The store of one workspace, in a folder of the state folder. Everything raises CheckpointError."""
+    """The store of one workspace, in a folder of the state folder. Everything raises
+    CheckpointError."""
 
     def __init__(self, state: Path, workspace: Path) -> None:
         """`workspace` is canonical. Nothing is created before `ready`."""
@@ -86,7 +88,8 @@ class SnapshotStore:
         return f"refs/sessions/{self.session}"
 
     def ready(self) -> None:
-        """Create what is missing, and mark this process as alive; threads that need it at once take turns."""
+        """Create what is missing, and mark this process as alive; threads that need it at once take
+        turns."""
         with self._getting_ready:
             if self._live < 0:
                 self._get_ready()
@@ -120,11 +123,14 @@ class SnapshotStore:
 
     def others(self) -> tuple[int, ...]:
         """Return the ids of the other living processes that use the store."""
-        return tuple(sorted({int(session.split("-")[1]) for session in self.living()} - {os.getpid()}))
+        return tuple(
+            sorted({int(session.split("-")[1]) for session in self.living()} - {os.getpid()})
+        )
 
     @contextmanager
     def locked(self, stop: threading.Event) -> Iterator[None]:
-        """Hold the store's lock, one process at a time; git inherits it, so that a git that outlives us keeps it.
+        """Hold the store's lock, one process at a time; git inherits it, so that a git that
+        outlives us keeps it.
 
         `stop` ends the wait for it, and what `run` waits for.
         """
@@ -141,13 +147,16 @@ class SnapshotStore:
             try:
                 yield
             finally:
-                self._lock = -1  # only now: another thread may be waiting for its turn, or give up waiting
+                self._lock = (
+                    -1
+                )  # only now: another thread may be waiting for its turn, or give up waiting
         finally:
             os.close(fd)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Mark that git is writing: a mark found after taking the lock means that a process died while writing."""
+        """Mark that git is writing: a mark found after taking the lock means that a process died
+        while writing."""
         mark = self.folder / "writing"
         try:
             mark.touch(mode=0o600)
@@ -160,8 +169,11 @@ class SnapshotStore:
             raise
         mark.unlink(missing_ok=True)
 
-    def start(self, *arguments: str, stdin: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[bytes]:
-        """Start git under the lock, with pipes; its errors fit into one, so that they can be read at the end."""
+    def start(
+        self, *arguments: str, stdin: IO[bytes] | int = subprocess.PIPE
+    ) -> subprocess.Popen[bytes]:
+        """Start git under the lock, with pipes; its errors fit into one, so that they can be read
+        at the end."""
         try:
             return open_program(
                 GIT_CHECKPOINTS,
@@ -204,7 +216,8 @@ class SnapshotStore:
         return _unusable(self.folder, error)
 
     def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-        """Merge two versions of a text, line by line, under the lock; None if both changed the same lines."""
+        """Merge two versions of a text, line by line, under the lock; None if both changed the same
+        lines."""
         folder = self.folder / f"{_MERGE}{secrets.token_hex(8)}"
         names = [str(folder / name) for name in ("ours", "base", "theirs")]
         with self.writing():
@@ -224,16 +237,21 @@ class SnapshotStore:
     def complaint(self, errors: bytes) -> CheckpointError:
         """Turn what git said into one line with the next step."""
         text = errors[-4000:].decode("utf-8", "replace")
-        said = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a word")
+        said = next(
+            (line.strip() for line in text.splitlines() if line.strip()), "it ended without a word"
+        )
         if any(word in text for word in (*map(os.strerror, _NO_ROOM), "Out of diskspace")):
-            return CheckpointError(f"the disk of {self.folder} is full; nothing was changed: make room, then try again")
+            return CheckpointError(
+                f"the disk of {self.folder} is full; nothing was changed: make room, then try again"
+            )
         return GitRefused(
             f"git could not use the checkpoints in {self.folder}: {said}; nothing was changed: "
             "if this keeps happening, remove that folder and start again"
         )
 
     def _check_still_here(self, lock: int) -> None:
-        """Check that the store still exists: pruning removes the stores of workspaces not used for a long time."""
+        """Check that the store still exists: pruning removes the stores of workspaces not used for
+        a long time."""
         try:
             found = (self.folder / "lock").stat()
         except OSError:
@@ -245,7 +263,8 @@ class SnapshotStore:
             )
 
     def _clear_after_a_crash(self) -> None:
-        """Remove what a dead git left behind: under the lock no git of ours runs, so temporary files have no owner."""
+        """Remove what a dead git left behind: under the lock no git of ours runs, so temporary
+        files have no owner."""
         mark = self.folder / "writing"
         if not mark.exists():
             return
@@ -276,7 +295,13 @@ def _usable_git(workspace: Path) -> str:
         why, remedy = why_not_found("git", workspace)
         raise CheckpointError(f"{why}, so no checkpoints are kept: {remedy} to be able to go back")
     try:
-        done = run_program(GIT_CHECKPOINTS, [program, "version"], folder="/", environment={"LC_ALL": "C"}, seconds=10)
+        done = run_program(
+            GIT_CHECKPOINTS,
+            [program, "version"],
+            folder="/",
+            environment={"LC_ALL": "C"},
+            seconds=10,
+        )
         done.check_returncode()
         said = done.stdout.decode(errors="replace").strip()
     except (OSError, subprocess.SubprocessError):
@@ -311,7 +336,9 @@ def _own_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise CheckpointError(f"{folder} is not your own folder, so no checkpoints are kept: move it away")
+        raise CheckpointError(
+            f"{folder} is not your own folder, so no checkpoints are kept: move it away"
+        )
     if stat.S_IMODE(found.st_mode) != 0o700:
         folder.chmod(0o700)
 
@@ -342,5 +369,11 @@ def _interrupted() -> CheckpointError:
 
 def _unusable(folder: Path, error: OSError) -> CheckpointError:
     reason = os.strerror(error.errno or 0)
-    remedy = "make room, then try again" if error.errno in _NO_ROOM else "make it writable, then start again"
-    return CheckpointError(f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: {remedy}")
+    remedy = (
+        "make room, then try again"
+        if error.errno in _NO_ROOM
+        else "make it writable, then start again"
+    )
+    return CheckpointError(
+        f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: {remedy}"
+    )

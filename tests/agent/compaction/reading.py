@@ -1,4 +1,5 @@
-"""A model that reads what it is sent: it answers from its context, and writes a summary when it is asked for one."""
+"""A model that reads what it is sent: it answers from its context, and writes a summary when it is
+asked for one."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -22,7 +23,11 @@ def text_in(request: ModelRequest) -> str:
 
 
 def wants_summary(request: ModelRequest) -> bool:
-    return ASKED in text_of(request.messages[-1].content) if request.messages[-1].role == "user" else False
+    return (
+        ASKED in text_of(request.messages[-1].content)
+        if request.messages[-1].role == "user"
+        else False
+    )
 
 
 class ReadingModel(TurnsModel):
@@ -50,7 +55,9 @@ class ReadingModel(TurnsModel):
             self.summaries.append(request)
         else:
             turn = self._work(request)
-        usage = turn.usage or Usage(input_tokens=used, output_tokens=len(turn.text) // 4, cost_usd=0.01)
+        usage = turn.usage or Usage(
+            input_tokens=used, output_tokens=len(turn.text) // 4, cost_usd=0.01
+        )
         self.turns.append(replace(turn, usage=usage))
         return super().stream(request)
 

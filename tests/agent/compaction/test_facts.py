@@ -1,4 +1,5 @@
-"""What a compaction keeps about files is told of each file once, under the name that the tools take."""
+"""What a compaction keeps about files is told of each file once, under the name that the tools
+take."""
 
 import os
 from pathlib import Path
@@ -13,9 +14,12 @@ from tests.table import for_each
 
 
 @for_each(
-    ("name", "told"), [(b"a.py", "a.py"), (b"bad\xff", "bad\\xff"), (b"a\nb", "a\\x0ab"), (b"a\\x0ab", "a\\x5cx0ab")]
+    ("name", "told"),
+    [(b"a.py", "a.py"), (b"bad\xff", "bad\\xff"), (b"a\nb", "a\\x0ab"), (b"a\\x0ab", "a\\x5cx0ab")],
 )
-def test_a_file_that_was_read_and_changed_is_one_line(tmp_path: Path, name: bytes, told: str) -> None:
+def test_a_file_that_was_read_and_changed_is_one_line(
+    tmp_path: Path, name: bytes, told: str
+) -> None:
     path = os.fsdecode(name)
     put(tmp_path, path, "new\n")
     workspace = LocalWorkspace(tmp_path)

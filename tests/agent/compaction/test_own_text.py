@@ -1,4 +1,5 @@
-"""The user's own text as files: whatever the conversation is, it stays valid, shorter, and nothing of it is lost."""
+"""The user's own text as files: whatever the conversation is, it stays valid, shorter, and nothing
+of it is lost."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,9 @@ from tests.effort import times
 
 def turn(number: int, results: int, length: int) -> list[Message]:
     ids = [f"call_{number}_{place}" for place in range(results)]
-    answer = AssistantMessage(text="ok", calls=tuple(ToolCall(id=one, name="read", arguments="{}") for one in ids))
+    answer = AssistantMessage(
+        text="ok", calls=tuple(ToolCall(id=one, name="read", arguments="{}") for one in ids)
+    )
     content = (TextPart(text="r" * length),)
     return [answer, *(ToolMessage(call_id=one, name="read", content=content) for one in ids)]
 
@@ -36,7 +39,9 @@ def conversations(draw: st.DrawFn) -> list[Message]:
                 messages += turn(number, draw(st.integers(0, 2)), draw(st.sampled_from([10, 900])))
             case source:
                 text = f"{source} {number} {'w' * draw(st.sampled_from([5, 700, 1_900, 5_000]))}"
-                messages.append(UserMessage.from_text(text, "note" if source == "note" else "prompt"))
+                messages.append(
+                    UserMessage.from_text(text, "note" if source == "note" else "prompt")
+                )
     return messages
 
 
@@ -50,14 +55,24 @@ def test_what_becomes_of_any_conversation(messages: list[Message], room: int) ->
         return f"out_{len(files)}"
 
     after = messages
-    while (event := as_files(ModelRequest("", tuple(after), ()), "overflow", room, save)) is not None:
+    while (
+        event := as_files(ModelRequest("", tuple(after), ()), "overflow", room, save)
+    ) is not None:
         shorter = compacted(after, event)
         assert length_of(shorter) < length_of(after) and transcript_problems(shorter) == []
         after = shorter
     kept = [message for message in after if isinstance(message, UserMessage)]
     there = "\n".join([*files, *(text_of(message.content) for message in kept)])
-    assert all(text_of(message.content) in there for message in messages if isinstance(message, UserMessage))
-    assert all(message in after for message in messages if isinstance(message, UserMessage) and not is_kept(message))
+    assert all(
+        text_of(message.content) in there
+        for message in messages
+        if isinstance(message, UserMessage)
+    )
+    assert all(
+        message in after
+        for message in messages
+        if isinstance(message, UserMessage) and not is_kept(message)
+    )
     newest = next(message for message in reversed(messages) if is_kept(message))
     assert newest in after or length_of([newest]) > 2_000
     notes = sum(not is_kept(message) for message in kept)

@@ -33,7 +33,9 @@ def lives(pid_file: Path) -> bool:
     return status.rpartition(") ")[2][0] != "Z"
 
 
-async def result_with(folder: Path, source: str, event: HookEvent = "before_tool", what: str = "ok"):  # type: ignore[no-untyped-def]  # (result, events)
+async def result_with(
+    folder: Path, source: str, event: HookEvent = "before_tool", what: str = "ok"
+):  # type: ignore[no-untyped-def]  # (result, events)
     hooks = Hooks(command_hooks([CommandHook(event, program(folder, source), folder)]), timeout=5)
     events = await scene(Turn("", (do(what),)), Turn("done"), hooks=hooks).run()
     return of(events, ToolResultAdded)[0], events
@@ -52,10 +54,15 @@ async def test_silence_and_allow_let_the_call_pass(tmp_path: Path, source: str) 
         ("print('maybe')", "failed"),
         ("print('[]')", "is not valid"),
         ("print('{}')", "is not valid"),
-        ("print(json.dumps({'decision': 'modify'}))", "is not valid: modify.arguments: field required"),
+        (
+            "print(json.dumps({'decision': 'modify'}))",
+            "is not valid: modify.arguments: field required",
+        ),
     ],
 )
-async def test_everything_else_denies_and_says_why(tmp_path: Path, source: str, reason: str) -> None:
+async def test_everything_else_denies_and_says_why(
+    tmp_path: Path, source: str, reason: str
+) -> None:
     result, events = await result_with(tmp_path, source)
     assert (result.error.kind, result.approval, of(events, ToolStarted)) == ("denied", "hook", [])
     assert reason in text_of(result.content)
@@ -69,7 +76,8 @@ async def test_a_program_that_is_not_there_denies(tmp_path: Path) -> None:
 
 async def test_a_program_that_hangs_denies_and_is_killed(tmp_path: Path) -> None:
     command = program(
-        tmp_path, f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntime.sleep(60)"
+        tmp_path,
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\ntime.sleep(60)",
     )
     hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=1)
     events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
@@ -85,11 +93,16 @@ async def test_a_program_that_hangs_in_a_flood_with_a_child_is_given_up(tmp_path
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-async def test_a_program_that_prints_without_end_denies_and_is_killed(tmp_path: Path, stream: str) -> None:
+async def test_a_program_that_prints_without_end_denies_and_is_killed(
+    tmp_path: Path, stream: str
+) -> None:
     command = ("sh", "-c", f"echo $$ > {tmp_path}/pid; exec yes >&{stream}")
     hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=30)
     events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
-    assert text_of(of(events, ToolResultAdded)[0].content) == "the hook sh failed: it printed more than 1024 KiB"
+    assert (
+        text_of(of(events, ToolResultAdded)[0].content)
+        == "the hook sh failed: it printed more than 1024 KiB"
+    )
     assert not lives(Path(f"{tmp_path}/pid"))
 
 
@@ -101,7 +114,9 @@ async def test_a_program_runs_outside_the_workspace_with_a_minimal_environment_a
     source = f"import os\njson.dump([os.getcwd(), dict(os.environ)], open({str(tmp_path / 'told')!r}, 'w'))"
     command = program(tmp_path, source)
     for in_workspace, folder in ((False, "/"), (True, str(tmp_path))):
-        hook = CommandHook("before_tool", command, tmp_path, in_workspace=in_workspace, variables=("WANTED",))
+        hook = CommandHook(
+            "before_tool", command, tmp_path, in_workspace=in_workspace, variables=("WANTED",)
+        )
         assert await Hooks(command_hooks([hook]), timeout=30).before_tool(CALL) is None
         where, environment = json.loads((tmp_path / "told").read_text())
         assert where == folder
@@ -116,12 +131,16 @@ async def test_a_program_runs_outside_the_workspace_with_a_minimal_environment_a
 async def test_a_module_of_the_workspace_is_not_what_a_program_imports(tmp_path: Path) -> None:
     (tmp_path / "policy.py").write_text(f"open({str(tmp_path / 'FIRED')!r}, 'w')\n")
     for in_workspace in (False, True):
-        hook = CommandHook("before_tool", (sys.executable, "-m", "policy"), tmp_path, in_workspace=in_workspace)
+        hook = CommandHook(
+            "before_tool", (sys.executable, "-m", "policy"), tmp_path, in_workspace=in_workspace
+        )
         answer = await Hooks(command_hooks([hook]), timeout=30).before_tool(CALL)
         assert (tmp_path / "FIRED").exists() == in_workspace == (answer is None)
 
 
-async def test_a_child_in_a_session_of_its_own_ends_with_a_program_that_is_given_up(tmp_path: Path) -> None:
+async def test_a_child_in_a_session_of_its_own_ends_with_a_program_that_is_given_up(
+    tmp_path: Path,
+) -> None:
     command = ("bash", "-c", f"setsid sleep 600 & echo $! > {tmp_path}/pid; sleep 600")
     hooks = Hooks(command_hooks([CommandHook("before_tool", command, tmp_path)]), timeout=1)
     await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
@@ -144,7 +163,12 @@ async def test_a_program_is_told_the_call_and_afterwards_the_result(tmp_path: Pa
     await result_with(tmp_path, source, "after_tool")
     told = json.loads((tmp_path / "told").read_text())
     assert (told["event"], told["call"]["name"]) == ("after_tool", "do")
-    assert told["result"] == {"content": "did ok", "is_error": False, "executed": True, "error": None}
+    assert told["result"] == {
+        "content": "did ok",
+        "is_error": False,
+        "executed": True,
+        "error": None,
+    }
 
 
 async def test_an_update_can_be_suppressed(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What a hook program is told fits the schema; what it answers is taken by the letter (FEATURES F11)."""
+"""What a hook program is told fits the schema; what it answers is taken by the letter (FEATURES
+F11)."""
 
 import json
 import sys
@@ -21,7 +22,14 @@ from codeagent.agent.hooks.command import (
     contract_schema,
     parse_answer,
 )
-from codeagent.agent.hooks.hook import Deny, Hook, Hooks, HookSession, PlannedCompaction, SubmittedPrompt
+from codeagent.agent.hooks.hook import (
+    Deny,
+    Hook,
+    Hooks,
+    HookSession,
+    PlannedCompaction,
+    SubmittedPrompt,
+)
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ErrorInfo, ToolCall, Usage
 from codeagent.core.policy import HookEvent, ToolHookEvent
@@ -57,7 +65,9 @@ WHOLE: dict[str, dict[str, Any]] = {
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -120,7 +130,9 @@ def test_everything_else_makes_no_sense_and_is_said_in_one_line(printed: str) ->
 
 
 @given(value=JSON, event=st.sampled_from(sorted(ALLOWED)))
-def test_no_json_allows_but_the_one_that_says_allow_and_nothing_else(value: object, event: HookEvent) -> None:
+def test_no_json_allows_but_the_one_that_says_allow_and_nothing_else(
+    value: object, event: HookEvent
+) -> None:
     try:
         answer = parse_answer(event, json.dumps(value).encode())
     except ValueError:
@@ -148,7 +160,11 @@ async def tell_all(hooks: Hooks) -> None:
 
 async def test_what_a_program_reads_is_what_the_contract_says(tmp_path: Path) -> None:
     log = tmp_path / "told"
-    command = (sys.executable, "-c", f"import sys; open({str(log)!r}, 'a').write(sys.stdin.read() + chr(10))")
+    command = (
+        sys.executable,
+        "-c",
+        f"import sys; open({str(log)!r}, 'a').write(sys.stdin.read() + chr(10))",
+    )
     hooks = Hooks(command_hooks([CommandHook(event, command, tmp_path) for event in EVENTS]))
     await tell_all(hooks)
     told = [json.loads(line) for line in log.read_text().splitlines()]
@@ -169,8 +185,15 @@ async def test_what_a_program_reads_is_what_the_contract_says(tmp_path: Path) ->
     by_event = {item.pop("event"): item for item in told}
     assert by_event["session_start"] == {"session": "s1", "workspace": "/acme", "resumed": True}
     assert by_event["prompt_submit"] == {"text": "go", "source": "steer"}
-    assert by_event["compaction"] == {"cause": "user", "hint": "cover the tests", "messages": 12, "tokens": 900}
-    assert by_event["before_tool"] == {"call": {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}'}}
+    assert by_event["compaction"] == {
+        "cause": "user",
+        "hint": "cover the tests",
+        "messages": 12,
+        "tokens": 900,
+    }
+    assert by_event["before_tool"] == {
+        "call": {"id": "c1", "name": "bash", "arguments": '{"command": "ls"}'}
+    }
     assert by_event["after_tool"]["result"] == {
         "content": "no",
         "is_error": True,
@@ -182,10 +205,14 @@ async def test_what_a_program_reads_is_what_the_contract_says(tmp_path: Path) ->
     )
 
 
-async def test_a_program_that_is_only_told_and_fails_is_reported_and_denies_nothing(tmp_path: Path) -> None:
+async def test_a_program_that_is_only_told_and_fails_is_reported_and_denies_nothing(
+    tmp_path: Path,
+) -> None:
     reported: list[str] = []
     command = (sys.executable, "-c", "import sys; print('{'); sys.exit('broken')")
-    hooks = Hooks(command_hooks([CommandHook("after_tool", command, tmp_path)]), on_failure=reported.append)
+    hooks = Hooks(
+        command_hooks([CommandHook("after_tool", command, tmp_path)]), on_failure=reported.append
+    )
     await hooks.after_tool(CALL, RESULT)
     assert reported == [f"the hook {sys.executable} failed: broken"]
 
@@ -193,7 +220,9 @@ async def test_a_program_that_is_only_told_and_fails_is_reported_and_denies_noth
 async def test_what_a_program_that_is_only_told_prints_is_not_looked_at(tmp_path: Path) -> None:
     reported: list[str] = []
     command = (sys.executable, "-c", "print('thanks')")
-    hooks = Hooks(command_hooks([CommandHook("run_finished", command, tmp_path)]), on_failure=reported.append)
+    hooks = Hooks(
+        command_hooks([CommandHook("run_finished", command, tmp_path)]), on_failure=reported.append
+    )
     await hooks.run_finished(FINISHED)
     assert reported == []
 
@@ -213,11 +242,15 @@ async def test_text_that_is_no_unicode_can_be_told(tmp_path: Path) -> None:
 def test_the_schema_names_each_event_with_both_sides() -> None:
     schema = contract_schema()
     sides = {event: set(both["properties"]) for event, both in schema["properties"].items()}
-    assert sides == {event: {"told", "answer"} if event in ALLOWED else {"told"} for event in EVENTS}
+    assert sides == {
+        event: {"told", "answer"} if event in ALLOWED else {"told"} for event in EVENTS
+    }
     text = json.dumps(schema)
     names = {part.split('"')[0] for part in text.split("#/$defs/")[1:]}
     assert names <= set(schema["$defs"])
-    assert all(schema["$defs"][name]["additionalProperties"] is False for name in names - {"JsonValue"})
+    assert all(
+        schema["$defs"][name]["additionalProperties"] is False for name in names - {"JsonValue"}
+    )
 
 
 def test_a_hook_of_every_event_is_called_for_that_one_alone(tmp_path: Path) -> None:

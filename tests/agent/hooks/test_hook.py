@@ -42,7 +42,9 @@ async def test_the_order_of_hooks_and_events_is_fixed() -> None:
         order.append(f"after_update {text}")
 
     s = hooked(Hook("h", before_tool, after_tool, before_update, after_update), what="update")
-    s.agent.observe(lambda event: order.append(event.type) if event.type.startswith("tool.") else None)
+    s.agent.observe(
+        lambda event: order.append(event.type) if event.type.startswith("tool.") else None
+    )
     await s.run()
     assert order == [
         "tool.call",
@@ -141,7 +143,9 @@ async def test_an_update_after_the_call_has_settled_is_ignored() -> None:
     assert "tool.updated" not in names(s.journal.events)
 
 
-async def test_updates_that_no_tool_waits_for_are_judged_in_their_order_and_shown_before_the_result() -> None:
+async def test_updates_that_no_tool_waits_for_are_judged_in_their_order_and_shown_before_the_result() -> (
+    None
+):
     asked: list[str] = []
 
     async def judge(call: ToolCall, text: str) -> bool:
@@ -200,13 +204,21 @@ async def test_what_a_hook_does_to_its_arguments_afterwards_changes_nothing() ->
     assert answer == Modify({"command": ["ls"]})
 
 
-@given(answer=st.none() | st.integers() | st.text() | st.lists(st.booleans()) | st.dictionaries(st.text(), st.text()))
+@given(
+    answer=st.none()
+    | st.integers()
+    | st.text()
+    | st.lists(st.booleans())
+    | st.dictionaries(st.text(), st.text())
+)
 async def test_an_answer_that_is_none_of_the_four_denies_always(answer: object) -> None:
     async def odd(*subjects: object) -> object:
         return answer
 
     hooks = Hooks((Hook("odd", odd, before_update=odd, prompt_submit=odd),))  # type: ignore[arg-type]  # wrong answers are the test
-    denied = Deny(f"the hook odd failed: it answered {type(answer).__name__}, which is not a decision here")
+    denied = Deny(
+        f"the hook odd failed: it answered {type(answer).__name__}, which is not a decision here"
+    )
     assert await hooks.before_tool(CALL) == denied
     assert await hooks.prompt_submit(SubmittedPrompt("go")) == denied
     assert not await hooks.before_update(CALL, "piece")
@@ -219,7 +231,9 @@ async def test_a_hook_that_cancels_itself_or_says_much_denies_in_one_line() -> N
     async def ramble(call: ToolCall) -> bool:
         raise RuntimeError("first\nsecond" + "x" * 9999)
 
-    assert await Hooks((Hook("h", cancel),)).before_tool(CALL) == Deny("the hook h failed: it was cancelled")
+    assert await Hooks((Hook("h", cancel),)).before_tool(CALL) == Deny(
+        "the hook h failed: it was cancelled"
+    )
     denied = await Hooks((Hook("h", ramble),)).before_tool(CALL)
     assert isinstance(denied, Deny) and "\n" not in denied.reason and len(denied.reason) < 500
 
@@ -265,7 +279,9 @@ async def test_a_hook_for_some_tools_is_not_called_for_others() -> None:
         (None, False, ["the hook h failed: it answered NoneType, which is not a decision here"]),
     ],
 )
-async def test_an_update_is_shown_or_suppressed(answer: object, shown: bool, told: list[str]) -> None:
+async def test_an_update_is_shown_or_suppressed(
+    answer: object, shown: bool, told: list[str]
+) -> None:
     async def before(call: ToolCall, text: str) -> object:
         return answer
 
@@ -274,7 +290,9 @@ async def test_an_update_is_shown_or_suppressed(answer: object, shown: bool, tol
     assert (await hooks.before_update(CALL, "piece"), reported) == (shown, told)
 
 
-async def test_a_hook_that_is_only_told_and_fails_or_hangs_is_reported_and_the_run_goes_on() -> None:
+async def test_a_hook_that_is_only_told_and_fails_or_hangs_is_reported_and_the_run_goes_on() -> (
+    None
+):
     async def crash(*subjects: object) -> None:
         raise RuntimeError("no")
 
@@ -282,9 +300,15 @@ async def test_a_hook_that_is_only_told_and_fails_or_hangs_is_reported_and_the_r
         await asyncio.sleep(60)
 
     reported: list[str] = []
-    crashing = Hook("crash", after_tool=crash, after_update=crash, run_finished=crash, session_start=crash)
+    crashing = Hook(
+        "crash", after_tool=crash, after_update=crash, run_finished=crash, session_start=crash
+    )
     hanging = Hook("hang", after_tool=hang, session_end=hang)
-    s = scene(Turn("", (do("update"),)), Turn("done"), hooks=Hooks((crashing, hanging), 0.05, reported.append))
+    s = scene(
+        Turn("", (do("update"),)),
+        Turn("done"),
+        hooks=Hooks((crashing, hanging), 0.05, reported.append),
+    )
     await s.agent.begin_session(resumed=False)
     assert of(await s.run(), RunFinished)[0].reason == "done"
     await s.agent.close()
@@ -301,6 +325,8 @@ async def test_the_same_hooks_hold_for_every_agent() -> None:
 
     hooks = Hooks((Hook("h", deny),))
     for _ in range(2):
-        (result,) = of(await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run(), ToolResultAdded)
+        (result,) = of(
+            await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run(), ToolResultAdded
+        )
         assert (result.approval, text_of(result.content)) == ("hook", "for all")
     assert len(seen) == 2

@@ -1,4 +1,5 @@
-"""Hooks as functions in files: in which order, with which words a broken one denies (FEATURES F11)."""
+"""Hooks as functions in files: in which order, with which words a broken one denies (FEATURES
+F11)."""
 
 import subprocess
 import sys
@@ -76,10 +77,14 @@ async def test_neither_kind_runs_in_the_programs_own_thread(tmp_path: Path) -> N
         assert isinstance(denied, Deny) and denied.reason != threading.current_thread().name
 
 
-@pytest.mark.parametrize("body", ["def check(call): time.sleep(3)", "async def check(call): time.sleep(3)"])
+@pytest.mark.parametrize(
+    "body", ["def check(call): time.sleep(3)", "async def check(call): time.sleep(3)"]
+)
 async def test_a_function_that_blocks_is_given_up_and_denies(tmp_path: Path, body: str) -> None:
     write(tmp_path, a=f"import time\n@hook('before_tool')\n{body}")
-    assert await answer(tmp_path, timeout=0.1) == Deny("the hook a.py:check did not answer within 0.1 s")
+    assert await answer(tmp_path, timeout=0.1) == Deny(
+        "the hook a.py:check did not answer within 0.1 s"
+    )
 
 
 async def test_an_async_function_that_will_not_be_cancelled_is_given_up(tmp_path: Path) -> None:
@@ -96,7 +101,9 @@ async def test_an_async_function_that_will_not_be_cancelled_is_given_up(tmp_path
                     pass
         """,
     )
-    assert await answer(tmp_path, timeout=0.1) == Deny("the hook a.py:check did not answer within 0.1 s")
+    assert await answer(tmp_path, timeout=0.1) == Deny(
+        "the hook a.py:check did not answer within 0.1 s"
+    )
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -109,18 +116,29 @@ async def test_an_async_function_that_will_not_be_cancelled_is_given_up(tmp_path
         ("return 1", "it answered int, which is not a decision here"),
         ("return AddContext('x')", "it answered AddContext, which is not a decision here"),
         ("return Modify({1, 2})", "its arguments are set, not a dict"),
-        ("return Modify({'x': {1}})", "its arguments are not JSON: Object of type set is not JSON serializable"),
+        (
+            "return Modify({'x': {1}})",
+            "its arguments are not JSON: Object of type set is not JSON serializable",
+        ),
         ("return Modify({'x': float('nan')})", "its arguments are not JSON"),
     ],
 )
-async def test_whatever_a_function_does_wrong_denies(tmp_path: Path, kind: str, body: str, why: str) -> None:
+async def test_whatever_a_function_does_wrong_denies(
+    tmp_path: Path, kind: str, body: str, why: str
+) -> None:
     write(tmp_path, a=f"@hook('before_tool')\n{kind} check(call): {body}")
     denied = await answer(tmp_path)
-    assert isinstance(denied, Deny) and denied.reason.startswith(f"the hook a.py:check failed: {why}")
+    assert isinstance(denied, Deny) and denied.reason.startswith(
+        f"the hook a.py:check failed: {why}"
+    )
 
 
-async def test_files_go_by_name_and_functions_by_place_and_each_sees_what_was_changed_before(tmp_path: Path) -> None:
-    add = "lambda call: Modify({'command': __import__('json').loads(call.arguments)['command'] + %r})"
+async def test_files_go_by_name_and_functions_by_place_and_each_sees_what_was_changed_before(
+    tmp_path: Path,
+) -> None:
+    add = (
+        "lambda call: Modify({'command': __import__('json').loads(call.arguments)['command'] + %r})"
+    )
     write(
         tmp_path,
         b=f"hook('before_tool')({add % 'b'})",
@@ -130,7 +148,10 @@ async def test_files_go_by_name_and_functions_by_place_and_each_sees_what_was_ch
 
 
 async def test_functions_of_one_name_are_all_called(tmp_path: Path) -> None:
-    write(tmp_path, a="@hook('before_tool')\ndef _(call): return False\n@hook('before_tool')\ndef _(call): return True")
+    write(
+        tmp_path,
+        a="@hook('before_tool')\ndef _(call): return False\n@hook('before_tool')\ndef _(call): return True",
+    )
     assert await answer(tmp_path) == Deny("denied by the hook a.py:_")
 
 
@@ -206,25 +227,36 @@ async def test_a_file_that_is_no_text_or_no_file_denies_every_call(tmp_path: Pat
     assert await hooks.before_tool(CALL) == Deny(str(problems[0]))
 
 
-async def test_a_file_that_the_agent_or_anybody_could_write_is_not_run_and_denies(tmp_path: Path) -> None:
+async def test_a_file_that_the_agent_or_anybody_could_write_is_not_run_and_denies(
+    tmp_path: Path,
+) -> None:
     workspace, folder = tmp_path / "work", tmp_path / "hooks"
     workspace.mkdir()
     folder.mkdir()
     (workspace / "a.py").write_text("raise SystemExit('it ran')")
     (folder / "a.py").symlink_to(workspace / "a.py")
-    for hooks, problems in (load_python_hooks(folder, workspace), load_python_hooks(workspace, workspace)):
-        assert "it lies in the workspace, where the agent could write it, so it was not run" in str(problems[0])
+    for hooks, problems in (
+        load_python_hooks(folder, workspace),
+        load_python_hooks(workspace, workspace),
+    ):
+        assert "it lies in the workspace, where the agent could write it, so it was not run" in str(
+            problems[0]
+        )
         assert await Hooks(hooks).before_tool(CALL) == Deny(str(problems[0]))
     write(folder, b="raise SystemExit('it ran')")
     (folder / "b.py").chmod(0o666)
     hooks, problems = load_python_hooks(folder)
-    assert "everybody on this machine can write it, so it was not run: chmod o-w" in str(problems[1])
+    assert "everybody on this machine can write it, so it was not run: chmod o-w" in str(
+        problems[1]
+    )
 
 
 async def test_a_folder_that_cannot_be_read_denies_every_call(tmp_path: Path) -> None:
     (tmp_path / "hooks").write_text("")
     hooks, (problem,) = loaded(tmp_path / "hooks")
-    assert str(problem).startswith(f"{tmp_path}/hooks:1: the folder cannot be read (Not a directory)")
+    assert str(problem).startswith(
+        f"{tmp_path}/hooks:1: the folder cannot be read (Not a directory)"
+    )
     assert await hooks.before_tool(CALL) == Deny(str(problem))
 
 
@@ -253,13 +285,17 @@ async def test_the_result_of_a_denied_call_names_the_broken_file(tmp_path: Path)
     events = await scene(Turn("", (do("ok"),)), Turn("done"), hooks=hooks).run()
     (result,) = of(events, ToolResultAdded)
     assert (result.error.kind, result.approval, of(events, ToolStarted)) == ("denied", "hook", [])
-    assert text_of(result.content).startswith(f"{tmp_path}/guard.py:1: ZeroDivisionError: division by zero; ")
+    assert text_of(result.content).startswith(
+        f"{tmp_path}/guard.py:1: ZeroDivisionError: division by zero; "
+    )
 
 
 def test_such_a_file_can_be_imported_elsewhere_and_its_functions_called(tmp_path: Path) -> None:
     write(tmp_path, a="@hook('before_tool')\ndef check(call): return False")
     code = "import a; print(a.check(None))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.stdout == "False\n", done.stderr
 
 
@@ -271,7 +307,10 @@ def test_loading_leaves_no_files_behind(tmp_path: Path) -> None:
 
 def test_a_hook_that_hangs_does_not_keep_the_program_from_ending(tmp_path: Path) -> None:
     write(tmp_path, a="import time\n@hook('before_tool')\ndef check(call): time.sleep(60)")
-    write(tmp_path, b="import time\n@hook('before_update')\nasync def check(call, text): time.sleep(60)")
+    write(
+        tmp_path,
+        b="import time\n@hook('before_update')\nasync def check(call, text): time.sleep(60)",
+    )
     code = f"""
 import asyncio, pathlib
 from codeagent.agent.hooks.hook import Hooks

@@ -14,7 +14,9 @@ from tests.effort import times
 piece = st.one_of(
     st.text(alphabet="ab é\n", max_size=30),
     st.builds(
-        lambda text, times: text * times, st.text(alphabet="xy\n", min_size=1, max_size=9), st.integers(1, 9_000)
+        lambda text, times: text * times,
+        st.text(alphabet="xy\n", min_size=1, max_size=9),
+        st.integers(1, 9_000),
     ),
 )
 
@@ -28,7 +30,9 @@ def test_any_page_is_the_same_lines_of_what_was_printed(
     kept = data.draw(st.integers(0, len(pieces)), label="kept from")
     for number, text in enumerate(pieces):
         if number == kept:
-            output.keep(FileOutputs(tmp_path_factory.mktemp("o") / "outputs", Redactor({})), "job-1")
+            output.keep(
+                FileOutputs(tmp_path_factory.mktemp("o") / "outputs", Redactor({})), "job-1"
+            )
         output.add(text)
     lines = _lines("".join(pieces))
     if data.draw(st.booleans(), label="ended"):
@@ -47,7 +51,9 @@ def _lines(text: str) -> list[str]:
     whole = text.split("\n")
     whole = whole[:-1] if not whole[-1] else whole
     longest = 16 * 1024
-    return [line[at : at + longest] for line in whole for at in range(0, max(1, len(line)), longest)]
+    return [
+        line[at : at + longest] for line in whole for at in range(0, max(1, len(line)), longest)
+    ]
 
 
 def test_streams_are_not_mixed_within_a_line() -> None:
@@ -72,4 +78,7 @@ def test_the_file_is_there_before_the_job_has_ended(tmp_path: Path) -> None:
     output.keep(store, "job-1")
     output.add("one\ntwo\n")
     output.flush()
-    assert FileOutputs(tmp_path / "outputs", Redactor({})).read("job-1", 1, 9).lines == ("one", "two")
+    assert FileOutputs(tmp_path / "outputs", Redactor({})).read("job-1", 1, 9).lines == (
+        "one",
+        "two",
+    )

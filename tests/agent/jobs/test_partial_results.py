@@ -1,4 +1,5 @@
-"""A call that still runs after so many seconds becomes a job by itself, and the model reads what it has printed."""
+"""A call that still runs after so many seconds becomes a job by itself, and the model reads what it
+has printed."""
 
 import asyncio
 
@@ -20,7 +21,12 @@ class Silent(Long):
 
 
 async def test_the_output_so_far_is_the_calls_one_result_and_the_rest_is_told_at_its_end() -> None:
-    b = Backstage(Turn("", (long(),)), Turn("", (long("b", background=True),)), Turn("fine"), partial_results=SOON)
+    b = Backstage(
+        Turn("", (long(),)),
+        Turn("", (long("b", background=True),)),
+        Turn("fine"),
+        partial_results=SOON,
+    )
     running = asyncio.ensure_future(b.run())
     await b.long.running("b")
     b.long.end("a")
@@ -38,7 +44,12 @@ async def test_the_output_so_far_is_the_calls_one_result_and_the_rest_is_told_at
 
 async def test_a_time_limit_still_applies_to_what_nobody_moved() -> None:
     call = ("long", '{"timeout": 0.01}')
-    b = Backstage(Turn("", (call,)), Turn("", (("job_wait", '{"id": "job-1"}'),)), Turn("so"), partial_results=SOON)
+    b = Backstage(
+        Turn("", (call,)),
+        Turn("", (("job_wait", '{"id": "job-1"}'),)),
+        Turn("so"),
+        partial_results=SOON,
+    )
     await b.run()
     [end] = b.ends()
     assert (end.status, end.summary) == ("failed", "Timed out after 0.01 s; it was stopped")
@@ -56,7 +67,12 @@ async def test_a_call_that_ends_sooner_has_its_own_result() -> None:
 async def test_a_call_that_shows_no_output_or_waits_for_the_user_is_awaited() -> None:
     silent = Silent()
     calls = ("silent", "{}"), ("asleep", "{}"), ("job_wait", '{"id": "job-1"}'), long()
-    b = Backstage(Turn("", (long("b", background=True),)), Turn("", calls), more=(silent,), partial_results=SOON)
+    b = Backstage(
+        Turn("", (long("b", background=True),)),
+        Turn("", calls),
+        more=(silent,),
+        partial_results=SOON,
+    )
     running = asyncio.ensure_future(b.run())
     await b.until("job.started", 2)
     await asyncio.sleep(LATER)

@@ -1,4 +1,5 @@
-"""A port that begins to be listened on while a job runs is told of once, and whose it is only where that is sure."""
+"""A port that begins to be listened on while a job runs is told of once, and whose it is only where
+that is sure."""
 
 from codeagent.core.errors import SandboxLost
 from codeagent.core.notices import JobListens

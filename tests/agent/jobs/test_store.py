@@ -1,4 +1,5 @@
-"""Jobs: calls that go on in the background, and what is told of them, event by event (FEATURES F6, F7)."""
+"""Jobs: calls that go on in the background, and what is told of them, event by event (FEATURES F6,
+F7)."""
 
 import asyncio
 
@@ -14,7 +15,14 @@ from tests.agent.job_doubles import Backstage, long
 from tests.fakes import FakeSandbox
 
 BACKGROUND = (long(background=True),)
-PLACEHOLDER = ["tool.started", "job.started", "tool.finished", "tool.result", "batch.finished", "turn.finished"]
+PLACEHOLDER = [
+    "tool.started",
+    "job.started",
+    "tool.finished",
+    "tool.result",
+    "batch.finished",
+    "turn.finished",
+]
 TURN = ["turn.started", "message.added"]
 ANSWER = [*TURN, "turn.finished"]
 
@@ -23,7 +31,9 @@ def result_texts(b: Backstage) -> list[str]:
     return [text_of(event.content) for event in of(b.events, ToolResultAdded)]
 
 
-async def test_a_call_in_the_background_is_answered_at_once_and_its_end_is_told_before_the_next_request() -> None:
+async def test_a_call_in_the_background_is_answered_at_once_and_its_end_is_told_before_the_next_request() -> (
+    None
+):
     b = Backstage(Turn("", BACKGROUND), Turn("", (long("b"),)), Turn("I see"))
     running = asyncio.ensure_future(b.run())
     await b.until("turn.started", 2)
@@ -74,7 +84,12 @@ async def test_a_job_that_fails_is_told_of_with_its_reason() -> None:
     b.long.end("b")
     await running
     [end] = b.ends()
-    assert (end.status, end.exit_code, end.summary, end.tail) == ("failed", 3, "it broke", "it broke")
+    assert (end.status, end.exit_code, end.summary, end.tail) == (
+        "failed",
+        3,
+        "it broke",
+        "it broke",
+    )
     assert b.jobs.get("job-1").status == "failed"
     assert b.notes() == ["(job-1,\n> long a: failed, it broke\nIts output:\n> it broke\n)"]
 
@@ -153,7 +168,9 @@ async def test_what_waits_for_the_user_is_not_moved() -> None:
 
 
 async def test_a_job_that_was_moved_is_out_of_reach_of_esc_and_of_its_time_limit() -> None:
-    b = Backstage(Turn("", (("long", '{"timeout": 0.05}'), long("b"))), limits=Limits(timeout_per_call=0.05))
+    b = Backstage(
+        Turn("", (("long", '{"timeout": 0.05}'), long("b"))), limits=Limits(timeout_per_call=0.05)
+    )
     running = asyncio.ensure_future(b.run())
     await b.long.running("b")
     b.act(Background("call_1"))
@@ -175,7 +192,11 @@ async def test_a_job_has_no_time_limit_unless_its_call_names_one() -> None:
     await b.run()
     await b.until("job.finished")
     [end] = b.ends()
-    assert (end.job_id, end.status, end.summary) == ("job-1", "failed", "Timed out after 0.02 s; it was stopped")
+    assert (end.job_id, end.status, end.summary) == (
+        "job-1",
+        "failed",
+        "Timed out after 0.02 s; it was stopped",
+    )
     assert b.jobs.get("job-2").status == "running"
     await b.agent.close()
 
@@ -260,7 +281,10 @@ async def test_what_was_not_told_goes_with_the_next_prompt() -> None:
     await b.until("job.finished")
     await b.run("and?")
     assert len(b.notes()) == 1
-    assert [text_of(message.content) for message in b.scene.model.requests[-1].messages[-2:]] == [b.notes()[0], "and?"]
+    assert [text_of(message.content) for message in b.scene.model.requests[-1].messages[-2:]] == [
+        b.notes()[0],
+        "and?",
+    ]
 
 
 async def test_what_ends_during_the_last_answer_is_still_told_in_the_same_run() -> None:
@@ -291,7 +315,10 @@ async def test_closing_stops_every_job_and_logs_it_first() -> None:
     b = Backstage(Turn("", (*BACKGROUND, ("chat", "{}"))))
     await b.run()
     await b.agent.close()
-    assert [(end.job_id, end.status) for end in b.ends()] == [("job-1", "stopped"), ("job-2", "stopped")]
+    assert [(end.job_id, end.status) for end in b.ends()] == [
+        ("job-1", "stopped"),
+        ("job-2", "stopped"),
+    ]
     assert b.scene.journal.events[-1].type == "job.finished"
     assert b.long.stopped == ["a"]
 
@@ -301,7 +328,10 @@ async def test_a_job_that_the_user_stops_is_told_of_but_wakes_nobody() -> None:
     await b.run()
     job = await b.jobs.stop("job-1", "stopped by the user")
     await b.settled()
-    assert (job.status, job.summary) == ("stopped", "Cancelled: stopped by the user; it was stopped")
+    assert (job.status, job.summary) == (
+        "stopped",
+        "Cancelled: stopped by the user; it was stopped",
+    )
     assert b.names().count("run.started") == 1
     assert await b.jobs.stop("job-1", "again") == job
     await b.run("go on")
@@ -321,7 +351,9 @@ async def test_two_jobs_that_end_in_the_same_tick_are_both_told_once() -> None:
     assert sorted(note[:6] for note in b.notes()) == ["(job-1", "(job-2"]
 
 
-async def test_more_jobs_than_can_run_are_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_jobs_than_can_run_are_refused_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("codeagent.agent.jobs.store.MOST_RUNNING", 2)
     calls = tuple(long(key, background=True) for key in "abc")
     b = Backstage(Turn("", calls))
@@ -336,7 +368,10 @@ async def test_more_jobs_than_can_run_are_refused_with_a_way_out(monkeypatch: py
 async def test_a_job_gives_its_slot_and_the_floor_back() -> None:
     calls = tuple(long(key, background=True) for key in "abcd")
     b = Backstage(
-        Turn("", calls), Turn("", (("do", '{"what": "ok"}'),)), limits=Limits(max_concurrency=1), sandbox=FakeSandbox()
+        Turn("", calls),
+        Turn("", (("do", '{"what": "ok"}'),)),
+        limits=Limits(max_concurrency=1),
+        sandbox=FakeSandbox(),
     )
     await b.run()
     assert b.jobs.running == 4

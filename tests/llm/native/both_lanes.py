@@ -1,4 +1,5 @@
-"""One recorded or made-up stream, read by the native lane's readers and by the whole of litellm's lane."""
+"""One recorded or made-up stream, read by the native lane's readers and by the whole of litellm's
+lane."""
 
 import asyncio
 from collections.abc import Sequence

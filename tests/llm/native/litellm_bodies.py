@@ -34,10 +34,19 @@ class Asked:
 
 
 async def posted(asked: Asked, requests: Iterable[ModelRequest]) -> tuple[Target, list[Json]]:
-    """Return what the name stands for, and the bodies; every request is refused once it has come."""
-    server = FakeProvider([Turn(status=400)], lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=True)
+    """Return what the name stands for, and the bodies; every request is refused once it has
+    come."""
+    server = FakeProvider(
+        [Turn(status=400)], lambda _: b"", lambda _: [], chunk=0, delay=0, repeat=True
+    )
     async with running(server, "" if asked.name.startswith("anthropic/") else "/v1"):
-        model = LitellmModel(asked.name, api_base=server.base_url, api_key="k", thinking=asked.effort, idle_timeout=20)
+        model = LitellmModel(
+            asked.name,
+            api_base=server.base_url,
+            api_key="k",
+            thinking=asked.effort,
+            idle_timeout=20,
+        )
         for request in requests:
             with suppress(ModelError):
                 await ask(model, request)

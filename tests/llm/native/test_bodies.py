@@ -1,4 +1,5 @@
-"""The bodies of the native lane equal those of litellm, or differ in one of the ways that ADR 15 explains."""
+"""The bodies of the native lane equal those of litellm, or differ in one of the ways that ADR 15
+explains."""
 
 import asyncio
 import copy
@@ -81,20 +82,30 @@ OTHERS: tuple[tuple[WireFormat, Asked], ...] = (
 USER = UserMessage.from_text("fix the größe 😀")
 PNG = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
 JPEG = ImagePart(media_type="image/jpeg", data="/9j/")
-SIGNED, OTHER_SIGNED = Thinking(text="hm", signature="sig/+=="), Thinking(text="then", signature="sig2")
+SIGNED, OTHER_SIGNED = (
+    Thinking(text="hm", signature="sig/+=="),
+    Thinking(text="then", signature="sig2"),
+)
 REDACTED, UNSIGNED = Thinking(redacted="opaque=="), Thinking(text="unsigned")
 CALL = ToolCall(id="call_0001abcd", name="read", arguments='{"path": "größe", "limit": 3}')
 OTHER = ToolCall(id="call_0002abcd", name="bash", arguments="{}")
 BROKEN = ToolCall(id="call_0003abcd", name="read the file", arguments='{"pa')
 NAMELESS = ToolCall(id="toolu.0004!é", name=" ", arguments="[1]")
 ALL = AssistantMessage(
-    text="Reading.", thinking=(SIGNED, REDACTED, UNSIGNED, OTHER_SIGNED), calls=(CALL, BROKEN, NAMELESS, OTHER)
+    text="Reading.",
+    thinking=(SIGNED, REDACTED, UNSIGNED, OTHER_SIGNED),
+    calls=(CALL, BROKEN, NAMELESS, OTHER),
 )
 ALL_RESULTS = (
     ToolMessage(call_id=CALL.id, name="read", content=(TextPart(text="a.png"), PNG)),
     result(BROKEN, "Invalid arguments", is_error=True),
     result(NAMELESS, "No such tool", is_error=True),
-    ToolMessage(call_id=OTHER.id, name="bash", content=(TextPart(text=" "), JPEG, TextPart(text="b")), is_error=True),
+    ToolMessage(
+        call_id=OTHER.id,
+        name="bash",
+        content=(TextPart(text=" "), JPEG, TextPart(text="b")),
+        is_error=True,
+    ),
 )
 ODD_SCHEMAS = (
     ToolDefinition(
@@ -104,8 +115,13 @@ ODD_SCHEMAS = (
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
             "title": "Nested",
-            "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number", "minimum": 0}}}},
-            "properties": {"at": {"$ref": "#/$defs/Point"}, "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+            "$defs": {
+                "Point": {"type": "object", "properties": {"x": {"type": "number", "minimum": 0}}}
+            },
+            "properties": {
+                "at": {"$ref": "#/$defs/Point"},
+                "n": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
             "additionalProperties": False,
             "required": ["at"],
         },
@@ -117,7 +133,9 @@ CONVERSATIONS: Mapping[str, ModelRequest] = {
     "a prompt": request(USER),
     "no system prompt": request(USER, system=""),
     "an empty prompt": request(UserMessage.from_text("")),
-    "parts": request(UserMessage(content=(TextPart(text="look"), TextPart(text=" "), PNG, TextPart(text="here")))),
+    "parts": request(
+        UserMessage(content=(TextPart(text="look"), TextPart(text=" "), PNG, TextPart(text="here")))
+    ),
     "only an image": request(UserMessage(content=(JPEG,))),
     "an answer": request(USER, AssistantMessage(text="done\n"), USER),
     "two prompts in a row": request(USER, UserMessage.from_text("at once", "steer")),
@@ -125,13 +143,19 @@ CONVERSATIONS: Mapping[str, ModelRequest] = {
     "a blank answer": request(USER, AssistantMessage(text=" \n"), USER),
     "only thinking": request(USER, AssistantMessage(thinking=(SIGNED,)), USER),
     "only unsigned thinking": request(USER, AssistantMessage(thinking=(UNSIGNED,)), USER),
-    "parallel calls": request(USER, AssistantMessage(calls=(CALL, OTHER)), result(CALL, "a"), result(OTHER, "")),
-    "blank text and a call": request(USER, AssistantMessage(text=" ", calls=(CALL,)), result(CALL, "x\n \n")),
+    "parallel calls": request(
+        USER, AssistantMessage(calls=(CALL, OTHER)), result(CALL, "a"), result(OTHER, "")
+    ),
+    "blank text and a call": request(
+        USER, AssistantMessage(text=" ", calls=(CALL,)), result(CALL, "x\n \n")
+    ),
     "calls that cannot be sent": request(
         USER, AssistantMessage(text="x", calls=(BROKEN, NAMELESS)), *ALL_RESULTS[1:3], USER
     ),
     "images of the last results": request(USER, ALL, *ALL_RESULTS),
-    "a turn that began without thinking": request(USER, AssistantMessage(calls=(CALL,)), result(CALL, "x")),
+    "a turn that began without thinking": request(
+        USER, AssistantMessage(calls=(CALL,)), result(CALL, "x")
+    ),
     "a turn that began with thinking": request(
         USER, AssistantMessage(thinking=(SIGNED,), calls=(CALL,)), result(CALL, "x")
     ),
@@ -157,7 +181,9 @@ def names(asked: Asked) -> list[str]:
     """Return the conversations for this model; images for DeepSeek have a test of their own."""
     if any(asked == main for _, main in MAIN):
         return [*CONVERSATIONS]
-    return ["a cut answer", "parallel calls"] if asked.name.startswith("deepseek/") else ["everything"]
+    return (
+        ["a cut answer", "parallel calls"] if asked.name.startswith("deepseek/") else ["everything"]
+    )
 
 
 Captured = dict[tuple[Asked, str], tuple[Target, Json]]
@@ -171,7 +197,9 @@ def captured() -> Captured:
         bodies: Captured = {}
         for _, asked in (*MAIN, *OTHERS):
             target, sent = await posted(asked, [CONVERSATIONS[name] for name in names(asked)])
-            bodies |= {(asked, name): (target, body) for name, body in zip(names(asked), sent, strict=True)}
+            bodies |= {
+                (asked, name): (target, body) for name, body in zip(names(asked), sent, strict=True)
+            }
         return bodies
 
     return asyncio.run(capture())
@@ -204,7 +232,9 @@ def as_ours(body: Json, asked: Asked, target: Target, conversation: ModelRequest
     return body
 
 
-def ours(wire_format: WireFormat, asked: Asked, target: Target, *conversations: ModelRequest) -> list[Json]:
+def ours(
+    wire_format: WireFormat, asked: Asked, target: Target, *conversations: ModelRequest
+) -> list[Json]:
     """Write one request after the other, as a model does."""
     writer = format_of(wire_format).writer(target, asked.effort)
     return [json.loads(writer.body(conversation)) for conversation in conversations]
@@ -212,7 +242,11 @@ def ours(wire_format: WireFormat, asked: Asked, target: Target, *conversations: 
 
 @for_each(
     ("wire_format", "asked", "conversation"),
-    [(wire_format, asked, name) for wire_format, asked in (*MAIN, *OTHERS) for name in names(asked)],
+    [
+        (wire_format, asked, name)
+        for wire_format, asked in (*MAIN, *OTHERS)
+        for name in names(asked)
+    ],
 )
 def test_a_body_is_the_one_that_litellm_sends(
     wire_format: WireFormat, asked: Asked, conversation: str, bodies: Captured
@@ -223,13 +257,19 @@ def test_a_body_is_the_one_that_litellm_sends(
     ]
 
 
-TEXTS = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(["", " ", "\n", "größe 😀"])
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
+    ["", " ", "\n", "größe 😀"]
+)
 PARTS = st.builds(TextPart, text=TEXTS) | st.sampled_from([PNG, JPEG])
 CONTENT = st.lists(PARTS, min_size=1, max_size=3).map(tuple)
 PROMPTS = st.builds(UserMessage, content=CONTENT)
-THOUGHTS = st.lists(st.sampled_from([SIGNED, OTHER_SIGNED, REDACTED, UNSIGNED]), max_size=3).map(tuple)
+THOUGHTS = st.lists(st.sampled_from([SIGNED, OTHER_SIGNED, REDACTED, UNSIGNED]), max_size=3).map(
+    tuple
+)
 NAMES = st.sampled_from(["read", "bash", "read the file", "", "größe"])
-ARGUMENTS = st.sampled_from(["{}", '{"path": "größe"}', '{"n": [1, {"m": null}]}', '{"pa', "", "[1]"])
+ARGUMENTS = st.sampled_from(
+    ["{}", '{"path": "größe"}', '{"n": [1, {"m": null}]}', '{"pa', "", "[1]"]
+)
 
 
 @st.composite
@@ -240,35 +280,58 @@ def turns(draw: st.DrawFn) -> list[Message]:
         text=draw(TEXTS),
         thinking=draw(THOUGHTS),
         calls=tuple(
-            ToolCall(id=f"call_{draw(st.integers(0, 10**9)):010}_{number}", name=name, arguments=arguments)
+            ToolCall(
+                id=f"call_{draw(st.integers(0, 10**9)):010}_{number}",
+                name=name,
+                arguments=arguments,
+            )
             for number, (name, arguments) in enumerate(calls)
         ),
     )
     results = [
-        ToolMessage(call_id=call.id, name=call.name, content=draw(CONTENT), is_error=draw(st.booleans()))
+        ToolMessage(
+            call_id=call.id, name=call.name, content=draw(CONTENT), is_error=draw(st.booleans())
+        )
         for call in answer.calls
     ]
     return [answer, *results, *draw(st.lists(PROMPTS, min_size=not calls, max_size=1))]
 
 
-HISTORIES = st.builds(lambda first, rest: [first, *itertools.chain(*rest)], PROMPTS, st.lists(turns(), max_size=4))
+HISTORIES = st.builds(
+    lambda first, rest: [first, *itertools.chain(*rest)], PROMPTS, st.lists(turns(), max_size=4)
+)
 
 
-# Each example is three requests through litellm: to shrink one, or to explain it, would take minutes and gigabytes.
-@settings(max_examples=times(10), phases=[Phase.explicit, Phase.reuse, Phase.generate], report_multiple_bugs=False)
+# Each example is three requests through litellm: to shrink one, or to explain it, would take
+# minutes and gigabytes.
+@settings(
+    max_examples=times(10),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    report_multiple_bugs=False,
+)
 @given(HISTORIES)
 def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]) -> None:
     conversation = request(*history)
 
     async def sent() -> list[tuple[WireFormat, Asked, Target, Json]]:
-        found = [(wire_format, asked, await posted(asked, [conversation])) for wire_format, asked in MAIN[::2]]
-        return [(wire_format, asked, target, body) for wire_format, asked, (target, (body,)) in found]
+        found = [
+            (wire_format, asked, await posted(asked, [conversation]))
+            for wire_format, asked in MAIN[::2]
+        ]
+        return [
+            (wire_format, asked, target, body) for wire_format, asked, (target, (body,)) in found
+        ]
 
     for wire_format, asked, target, theirs in asyncio.run(sent()):
-        assert ours(wire_format, asked, target, conversation) == [as_ours(theirs, asked, target, conversation)]
+        assert ours(wire_format, asked, target, conversation) == [
+            as_ours(theirs, asked, target, conversation)
+        ]
 
 
-AT_PROVIDER = tuple(ToolDefinition(name, "", {}, True) for name in ("web_search", "code_execution", "image_generation"))
+AT_PROVIDER = tuple(
+    ToolDefinition(name, "", {}, True)
+    for name in ("web_search", "code_execution", "image_generation")
+)
 
 
 @for_each(
@@ -279,8 +342,11 @@ AT_PROVIDER = tuple(ToolDefinition(name, "", {}, True) for name in ("web_search"
         ("chat", Asked("openai/gpt-4o-search-preview")),
     ],
 )
-def test_what_a_provider_runs_is_declared_as_litellm_declares_it(wire_format: WireFormat, asked: Asked) -> None:
-    """But for what ADR 22 names: litellm does not ask the responses API for what has to be sent back."""
+def test_what_a_provider_runs_is_declared_as_litellm_declares_it(
+    wire_format: WireFormat, asked: Asked
+) -> None:
+    """But for what ADR 22 names: litellm does not ask the responses API for what has to be sent
+    back."""
     conversation = replace(request(USER), tools=(*request().tools, *AT_PROVIDER))
     found, (theirs,) = asyncio.run(posted(asked, [conversation]))
     target = with_provider_tools(found, asked.name, {}, searches=wire_format == "chat")
@@ -296,14 +362,19 @@ def test_what_a_provider_runs_is_declared_as_litellm_declares_it(wire_format: Wi
 
 @pytest.mark.parametrize(("wire_format", "asked"), MAIN, ids=str)
 @given(history=HISTORIES)
-def test_what_was_encoded_before_changes_no_byte(wire_format: WireFormat, asked: Asked, history: list[Message]) -> None:
-    """A history that grows, and one of which the end was taken back, is written as if for the first time."""
+def test_what_was_encoded_before_changes_no_byte(
+    wire_format: WireFormat, asked: Asked, history: list[Message]
+) -> None:
+    """A history that grows, and one of which the end was taken back, is written as if for the first
+    time."""
     target = asked.target(OWN)
     growing = format_of(wire_format).writer(target, asked.effort)
     lengths = [*range(1, len(history) + 1), (len(history) + 1) // 2, len(history)]
     for length in lengths:
         conversation = request(*history[:length])
-        assert growing.body(conversation) == format_of(wire_format).writer(target, asked.effort).body(conversation)
+        assert growing.body(conversation) == format_of(wire_format).writer(
+            target, asked.effort
+        ).body(conversation)
 
 
 def test_deepseek_gets_words_for_images_and_its_own_reasoning() -> None:

@@ -39,7 +39,9 @@ def parsed(stream: bytes, cuts: list[int]) -> list[str]:
 
 @pytest.mark.parametrize("stream", STANDARD)
 @given(data=st.data())
-def test_a_stream_gives_the_same_events_wherever_its_bytes_are_cut(stream: bytes, data: st.DataObject) -> None:
+def test_a_stream_gives_the_same_events_wherever_its_bytes_are_cut(
+    stream: bytes, data: st.DataObject
+) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     assert parsed(stream, cuts) == STANDARD[stream]
     assert parsed(stream, list(range(1, len(stream)))) == STANDARD[stream]
@@ -50,7 +52,9 @@ def test_an_event_is_passed_on_as_soon_as_its_blank_line_has_come() -> None:
     assert EventParser().feed(b"data: a\n\ndata: b") == ["a"]
 
 
-def test_a_line_without_an_end_and_an_event_without_an_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_an_end_and_an_event_without_an_end_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(events, "_LARGEST", 1000)
     for chunk in (b"data: " + b"x" * 300, b"data: " + b"x" * 300 + b"\n"):
         parser = EventParser()
@@ -61,13 +65,18 @@ def test_a_line_without_an_end_and_an_event_without_an_end_are_given_up(monkeypa
     assert sum(len(parser.feed(b"data: " + b"x" * 300 + b"\n\n")) for _ in range(9)) == 9
 
 
-def read(body: bytes, wire: events.WireFormat = "chat", content_type: str = SSE) -> list[dict[str, object]]:
+def read(
+    body: bytes, wire: events.WireFormat = "chat", content_type: str = SSE
+) -> list[dict[str, object]]:
     reader = EventReader(wire, content_type)
     return [*reader.feed(body), *reader.end()]
 
 
 def test_events_are_objects_and_what_follows_the_end_of_a_chat_is_not_read() -> None:
-    assert read(b'data: {"a": 1}\n\ndata: 7\n\ndata: null\n\ndata: {"b": 2}\n\n') == [{"a": 1}, {"b": 2}]
+    assert read(b'data: {"a": 1}\n\ndata: 7\n\ndata: null\n\ndata: {"b": 2}\n\n') == [
+        {"a": 1},
+        {"b": 2},
+    ]
     reader = EventReader("chat", SSE)
     assert list(reader.feed(b'data: {"a": 1}\n\ndata: [DONE]\n\ndata: {"b": 2}\n\n')) == [{"a": 1}]
     assert reader.done

@@ -1,4 +1,5 @@
-"""What the native lane's readers make of streams that litellm gets wrong, or that end in an error."""
+"""What the native lane's readers make of streams that litellm gets wrong, or that end in an
+error."""
 
 from typing import get_args
 
@@ -32,7 +33,12 @@ def calls(message: AssistantMessage) -> list[tuple[str, str]]:
 
 def test_tools_that_the_provider_runs_are_no_calls_of_ours() -> None:
     raw = blocks(
-        text("Let me see. "), (SEARCH, QUERY), (FOUND, []), text("Found."), use('{"path": "a"}'), stop="tool_use"
+        text("Let me see. "),
+        (SEARCH, QUERY),
+        (FOUND, []),
+        text("Found."),
+        use('{"path": "a"}'),
+        stop="tool_use",
     )
     message = read("anthropic", raw)
     assert message.text == "Let me see. Found."
@@ -55,7 +61,9 @@ def test_calls_whose_blocks_all_have_one_index_are_told_apart() -> None:
 
 
 def test_an_answer_that_fills_the_context_window_is_at_its_limit() -> None:
-    assert read("anthropic", blocks(text("a"), stop="model_context_window_exceeded")).stop == "length"
+    assert (
+        read("anthropic", blocks(text("a"), stop="model_context_window_exceeded")).stop == "length"
+    )
 
 
 def test_a_message_that_ends_without_a_reason_has_ended() -> None:
@@ -67,7 +75,12 @@ def test_a_ping_is_a_sign_of_life() -> None:
 
 
 def test_later_figures_of_anthropic_count_everything_again() -> None:
-    start = {"input_tokens": 9, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 200, "output_tokens": 1}
+    start = {
+        "input_tokens": 9,
+        "cache_read_input_tokens": 700,
+        "cache_creation_input_tokens": 200,
+        "output_tokens": 1,
+    }
     later = {"input_tokens": 20, "cache_read_input_tokens": 0, "output_tokens": 30}
     events = [
         {"type": "message_start", "message": {"usage": start}},
@@ -78,7 +91,11 @@ def test_later_figures_of_anthropic_count_everything_again() -> None:
         },
     ]
     assert read_stream("anthropic", sse(events))[1] == Usage(
-        input_tokens=920, output_tokens=30, cache_read_tokens=700, cache_write_tokens=200, reasoning_tokens=12
+        input_tokens=920,
+        output_tokens=30,
+        cache_read_tokens=700,
+        cache_write_tokens=200,
+        reasoning_tokens=12,
     )
 
 
@@ -90,23 +107,39 @@ def test_reasoning_of_the_responses_api_is_heard_in_whatever_form() -> None:
         ("reasoning_summary_text.delta", {"delta": "two", "summary_index": 1}),
     )
     assert thought(read("responses", summary)) == ["one\ntwo"]
-    assert thought(read("responses", responses(("reasoning_text.delta", {"delta": "hm"})))) == ["hm"]
+    assert thought(read("responses", responses(("reasoning_text.delta", {"delta": "hm"})))) == [
+        "hm"
+    ]
 
 
 def test_a_call_that_begins_with_its_arguments_gets_its_name_at_its_end() -> None:
-    whole = {"type": "function_call", "id": "fc_1", "call_id": "call_abcd1234", "name": "read", "arguments": "{}"}
+    whole = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_abcd1234",
+        "name": "read",
+        "arguments": "{}",
+    }
     message = read(
         "responses",
-        responses(("function_call_arguments.delta", {"delta": "{}"}), ("output_item.done", {"item": whole})),
+        responses(
+            ("function_call_arguments.delta", {"delta": "{}"}),
+            ("output_item.done", {"item": whole}),
+        ),
     )
-    assert [(call.id, call.name, call.arguments) for call in message.calls] == [("call_abcd1234", "read", "{}")]
+    assert [(call.id, call.name, call.arguments) for call in message.calls] == [
+        ("call_abcd1234", "read", "{}")
+    ]
 
 
 def test_a_text_that_only_the_whole_response_has_is_kept() -> None:
     parts = [{"type": "output_text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
     output = [{"type": "message", "content": parts}]
     assert read("responses", responses(output=output)).text == "ab"
-    assert read("responses", responses(("output_text.delta", {"delta": "ab"}), output=output)).text == "ab"
+    assert (
+        read("responses", responses(("output_text.delta", {"delta": "ab"}), output=output)).text
+        == "ab"
+    )
 
 
 def test_figures_of_the_responses_api_are_read() -> None:
@@ -138,18 +171,31 @@ def test_a_cost_that_the_provider_names_is_kept() -> None:
     [
         ("chat", {"error": {"message": "no", "code": 400}}, "no"),
         ("chat", {"error": "no", "choices": []}, "no"),
-        ("anthropic", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "Overloaded"),
-        ("anthropic", {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}, "slow"),
+        (
+            "anthropic",
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+            "Overloaded",
+        ),
+        (
+            "anthropic",
+            {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}},
+            "slow",
+        ),
         ("anthropic", {"type": "error", "error": {"type": "of_a_new_kind", "message": "no"}}, "no"),
         ("responses", {"type": "error", "code": "server_error", "message": "no"}, "no"),
         (
             "responses",
-            {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "slow"}}},
+            {
+                "type": "response.failed",
+                "response": {"error": {"code": "rate_limit_exceeded", "message": "slow"}},
+            },
             "slow",
         ),
     ],
 )
-def test_an_error_event_is_raised_with_what_it_says(wire: WireFormat, event: Json, message: str) -> None:
+def test_an_error_event_is_raised_with_what_it_says(
+    wire: WireFormat, event: Json, message: str
+) -> None:
     with pytest.raises(ProviderError) as caught:
         [*format_of(wire).reader().read(event)]
     assert caught.value.body["message"] == message
@@ -160,7 +206,11 @@ def test_an_error_event_is_raised_with_what_it_says(wire: WireFormat, event: Jso
     [
         {},
         {"type": None},
-        {"type": "content_block_delta", "index": 7, "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+        {
+            "type": "content_block_delta",
+            "index": 7,
+            "delta": {"type": "input_json_delta", "partial_json": "{}"},
+        },
         {"type": "content_block_delta", "delta": None},
         {"type": "content_block_start", "content_block": None},
         {"type": "message_start"},

@@ -16,7 +16,10 @@ PROTOCOLS: tuple[TextProtocol, ...] = (JSON, XML, HERMES, MARKED, NAMED, LINES, 
 BASH = ToolDefinition(
     "bash",
     "Runs a command.",
-    {"type": "object", "properties": {"command": {"type": "string"}, "timeout": {"type": "integer"}}},
+    {
+        "type": "object",
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+    },
 )
 WRITE = ToolDefinition(
     "write",
@@ -26,7 +29,9 @@ WRITE = ToolDefinition(
 TOOLS = (BASH, WRITE)
 
 
-def read(protocol: TextProtocol, chunks: Iterable[str], tools: Sequence[ToolDefinition] = TOOLS) -> list[AnswerPiece]:
+def read(
+    protocol: TextProtocol, chunks: Iterable[str], tools: Sequence[ToolDefinition] = TOOLS
+) -> list[AnswerPiece]:
     parser = protocol.parser(tools)
     pieces = [piece for chunk in chunks for piece in parser.feed(chunk)]
     return joined([*pieces, *parser.close()])
@@ -47,7 +52,13 @@ def calls(pieces: Iterable[AnswerPiece]) -> list[ParsedCall]:
     """Those that run."""
     found: list[ParsedCall] = []
     for piece in pieces:
-        found = [] if isinstance(piece, Retracted) else [*found, piece] if isinstance(piece, ParsedCall) else found
+        found = (
+            []
+            if isinstance(piece, Retracted)
+            else [*found, piece]
+            if isinstance(piece, ParsedCall)
+            else found
+        )
     return found
 
 

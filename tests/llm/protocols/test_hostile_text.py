@@ -1,4 +1,5 @@
-"""Much of what begins and never ends, a megabyte in a soak: read to the end, nothing run, nothing lost."""
+"""Much of what begins and never ends, a megabyte in a soak: read to the end, nothing run, nothing
+lost."""
 
 import pytest
 
@@ -26,7 +27,9 @@ def chunks(pattern: str) -> list[str]:
 @pytest.mark.soak(tried=1)
 @pytest.mark.parametrize("pattern", _TEXT)
 @pytest.mark.parametrize("protocol", PROTOCOLS[:4], ids=lambda protocol: protocol.name)
-def test_text_that_never_becomes_a_call_comes_out_whole(protocol: TextProtocol, pattern: str) -> None:
+def test_text_that_never_becomes_a_call_comes_out_whole(
+    protocol: TextProtocol, pattern: str
+) -> None:
     pieces = read(protocol, chunks(pattern))
     assert text(pieces) == "".join(chunks(pattern))
     assert not calls(pieces) and not broken(pieces)

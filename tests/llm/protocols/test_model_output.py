@@ -9,7 +9,18 @@ import pytest
 from codeagent.llm.protocols.formats import TextProtocol
 from codeagent.llm.protocols.protocol import ParsedCall
 from tests.effort import part
-from tests.llm.protocols.reading import HERMES, JSON, MARKED, NAMED, TOOLS, XML, broken, calls, read, text
+from tests.llm.protocols.reading import (
+    HERMES,
+    JSON,
+    MARKED,
+    NAMED,
+    TOOLS,
+    XML,
+    broken,
+    calls,
+    read,
+    text,
+)
 from tests.table import for_each
 
 LS = ParsedCall("bash", '{"command": "ls"}')
@@ -152,26 +163,40 @@ CALLS = {
     "delimited, name and arguments": Case(NAMED, '@call bash\n{"command": "ls"}\n@end', (LS,)),
 }  # fmt: skip  # a table
 TEXT = {
-    "hermes, in a code fence": Case(HERMES, f"```xml\n<tool_call>{OBJECT}</tool_call>\n```\nThat is it."),
-    "hermes, in a longer fence": Case(HERMES, f"````\n```\n<tool_call>{OBJECT}</tool_call>\n```\n````"),
+    "hermes, in a code fence": Case(
+        HERMES, f"```xml\n<tool_call>{OBJECT}</tool_call>\n```\nThat is it."
+    ),
+    "hermes, in a longer fence": Case(
+        HERMES, f"````\n```\n<tool_call>{OBJECT}</tool_call>\n```\n````"
+    ),
     "hermes, in tildes": Case(HERMES, f"~~~\n<tool_call>{OBJECT}</tool_call>\n~~~"),
     "hermes, in inline code": Case(HERMES, f"Write `<tool_call>{OBJECT}</tool_call>` to call."),
-    "hermes, in double inline code": Case(HERMES, f"Write ``<tool_call>`{OBJECT}</tool_call>`` to call."),
+    "hermes, in double inline code": Case(
+        HERMES, f"Write ``<tool_call>`{OBJECT}</tool_call>`` to call."
+    ),
     "hermes, a mention": Case(HERMES, "The <tool_call> tag holds a call."),
     "hermes, only the beginning of a mark": Case(HERMES, "a < b and <tool"),
     "qwen, in a fence that is never closed": Case(HERMES, f"```\n{QWEN}"),
     "xml, in a fence": Case(XML, f"```xml\n{INVOKE}\n```"),
     "xml, other tags": Case(XML, '<div name="bash"><p>ls</p></div>'),
     "json, within a sentence": Case(JSON, f"I call {OBJECT} now."),
-    "json, an example in a fence": Case(JSON, f"A call looks like this:\n```json\n{OBJECT}\n```\nYou can try it."),
-    "json, an example of several": Case(JSON, f"```json\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\nare two calls."),
+    "json, an example in a fence": Case(
+        JSON, f"A call looks like this:\n```json\n{OBJECT}\n```\nYou can try it."
+    ),
+    "json, an example of several": Case(
+        JSON, f"```json\n{OBJECT}\n```\n\n```json\n{OBJECT}\n```\nare two calls."
+    ),
     "json, an unknown tool": Case(JSON, '{"name": "nope", "arguments": {}}'),
     "json, another shape": Case(JSON, '{"name": "bash", "arguments": {}, "comment": 1}'),
     "json, without arguments": Case(JSON, '{"name": "bash"}'),
     "json, within other JSON": Case(JSON, f'{{"example": {OBJECT}}}'),
     "json, in inline code": Case(JSON, f"Like `{OBJECT}`."),
-    "json, in a fence that says nothing, after words": Case(JSON, f"A call:\n\n```\n{OBJECT}\n```\n"),
-    "json, in a fence that says nothing, before words": Case(JSON, f"\n```\n{OBJECT}\n```\n\nThat is one."),
+    "json, in a fence that says nothing, after words": Case(
+        JSON, f"A call:\n\n```\n{OBJECT}\n```\n"
+    ),
+    "json, in a fence that says nothing, before words": Case(
+        JSON, f"\n```\n{OBJECT}\n```\n\nThat is one."
+    ),
     "json, in a fence of another language": Case(JSON, f"```python\n{OBJECT}\n```"),
     "json, in a fence with a comment": Case(JSON, f"```json\n// like this\n{OBJECT}\n```"),
     "json, a fence with data": Case(JSON, '```json\n{"a": [1, 2]}\n```\nThat is the data.'),
@@ -206,9 +231,20 @@ BROKEN = {
         (ParsedCall("write", '{"name": "write", "arguments": {"content": "a\nb"}}'),), OBJECT, ("bash",),
     ),
 }  # fmt: skip  # a table
-CALL_OF = {"hermes": f"<tool_call>{OBJECT}</tool_call>", "qwen": QWEN, "json": f"```json\n{OBJECT}\n```"}
+CALL_OF = {
+    "hermes": f"<tool_call>{OBJECT}</tool_call>",
+    "qwen": QWEN,
+    "json": f"```json\n{OBJECT}\n```",
+}
 CALL_OF |= {"bare json": f"\n{OBJECT}\n", "xml": INVOKE, "delimited": f"<<call {OBJECT} >>"}
-READS = {"hermes": HERMES, "qwen": HERMES, "json": JSON, "bare json": JSON, "xml": XML, "delimited": MARKED}
+READS = {
+    "hermes": HERMES,
+    "qwen": HERMES,
+    "json": JSON,
+    "bare json": JSON,
+    "xml": XML,
+    "delimited": MARKED,
+}
 THINKING = [
     ("<think>", "</think>"),
     ("<THINK>", "</THINK>"),
@@ -294,7 +330,12 @@ def test_malformed_arguments_are_passed_on_as_they_are(case: Case) -> None:
 
 @for_each(
     ("protocol", "block"),
-    [(HERMES, f"<tool_call>{OBJECT}</tool_call>"), (HERMES, QWEN), (XML, INVOKE), (MARKED, f"<<call {OBJECT} >>")],
+    [
+        (HERMES, f"<tool_call>{OBJECT}</tool_call>"),
+        (HERMES, QWEN),
+        (XML, INVOKE),
+        (MARKED, f"<<call {OBJECT} >>"),
+    ],
 )
 def test_a_call_is_out_the_moment_its_block_closes(protocol: TextProtocol, block: str) -> None:
     parser = protocol.parser(TOOLS)
@@ -322,7 +363,9 @@ WAYS = list(product(CALL_OF, SIZES))
 
 @pytest.mark.parametrize(("opened", "closed"), THINKING, ids=[opened for opened, _ in THINKING])
 @pytest.mark.soak(tried=6 * 3 * 2)
-def test_a_call_inside_thinking_never_runs_and_the_one_behind_it_does(opened: str, closed: str) -> None:
+def test_a_call_inside_thinking_never_runs_and_the_one_behind_it_does(
+    opened: str, closed: str
+) -> None:
     for (form, size), before in part([*product(WAYS, ("", "First, words.\n"))], 9):
         block = CALL_OF[form]
         shown = f"{before}{opened}I could do\n{block}\nor not.{closed}"
@@ -331,7 +374,9 @@ def test_a_call_inside_thinking_never_runs_and_the_one_behind_it_does(opened: st
 
 @pytest.mark.soak(tried=18)
 @pytest.mark.parametrize("opened", ["<think>", "[THINK]"])
-def test_a_call_in_thinking_that_was_never_closed_does_not_run_where_words_follow(opened: str) -> None:
+def test_a_call_in_thinking_that_was_never_closed_does_not_run_where_words_follow(
+    opened: str,
+) -> None:
     for form, size in WAYS:
         written = f"{opened}I could do\n{CALL_OF[form]}\nbut I will not."
         assert calls(read(READS[form], cut(written, size))) == []

@@ -1,4 +1,5 @@
-"""Blocks whose marks name the tool: what is a call, what belongs to its text, and what is only prose."""
+"""Blocks whose marks name the tool: what is a call, what belongs to its text, and what is only
+prose."""
 
 import json
 from typing import Any
@@ -15,14 +16,22 @@ from tests.table import for_each
 READ = ToolDefinition(
     "read",
     "Reads a file.",
-    {"type": "object", "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["path"]},
+    {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["path"],
+    },
 )
 EDIT = ToolDefinition(
     "edit",
     "Edits a file.",
     {
         "type": "object",
-        "properties": {"path": {"type": "string"}, "old": {"type": "string"}, "new": {"type": "string"}},
+        "properties": {
+            "path": {"type": "string"},
+            "old": {"type": "string"},
+            "new": {"type": "string"},
+        },
         "required": ["path", "old", "new"],
     },
 )
@@ -47,7 +56,11 @@ def found(protocol: TextProtocol, whole: str) -> list[tuple[str, Any]]:
     [
         (BRACKET, "[/bash]ls -la[bash/]", [("bash", {"command": "ls -la"})]),
         (BRACKET, "[/read]@@path=src/main.py[read/]", [("read", {"path": "src/main.py"})]),
-        (BRACKET, "[/read]\n@@path=a b.py\n@@limit=50\n[read/]", [("read", {"path": "a b.py", "limit": 50})]),
+        (
+            BRACKET,
+            "[/read]\n@@path=a b.py\n@@limit=50\n[read/]",
+            [("read", {"path": "a b.py", "limit": 50})],
+        ),
         (
             BRACKET,
             "[/write]\n@@path=a.py\ndef f():\n    return 1\n\n[write/]",
@@ -60,7 +73,11 @@ def found(protocol: TextProtocol, whole: str) -> list[tuple[str, Any]]:
             [("bash", {"command": "ls"}), ("bash", {"command": "pwd"}), ("read", {"path": "a"})],
         ),
         (BRACKET, "First look.\n\n[/read]a.py[read/]\nThen more.", [("read", {"path": "a.py"})]),
-        (BRACKET, "[/write]\r\n@@path=a\r\nx\r\n[write/]\r\n", [("write", {"path": "a", "content": "x"})]),
+        (
+            BRACKET,
+            "[/write]\r\n@@path=a\r\nx\r\n[write/]\r\n",
+            [("write", {"path": "a", "content": "x"})],
+        ),
         (TAGS, '<read path="a.py" limit="5"></read>', [("read", {"path": "a.py", "limit": 5})]),
         (TAGS, "<read path='a.py'/>", [("read", {"path": "a.py"})]),
         (TAGS, "<bash>ls -la</bash>", [("bash", {"command": "ls -la"})]),
@@ -71,23 +88,49 @@ def found(protocol: TextProtocol, whole: str) -> list[tuple[str, Any]]:
         ),
         (TAGS, '<bash command="a > b"/>', [("bash", {"command": "a > b"})]),
         (LINES, "<<do bash\nls\n>>", [("bash", {"command": "ls"})]),
-        (LINES, "<<do write\n@@path=a\nx >> y\n>>\n", [("write", {"path": "a", "content": "x >> y"})]),
+        (
+            LINES,
+            "<<do write\n@@path=a\nx >> y\n>>\n",
+            [("write", {"path": "a", "content": "x >> y"})],
+        ),
     ],
 )
-def test_arguments_and_text_make_a_call(protocol: TextProtocol, whole: str, expected: list[tuple[str, Any]]) -> None:
+def test_arguments_and_text_make_a_call(
+    protocol: TextProtocol, whole: str, expected: list[tuple[str, Any]]
+) -> None:
     assert found(protocol, whole) == expected
 
 
 @for_each(
     ("protocol", "whole", "content"),
     [
-        (BRACKET, "[/write]\n@@path=a\nEnd it with [write/] as here.\nx\n[write/]", "End it with [write/] as here.\nx"),
-        (BRACKET, "[/write]\n@@path=a\n[/read]\n@@path=b\n[read/]\n[write/]", "[/read]\n@@path=b\n[read/]"),
-        (BRACKET, "[/write]\n@@path=a\nx\n[/write]\ny\n[write/]\nz\n[write/]", "x\n[/write]\ny\n[write/]\nz"),
+        (
+            BRACKET,
+            "[/write]\n@@path=a\nEnd it with [write/] as here.\nx\n[write/]",
+            "End it with [write/] as here.\nx",
+        ),
+        (
+            BRACKET,
+            "[/write]\n@@path=a\n[/read]\n@@path=b\n[read/]\n[write/]",
+            "[/read]\n@@path=b\n[read/]",
+        ),
+        (
+            BRACKET,
+            "[/write]\n@@path=a\nx\n[/write]\ny\n[write/]\nz\n[write/]",
+            "x\n[/write]\ny\n[write/]\nz",
+        ),
         (BRACKET, "[/write]\n@@path=a\n@@ -1,2 +1,3 @@\n x\n[write/]", "@@ -1,2 +1,3 @@\n x"),
-        (BRACKET, "[/write]\n@@path=a\n```\n[write/] in a fence\n```\n[write/]", "```\n[write/] in a fence\n```"),
+        (
+            BRACKET,
+            "[/write]\n@@path=a\n```\n[write/] in a fence\n```\n[write/]",
+            "```\n[write/] in a fence\n```",
+        ),
         (BRACKET, "[/write]\n@@path=a\n\n  indented\n\n[write/]", "\n  indented\n"),
-        (TAGS, '<write path="a">\n<write path="b"></write> is a call\n</write>', '<write path="b"></write> is a call'),
+        (
+            TAGS,
+            '<write path="a">\n<write path="b"></write> is a call\n</write>',
+            '<write path="b"></write> is a call',
+        ),
         (TAGS, '<write path="a">\n<read path="b"/>\n</write>', '<read path="b"/>'),
         (TAGS, '<write path="a">\nif a < b and c > d:\n</write>', "if a < b and c > d:"),
     ],
@@ -118,7 +161,9 @@ def test_marks_within_a_text_belong_to_it(protocol: TextProtocol, whole: str, co
         (LINES, "Write <<do bash with what it shall do >> and wait."),
     ],
 )
-def test_prose_that_mentions_the_format_is_no_call_and_stays_as_it_is(protocol: TextProtocol, whole: str) -> None:
+def test_prose_that_mentions_the_format_is_no_call_and_stays_as_it_is(
+    protocol: TextProtocol, whole: str
+) -> None:
     assert found(protocol, whole) == []
     pieces = read(protocol, [whole], TOOLS)
     assert broken(pieces) == [] and text(pieces).strip() == whole.strip()
@@ -158,5 +203,7 @@ def test_marks_of_ones_own_may_name_the_tool() -> None:
 
 @for_each("marks", [("[", "]"), ("{{", "}}"), ("true", ">>"), ("<<", '"')])
 def test_marks_that_could_be_json_are_refused(marks: tuple[str, str]) -> None:
-    with pytest.raises(ValueError, match="a mark needs a character that occurs in JSON only within"):
+    with pytest.raises(
+        ValueError, match="a mark needs a character that occurs in JSON only within"
+    ):
         delimited(*marks, "lines")

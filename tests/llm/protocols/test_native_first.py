@@ -1,4 +1,5 @@
-"""Tools as text: chosen in the settings, or found out when the provider refuses native calls, over real HTTP."""
+"""Tools as text: chosen in the settings, or found out when the provider refuses native calls, over
+real HTTP."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -24,8 +25,14 @@ REFUSALS = [
     (500, "tools param requires --jinja flag"),
     (500, "Unsupported param: tools"),
     (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
-    (404, "No endpoints found that support tool use. To learn more about provider routing, visit: https://x"),
-    (400, "tools is not supported in this model. For a list of supported models, refer to https://x"),
+    (
+        404,
+        "No endpoints found that support tool use. To learn more about provider routing, visit: https://x",
+    ),
+    (
+        400,
+        "tools is not supported in this model. For a list of supported models, refer to https://x",
+    ),
     (400, "Function calling is not enabled for models/gemma-3-27b-it"),
     (400, "`tool calling` is not supported with this model"),
     (400, "This model doesn't support tool use in streaming mode."),
@@ -63,14 +70,19 @@ async def model_at(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
 
 
 def refusal(status: int, message: str) -> Turn:
-    return Turn(status=status, body=json.dumps({"error": {"message": message, "type": "invalid_request_error"}}))
+    return Turn(
+        status=status,
+        body=json.dumps({"error": {"message": message, "type": "invalid_request_error"}}),
+    )
 
 
 @pytest.mark.parametrize(("status", "message"), REFUSALS)
 async def test_a_provider_that_refuses_tools_is_asked_again_with_text(
     status: int, message: str, model_at: Callable[..., RetryingModel]
 ) -> None:
-    async with text_server([refusal(status, message), Turn(text=f"So:\n{FENCED}")], chunk=5) as server:
+    async with text_server(
+        [refusal(status, message), Turn(text=f"So:\n{FENCED}")], chunk=5
+    ) as server:
         heard = await ask(model_at(server))
         native, text = server.requests
         assert "tools" in native.body and "tools" not in text.body
@@ -91,7 +103,9 @@ async def test_any_other_refusal_stays_an_error(
         assert len(server.requests) == 1
 
 
-async def test_what_was_found_out_holds_for_the_conversation(model_at: Callable[..., RetryingModel]) -> None:
+async def test_what_was_found_out_holds_for_the_conversation(
+    model_at: Callable[..., RetryingModel],
+) -> None:
     turns = [refusal(*REFUSALS[0]), Turn(text=FENCED), Turn(text="Done.")]
     async with text_server(turns) as server:
         model = model_at(server)
@@ -109,7 +123,9 @@ async def test_what_was_found_out_holds_for_the_conversation(model_at: Callable[
         ]
 
 
-async def test_the_settings_choose_before_anything_is_asked(model_at: Callable[..., RetryingModel]) -> None:
+async def test_the_settings_choose_before_anything_is_asked(
+    model_at: Callable[..., RetryingModel],
+) -> None:
     chosen = TextTools((ProtocolChoice("other/*", "xml"), ProtocolChoice("openai/*", "hermes")))
     async with text_server([Turn(text=HERMES.render_call(call("bash", LS)))], chunk=3) as server:
         heard = await ask(model_at(server, chosen))
@@ -125,7 +141,9 @@ async def test_native_in_the_settings_means_native_whatever_the_provider_says(
             await ask(model_at(server, TextTools((ProtocolChoice("*", "native"),))))
 
 
-async def test_the_settings_say_what_follows_a_refusal(model_at: Callable[..., RetryingModel]) -> None:
+async def test_the_settings_say_what_follows_a_refusal(
+    model_at: Callable[..., RetryingModel],
+) -> None:
     turns = [refusal(*REFUSALS[0]), Turn(text=HERMES.render_call(call("bash", LS)))]
     async with text_server(turns) as server:
         heard = await ask(model_at(server, TextTools(when_refused="hermes")))
@@ -135,7 +153,9 @@ async def test_the_settings_say_what_follows_a_refusal(model_at: Callable[..., R
 async def test_a_failure_that_passes_is_still_repeated(tmp_path: Path) -> None:
     script = tmp_path / "s.json"
     script.write_text(json.dumps([{"error": {"status": 529}}, {"text": FENCED}]))
-    model = open_model(f"script:{script}", options=ModelOptions(TextTools((ProtocolChoice("script:*", "json"),))))
+    model = open_model(
+        f"script:{script}", options=ModelOptions(TextTools((ProtocolChoice("script:*", "json"),)))
+    )
     heard = await ask(model)
     assert [retry.attempt for retry in heard.retries] == [2]
     assert [made.name for made in heard.message.calls] == ["bash"]

@@ -1,4 +1,5 @@
-"""A model that only speaks text, behind the same port: what it is sent, and what is made of its answer."""
+"""A model that only speaks text, behind the same port: what it is sent, and what is made of its
+answer."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -39,7 +40,12 @@ LS = ToolCall(id="call_1", name="bash", arguments='{"command": "ls"}')
 CAT = ToolCall(id="call_2", name="read", arguments='{"path": "a"}')
 ASKED = UserMessage.from_text("Fix it.")
 ANSWERED = AssistantMessage(text="I look.", calls=(LS, CAT), stop="tool_calls")
-HISTORY: tuple[Message, ...] = (ASKED, ANSWERED, result(LS, "a.py"), result(CAT, "no such file", is_error=True))
+HISTORY: tuple[Message, ...] = (
+    ASKED,
+    ANSWERED,
+    result(LS, "a.py"),
+    result(CAT, "no such file", is_error=True),
+)
 
 
 class Playing:
@@ -62,13 +68,18 @@ class Playing:
 
 
 def texts(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    return [(m.role, m.text if isinstance(m, AssistantMessage) else text_of(m.content)) for m in messages]
+    return [
+        (m.role, m.text if isinstance(m, AssistantMessage) else text_of(m.content))
+        for m in messages
+    ]
 
 
 @EACH
 async def test_a_scripted_model_that_speaks_text_is_one_that_calls(protocol: TextProtocol) -> None:
     block = protocol.render_call(LS)
-    model = TextToolModel(ScriptedModel([Turn(text=f"I look.\n{block}\n{block}", reasoning="Hm.")]), protocol)
+    model = TextToolModel(
+        ScriptedModel([Turn(text=f"I look.\n{block}\n{block}", reasoning="Hm.")]), protocol
+    )
     heard = await ask(model)
     assert (heard.text, heard.reasoning) == ("I look.", "Hm.")
     assert [(call.name, call.arguments) for call in heard.closed] == [("bash", LS.arguments)] * 2
@@ -79,32 +90,47 @@ async def test_a_scripted_model_that_speaks_text_is_one_that_calls(protocol: Tex
 
 
 @EACH
-async def test_a_call_that_turns_out_to_stand_in_thinking_is_refused_with_the_reason(protocol: TextProtocol) -> None:
-    """It was announced before the end of the thinking came; JSON is not announced before the end of the answer."""
+async def test_a_call_that_turns_out_to_stand_in_thinking_is_refused_with_the_reason(
+    protocol: TextProtocol,
+) -> None:
+    """It was announced before the end of the thinking came; JSON is not announced before the end of
+    the answer."""
     block = protocol.render_call(LS)
-    heard = await ask(TextToolModel(ScriptedModel([Turn(text=f"I could\n{block}\n</think>\n{block}")]), protocol))
+    heard = await ask(
+        TextToolModel(ScriptedModel([Turn(text=f"I could\n{block}\n</think>\n{block}")]), protocol)
+    )
     *thoughts, meant = heard.message.calls
     assert [call.id for call in heard.closed] == [*(call.id for call in thoughts), meant.id]
     assert len(thoughts) == (protocol.name != "json")
     for thought in thoughts:
-        assert thought.arguments == f"this block was part of your thinking, so nothing ran:\n{LS.arguments}"
+        assert (
+            thought.arguments
+            == f"this block was part of your thinking, so nothing ran:\n{LS.arguments}"
+        )
     assert meant.arguments == LS.arguments
 
 
 @EACH
-async def test_a_whole_conversation_goes_back_as_text_that_a_strict_provider_takes(protocol: TextProtocol) -> None:
+async def test_a_whole_conversation_goes_back_as_text_that_a_strict_provider_takes(
+    protocol: TextProtocol,
+) -> None:
     sent = as_text(request(*HISTORY), protocol)
     assert sent.tools == ()
     assert transcript_problems(sent.messages) == []
     assert [message.role for message in sent.messages] == ["user", "assistant", "user"]
-    model = TextToolModel(ScriptedModel([Turn(text="Done.", expect="a.py(?s:.)*no such file")]), protocol)
+    model = TextToolModel(
+        ScriptedModel([Turn(text="Done.", expect="a.py(?s:.)*no such file")]), protocol
+    )
     assert (await ask(model, request(*HISTORY))).text == "Done."
 
 
 @EACH
 def test_a_request_only_appends_to_the_one_before(protocol: TextProtocol) -> None:
     first = as_text(request(*HISTORY), protocol)
-    second = as_text(request(*HISTORY, AssistantMessage(text="Done."), UserMessage.from_text("And now?")), protocol)
+    second = as_text(
+        request(*HISTORY, AssistantMessage(text="Done."), UserMessage.from_text("And now?")),
+        protocol,
+    )
     assert second.system == first.system
     assert second.messages[: len(first.messages)] == first.messages
 
@@ -144,7 +170,9 @@ def test_a_result_cannot_end_its_own_block(protocol: TextProtocol) -> None:
 def test_what_the_user_adds_to_results_is_in_the_same_message() -> None:
     sent = as_text(request(*HISTORY, UserMessage.from_text("Wait.", "steer")), JSON)
     assert [message.role for message in sent.messages] == ["user", "assistant", "user"]
-    assert text_of(sent.messages[-1].content if sent.messages[-1].role == "user" else ()).endswith("```\n\nWait.")
+    assert text_of(sent.messages[-1].content if sent.messages[-1].role == "user" else ()).endswith(
+        "```\n\nWait."
+    )
 
 
 def test_images_of_results_follow_them() -> None:
@@ -164,7 +192,9 @@ async def test_a_call_is_out_before_the_answer_is_over() -> None:
 async def test_a_long_call_written_as_text_is_not_silence() -> None:
     block = HERMES.render_call(replace(LS, arguments='{"command": "' + "x" * 400 + '"}'))
     pieces = [TextPiece(block[at : at + 50]) for at in range(0, len(block), 50)]
-    heard = await ask(TextToolModel(Playing(*pieces, ModelAnswer(AssistantMessage(text=block), Usage())), HERMES))
+    heard = await ask(
+        TextToolModel(Playing(*pieces, ModelAnswer(AssistantMessage(text=block), Usage())), HERMES)
+    )
     growing = [event for event in heard.events if isinstance(event, CallGrowing)]
     assert len(growing) > 4 and all(piece.text in block for piece in growing)
 
@@ -179,7 +209,9 @@ async def test_words_are_never_told_as_a_call() -> None:
 async def test_a_call_within_reasoning_is_none() -> None:
     block = HERMES.render_call(LS)
     answer = ModelAnswer(AssistantMessage(text="No.", thinking=(Thinking(text=block),)), Usage())
-    heard = await ask(TextToolModel(Playing(ReasoningPiece(block), TextPiece("No."), answer), HERMES))
+    heard = await ask(
+        TextToolModel(Playing(ReasoningPiece(block), TextPiece("No."), answer), HERMES)
+    )
     assert (heard.closed, heard.reasoning, heard.message.calls) == ([], block, ())
 
 
@@ -193,14 +225,18 @@ async def test_a_retry_forgets_what_was_begun() -> None:
 
 
 async def test_a_block_that_was_cut_off_is_a_call_that_cannot_run() -> None:
-    heard = await ask(TextToolModel(ScriptedModel([Turn(text=HERMES.render_call(LS)[:-5])]), HERMES))
+    heard = await ask(
+        TextToolModel(ScriptedModel([Turn(text=HERMES.render_call(LS)[:-5])]), HERMES)
+    )
     [call] = heard.message.calls
     assert call.name == "bash"
     assert call.arguments.startswith("this block was never closed, so nothing ran:\n<tool_call>")
 
 
 async def test_an_answer_that_reached_the_limit_says_so() -> None:
-    heard = await ask(TextToolModel(ScriptedModel([Turn(text=HERMES.render_call(LS), stop="length")]), HERMES))
+    heard = await ask(
+        TextToolModel(ScriptedModel([Turn(text=HERMES.render_call(LS), stop="length")]), HERMES)
+    )
     assert (heard.message.stop, len(heard.message.calls)) == ("length", 1)
 
 

@@ -1,4 +1,5 @@
-"""A provider on loopback without native tool calls: as strict as the other one, but for the tools."""
+"""A provider on loopback without native tool calls: as strict as the other one, but for the
+tools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

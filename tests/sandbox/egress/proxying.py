@@ -1,4 +1,5 @@
-"""A proxy on a socket of its own, servers it may lead to, and clients that say exactly what they are told."""
+"""A proxy on a socket of its own, servers it may lead to, and clients that say exactly what they
+are told."""
 
 import asyncio
 import base64
@@ -87,8 +88,8 @@ class Ground:
     async def say(self, data: bytes, until: bytes = b"") -> bytes:
         """All that is answered until the proxy closes.
 
-        Once an answer is complete, and ends with `until`, only what follows within a moment is waited for: something
-        that should not come.
+        Once an answer is complete, and ends with `until`, only what follows within a moment is
+        waited for: something that should not come.
         """
         reader, writer = await self.connect()
         answer = b""
@@ -110,7 +111,9 @@ def _moment(answer: bytes, until: bytes) -> float:
 
 @asynccontextmanager
 async def proxying(
-    folder: Path, upstream: UpstreamProxy | None = None, allowed: Callable[[Address], bool] = lambda _: True
+    folder: Path,
+    upstream: UpstreamProxy | None = None,
+    allowed: Callable[[Address], bool] = lambda _: True,
 ) -> AsyncIterator[Ground]:
     names = Names()
     proxy = EgressProxy(folder, Internet(upstream, names, allowed))
@@ -124,17 +127,30 @@ async def proxying(
 
 
 def login(grant: Grant) -> bytes:
-    return b"Proxy-Authorization: Basic " + base64.b64encode(f"codeagent:{grant.token}".encode()) + b"\r\n"
+    return (
+        b"Proxy-Authorization: Basic "
+        + base64.b64encode(f"codeagent:{grant.token}".encode())
+        + b"\r\n"
+    )
 
 
 def get(grant: Grant, url: str, host: str | None = None, more: bytes = b"") -> bytes:
-    """A request in absolute form; `host` is the Host header, as the URL has it where none is given."""
+    """A request in absolute form; `host` is the Host header, as the URL has it where none is
+    given."""
     said = url.split("://", 1)[-1].split("/", 1)[0] if host is None else host
-    return b"GET %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n" % (url.encode(), said.encode(), login(grant), more)
+    return b"GET %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n" % (
+        url.encode(),
+        said.encode(),
+        login(grant),
+        more,
+    )
 
 
 def connect(grant: Grant, target: str) -> bytes:
-    return b"CONNECT %s HTTP/1.1\r\n%s\r\n" % (target.encode("utf-8", "surrogateescape"), login(grant))
+    return b"CONNECT %s HTTP/1.1\r\n%s\r\n" % (
+        target.encode("utf-8", "surrogateescape"),
+        login(grant),
+    )
 
 
 def client_hello(name: str | None) -> bytes:

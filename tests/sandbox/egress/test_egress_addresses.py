@@ -13,7 +13,8 @@ from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxy
 from tests.table import for_each
 
 REFUSED = (
-    "it leads to an address that is not public; only the user can allow a private one: private_hosts under [network]"
+    "it leads to an address that is not public; only the user can allow a private one: "
+    "private_hosts under [network]"
 )
 _NEAR = """
 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1 127.255.255.254 169.254.0.1
@@ -47,7 +48,9 @@ def test_this_machine_knows_its_own_addresses_whatever_their_numbers() -> None:
 
 @pytest.mark.soak(tried=2, row="egress")
 @pytest.mark.parametrize("text", NOT_PUBLIC)
-async def test_a_name_that_leads_there_is_refused_with_the_reason(tmp_path: Path, text: str) -> None:
+async def test_a_name_that_leads_there_is_refused_with_the_reason(
+    tmp_path: Path, text: str
+) -> None:
     async with proxying(tmp_path, allowed=is_public) as ground:
         ground.names.known["pypi.org"] = (ipaddress.ip_address(text),)
         grant = ground.grant("*")
@@ -58,7 +61,9 @@ async def test_a_name_that_leads_there_is_refused_with_the_reason(tmp_path: Path
 
 async def test_one_bad_address_among_good_ones_is_enough(tmp_path: Path) -> None:
     async with proxying(tmp_path, allowed=is_public) as ground:
-        ground.names.known["pypi.org"] = tuple(map(ipaddress.ip_address, ("93.184.215.14", "10.0.0.1")))
+        ground.names.known["pypi.org"] = tuple(
+            map(ipaddress.ip_address, ("93.184.215.14", "10.0.0.1"))
+        )
         assert b"not public" in await ground.say(connect(ground.grant("*"), "pypi.org:443"))
 
 
@@ -70,7 +75,9 @@ async def test_a_listed_address_that_is_near_is_refused_too(tmp_path: Path) -> N
 
 
 @pytest.mark.soak(tried=3, row="egress")
-async def test_a_name_is_asked_for_once_in_a_command_so_that_its_answer_cannot_change(tmp_path: Path) -> None:
+async def test_a_name_is_asked_for_once_in_a_command_so_that_its_answer_cannot_change(
+    tmp_path: Path,
+) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")
         for _ in range(3):
@@ -108,8 +115,13 @@ def inside(*addresses: str) -> Internet:
     return Internet(resolve=resolve, private=(HostRule.parse("mirror.corp:443"),))
 
 
-@for_each("address", ["10.1.2.3", "172.16.9.9", "192.168.77.7", "100.64.9.9", "fd12:3456::7", "93.184.215.14"])
-async def test_a_private_host_that_the_user_named_is_reached(reached: list[tuple[str, int]], address: str) -> None:
+@for_each(
+    "address",
+    ["10.1.2.3", "172.16.9.9", "192.168.77.7", "100.64.9.9", "fd12:3456::7", "93.184.215.14"],
+)
+async def test_a_private_host_that_the_user_named_is_reached(
+    reached: list[tuple[str, int]], address: str
+) -> None:
     reached.clear()
     await inside(address).connect("mirror.corp", 443, Grant(()))
     assert reached == [(address, 443)]
@@ -149,4 +161,6 @@ async def test_a_named_host_is_still_reached_only_by_a_command_that_may_reach_it
 
 
 def test_no_address_of_this_machine_is_private() -> None:
-    assert not is_private(ipaddress.ip_address("127.0.0.1")) and is_private(ipaddress.ip_address("10.1.2.3"))
+    assert not is_private(ipaddress.ip_address("127.0.0.1")) and is_private(
+        ipaddress.ip_address("10.1.2.3")
+    )

@@ -1,4 +1,5 @@
-"""The inner end of the way out, in each of its languages: bytes pass both ways, whole, and so do their ends."""
+"""The inner end of the way out, in each of its languages: bytes pass both ways, whole, and so do
+their ends."""
 
 import asyncio
 import os
@@ -27,15 +28,22 @@ def language(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def forwarding(folder: Path, language: str, serve: object) -> AsyncIterator[int]:
-    """The port of a forwarder that finds nothing but bash and one interpreter, before a server on its socket."""
+    """The port of a forwarder that finds nothing but bash and one interpreter, before a server on
+    its socket."""
     programs = folder / "programs"
     programs.mkdir()
-    (programs / language).symlink_to(sys.executable if language == "python3" else shutil.which(language) or "")
+    (programs / language).symlink_to(
+        sys.executable if language == "python3" else shutil.which(language) or ""
+    )
     os.chdir(folder)
     server = await asyncio.start_unix_server(serve, "s.sock")  # type: ignore[arg-type]  # a callback for streams
     arguments = ["-c", script_text("forward"), "codeagent", "s.sock", _source("py"), _source("pl")]
     process = await asyncio.create_subprocess_exec(
-        "/bin/bash", "--norc", *arguments, stdout=asyncio.subprocess.PIPE, env={"PATH": str(programs)}
+        "/bin/bash",
+        "--norc",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        env={"PATH": str(programs)},
     )
     try:
         assert process.stdout is not None
@@ -71,7 +79,8 @@ async def test_many_bytes_pass_both_ways_on_many_connections_and_ends_are_passed
 
         answers = await asyncio.gather(*(one(letter) for letter in LETTERS))
         assert [
-            answer == b"dne" + letter * SIZE for letter, answer in zip((b"a", b"b", b"c", b"d"), answers, strict=True)
+            answer == b"dne" + letter * SIZE
+            for letter, answer in zip((b"a", b"b", b"c", b"d"), answers, strict=True)
         ] == [True] * 4
 
 
@@ -96,7 +105,11 @@ async def test_a_server_that_goes_away_ends_the_connection_and_the_next_one_work
 async def test_with_neither_language_it_says_so(tmp_path: Path) -> None:
     arguments = ["-c", script_text("forward"), "codeagent", "s", "x", "y"]
     process = await asyncio.create_subprocess_exec(
-        "/bin/bash", "--norc", *arguments, stdout=asyncio.subprocess.PIPE, env={"PATH": str(tmp_path)}
+        "/bin/bash",
+        "--norc",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        env={"PATH": str(tmp_path)},
     )
     out, _ = await process.communicate()
     assert out == b"none\n"

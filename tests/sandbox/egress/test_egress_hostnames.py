@@ -1,4 +1,5 @@
-"""No spelling of a target gets past the list of hosts (SECURITY.md T31): 0 of them reach a server."""
+"""No spelling of a target gets past the list of hosts (SECURITY.md T31): 0 of them reach a
+server."""
 
 from pathlib import Path
 
@@ -28,15 +29,33 @@ pypi.org? evil.example;.example.org evil.example,pypi.org pypi.org,evil.example 
 """
 OTHERS = [
     *_PLAIN.split(),
-    "evil.example\0.example.org", "evil.example\0.pypi.org", "pypi.org\0", "pypi.org\t", "pypi.org\v", "pypi.org\x7f",
-    "evil.example .example.org", "evil.example\r.example.org", "evil.example\n.example.org",
+    "evil.example\0.example.org",
+    "evil.example\0.pypi.org",
+    "pypi.org\0",
+    "pypi.org\t",
+    "pypi.org\v",
+    "pypi.org\x7f",
+    "evil.example .example.org",
+    "evil.example\r.example.org",
+    "evil.example\n.example.org",
     "pypi.org\u3002evil.example",
-    "\u0440ypi.org", "py\u0440i.org", "pypi\uff0eorg", "pypi\u3002org", "p\u00adypi.org", "pypi.org\u200b",
+    "\u0440ypi.org",
+    "py\u0440i.org",
+    "pypi\uff0eorg",
+    "pypi\u3002org",
+    "p\u00adypi.org",
+    "pypi.org\u200b",
     "\u24dfypi.org",
-    "PY\u0130PI.ORG", "evil.example\u2100.example.org", "evil.example\udcff.example.org", "\ufeffpypi.org",
-    "127\u30020.0.1", "\u2460\u2461\u2466.0.0.1", "\uff11\uff12\uff17.0.0.1",
-    "a" * 64 + ".example.org", "a." * 130 + "example.org",
-]  # fmt: skip
+    "PY\u0130PI.ORG",
+    "evil.example\u2100.example.org",
+    "evil.example\udcff.example.org",
+    "\ufeffpypi.org",
+    "127\u30020.0.1",
+    "\u2460\u2461\u2466.0.0.1",
+    "\uff11\uff12\uff17.0.0.1",
+    "a" * 64 + ".example.org",
+    "a." * 130 + "example.org",
+]
 SAME = ["pypi.org", "PYPI.ORG", "PyPi.Org", "a.example.org", "a.b.example.org", "A.Example.ORG"]
 
 
@@ -67,9 +86,19 @@ async def test_none_of_so_many_hosts_is_reached_but_those_that_are_named(tmp_pat
 async def test_other_ports_of_a_host_that_is_named_are_not_reached(tmp_path: Path) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant("pypi.org", "example.org:1")
-        for port in (str(origin.port), f"0{origin.port}", f"+{origin.port}", f" {origin.port}",
-                     f"{origin.port + 65536}", hex(origin.port), "", "0", "-1",
-                     "443x", "\u0664\u0664\u0663"):  # fmt: skip
+        for port in (
+            str(origin.port),
+            f"0{origin.port}",
+            f"+{origin.port}",
+            f" {origin.port}",
+            f"{origin.port + 65536}",
+            hex(origin.port),
+            "",
+            "0",
+            "-1",
+            "443x",
+            "\u0664\u0664\u0663",
+        ):
             for host in ("pypi.org", "example.org"):
                 answer = await ground.say(connect(grant, f"{host}:{port}"))
                 assert answer.startswith(b"HTTP/1.1 4"), (host, port)
@@ -90,7 +119,12 @@ async def test_an_empty_list_reaches_nothing(tmp_path: Path) -> None:
 async def test_every_name_does_not_mean_addresses_or_other_ports(tmp_path: Path) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant("*")
-        for target in (f"127.0.0.1:{origin.port}", "127.0.0.1:443", "[::1]:80", f"any.example:{origin.port}"):
+        for target in (
+            f"127.0.0.1:{origin.port}",
+            "127.0.0.1:443",
+            "[::1]:80",
+            f"any.example:{origin.port}",
+        ):
             assert b" 403 " in await ground.say(connect(grant, target))
         assert origin.connections == 0
 
@@ -99,7 +133,14 @@ async def test_another_host_in_the_header_is_refused(tmp_path: Path) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")
         here = f"http://pypi.org:{origin.port}/"
-        for said in ("evil.example", "pypi.org", f"evil.example:{origin.port}", f"pypi.org.:{origin.port}", "", "\0"):
+        for said in (
+            "evil.example",
+            "pypi.org",
+            f"evil.example:{origin.port}",
+            f"pypi.org.:{origin.port}",
+            "",
+            "\0",
+        ):
             assert b" 400 " in await ground.say(get(grant, here, said))
         twice = get(grant, here, more=b"host: evil.example\r\n")
         assert b" 400 " in await ground.say(twice)

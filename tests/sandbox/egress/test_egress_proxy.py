@@ -1,4 +1,5 @@
-"""What the proxy lets through and what it does not, for requests to a host that is allowed (SECURITY.md T31)."""
+"""What the proxy lets through and what it does not, for requests to a host that is allowed
+(SECURITY.md T31)."""
 
 import asyncio
 import socket
@@ -10,7 +11,17 @@ from codeagent.core.hosts import HostRule
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import SOCKET, EgressProxy
-from tests.sandbox.egress.proxying import Ground, Names, Origin, client_hello, connect, get, listening, login, proxying
+from tests.sandbox.egress.proxying import (
+    Ground,
+    Names,
+    Origin,
+    client_hello,
+    connect,
+    get,
+    listening,
+    login,
+    proxying,
+)
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -36,7 +47,9 @@ class ToOrigin(Internet):
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
 
-    async def connect(self, name: str, port: int, grant: Grant) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(
+        self, name: str, port: int, grant: Grant
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self._origin.port)
 
 
@@ -44,7 +57,13 @@ async def test_nobody_gets_in_without_the_credential_of_a_running_command(tmp_pa
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")
         request = get(grant, f"http://pypi.org:{origin.port}/")
-        for wrong in (b"", b"Basic", b"Basic !", b"Bearer " + grant.token.encode(), b"Basic Y29kZWFnZW50Og=="):
+        for wrong in (
+            b"",
+            b"Basic",
+            b"Basic !",
+            b"Bearer " + grant.token.encode(),
+            b"Basic Y29kZWFnZW50Og==",
+        ):
             line = b"Proxy-Authorization: " + wrong + b"\r\n"
             assert b" 407 " in await ground.say(request.replace(login(grant), line))
         assert b" 407 " in await ground.say(request.replace(login(grant), b""))
@@ -62,7 +81,10 @@ async def test_the_first_commands_may_open_it_at_once(tmp_path: Path) -> None:
 
 async def test_a_credential_is_good_for_its_own_hosts_only(tmp_path: Path) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
-        one, other = ground.grant(f"one.example:{origin.port}"), ground.grant(f"other.example:{origin.port}")
+        one, other = (
+            ground.grant(f"one.example:{origin.port}"),
+            ground.grant(f"other.example:{origin.port}"),
+        )
         assert one.token != other.token
         assert b" 403 " in await ground.say(get(one, f"http://other.example:{origin.port}/"))
         assert b" 200 " in await ground.say(get(other, f"http://other.example:{origin.port}/"))
@@ -80,7 +102,9 @@ async def test_the_end_of_a_command_ends_its_connections(tmp_path: Path) -> None
         writer.close()
 
 
-async def test_a_request_goes_on_as_one_to_the_server_itself_without_what_is_for_the_proxy(tmp_path: Path) -> None:
+async def test_a_request_goes_on_as_one_to_the_server_itself_without_what_is_for_the_proxy(
+    tmp_path: Path,
+) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")
         more = b"Accept: */*\r\nProxy-Connection: keep-alive\r\nConnection: X-Hop\r\nX-Hop: 1\r\nUpgrade: h2c\r\n"
@@ -105,7 +129,9 @@ async def test_a_second_request_behind_the_first_is_never_passed_on(tmp_path: Pa
             get(grant, here, more=sized) + b"body",
             get(grant, here, more=chunked) + b"4;x=y\r\nbody\r\n0\r\n\r\n",
         ):
-            await ground.say((body or get(grant, here)) + smuggled + get(grant, "http://evil.example/"))
+            await ground.say(
+                (body or get(grant, here)) + smuggled + get(grant, "http://evil.example/")
+            )
         assert origin.connections == 3
         assert origin.received.count(b"body") == 2
         assert b"smuggled" not in origin.received and b"evil" not in origin.received
@@ -116,15 +142,27 @@ async def test_a_second_request_behind_the_first_is_never_passed_on(tmp_path: Pa
 @pytest.mark.parametrize(
     "head",
     [
-        b"Content-Length: 1\r\nContent-Length: 2\r\n", b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
-        b"Transfer-Encoding: gzip, chunked\r\n", b"Transfer-Encoding: x\r\n",
-        b"Content-Length: +1\r\n", b"Content-Length: 1,1\r\n",
-        b"Content-Length: -1\r\n", b"Content-Length : 1\r\n", b" folded: 1\r\n",
-        b"X: a\nHost: evil.example\r\n", b"X: a\rb\r\n",
-        b"X: \0\r\n", b"no colon\r\n", b": empty\r\n", b"Bad Name: 1\r\n", b"X: 1\r\n" * 200,
+        b"Content-Length: 1\r\nContent-Length: 2\r\n",
+        b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: x\r\n",
+        b"Content-Length: +1\r\n",
+        b"Content-Length: 1,1\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length : 1\r\n",
+        b" folded: 1\r\n",
+        b"X: a\nHost: evil.example\r\n",
+        b"X: a\rb\r\n",
+        b"X: \0\r\n",
+        b"no colon\r\n",
+        b": empty\r\n",
+        b"Bad Name: 1\r\n",
+        b"X: 1\r\n" * 200,
     ],
-)  # fmt: skip
-async def test_what_two_readers_could_read_in_two_ways_is_refused(tmp_path: Path, head: bytes) -> None:
+)
+async def test_what_two_readers_could_read_in_two_ways_is_refused(
+    tmp_path: Path, head: bytes
+) -> None:
     async with proxying(tmp_path) as ground, listening(Origin()) as origin:
         grant = ground.grant(f"pypi.org:{origin.port}")
         answer = await ground.say(get(grant, f"http://pypi.org:{origin.port}/", more=head))
@@ -134,15 +172,28 @@ async def test_what_two_readers_could_read_in_two_ways_is_refused(tmp_path: Path
 
 @pytest.mark.parametrize(
     "line",
-    [b"GET / HTTP/1.1", b"GET https://pypi.org/ HTTP/1.1", b"GET ftp://pypi.org/ HTTP/1.1", b"GET //pypi.org/ HTTP/1.1",
-     b"GET http://pypi.org/ HTTP/2.0", b"GET http://pypi.org/", b"GET  http://pypi.org/ HTTP/1.1", b"", b"\x16\x03\x01",
-     b"CONNECT http://pypi.org/ HTTP/1.1", b"CONNECT pypi.org HTTP/1.1",
-     b"CONNECT /pypi.org:443 HTTP/1.1", b"\x05\x01\x00"],
-)  # fmt: skip
+    [
+        b"GET / HTTP/1.1",
+        b"GET https://pypi.org/ HTTP/1.1",
+        b"GET ftp://pypi.org/ HTTP/1.1",
+        b"GET //pypi.org/ HTTP/1.1",
+        b"GET http://pypi.org/ HTTP/2.0",
+        b"GET http://pypi.org/",
+        b"GET  http://pypi.org/ HTTP/1.1",
+        b"",
+        b"\x16\x03\x01",
+        b"CONNECT http://pypi.org/ HTTP/1.1",
+        b"CONNECT pypi.org HTTP/1.1",
+        b"CONNECT /pypi.org:443 HTTP/1.1",
+        b"\x05\x01\x00",
+    ],
+)
 async def test_another_kind_of_request_is_refused(tmp_path: Path, line: bytes) -> None:
     async with proxying(tmp_path) as ground:
         grant = ground.grant("*")
-        assert b" 400 " in await ground.say(line + b"\r\nHost: pypi.org\r\n" + login(grant) + b"\r\n")
+        assert b" 400 " in await ground.say(
+            line + b"\r\nHost: pypi.org\r\n" + login(grant) + b"\r\n"
+        )
         assert ground.names.asked == []
 
 
@@ -159,23 +210,36 @@ async def test_a_tunnel_is_for_tls_to_the_host_that_was_asked_for(tmp_path: Path
         hello = client_hello("pypi.org")
         assert await tunnelled(ground, grant, "pypi.org:443", hello) == b"server"
         assert (
-            await tunnelled(ground, grant, "pypi.org:443", *(hello[at : at + 1] for at in range(len(hello))))
+            await tunnelled(
+                ground, grant, "pypi.org:443", *(hello[at : at + 1] for at in range(len(hello)))
+            )
             == b"server"
         )
         assert origin.received == hello * 2
         assert await tunnelled(ground, grant, "pypi.org:443", client_hello(None)) == b"server"
         origin.received = b""
-        for first in (client_hello("other.example"), client_hello("evil.example"), client_hello("a.pypi.org"),
-                      b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"SSH-2.0-x\r\n", hello[:-1], b"\x16",
-                      b"\x16\x02\0\0\0", b"\x16\x03\x01\0\0" + hello, b"\x15" + hello[1:],
-                      hello[:5] + b"\x02" + hello[6:]):  # fmt: skip
+        for first in (
+            client_hello("other.example"),
+            client_hello("evil.example"),
+            client_hello("a.pypi.org"),
+            b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+            b"SSH-2.0-x\r\n",
+            hello[:-1],
+            b"\x16",
+            b"\x16\x02\0\0\0",
+            b"\x16\x03\x01\0\0" + hello,
+            b"\x15" + hello[1:],
+            hello[:5] + b"\x02" + hello[6:],
+        ):
             assert await tunnelled(ground, grant, "pypi.org:443", first) == b""
         assert origin.received == b"", "not a byte of them is passed on"
     assert "3 requests to pypi.org allowed" in grant.notice()
     assert "3 requests to pypi.org refused (TLS names another host)" in grant.notice()
 
 
-async def test_a_tunnel_that_hides_its_name_is_only_for_who_may_reach_every_host(tmp_path: Path) -> None:
+async def test_a_tunnel_that_hides_its_name_is_only_for_who_may_reach_every_host(
+    tmp_path: Path,
+) -> None:
     hello = client_hello("pypi.org")
     size = int.from_bytes(hello[3:5], "big")
     hidden = bytearray(hello + b"\xfe\x0d\x00\x00")
@@ -187,11 +251,17 @@ async def test_a_tunnel_that_hides_its_name_is_only_for_who_may_reach_every_host
     hidden[at : at + 2] = (int.from_bytes(hello[at : at + 2], "big") + 4).to_bytes(2, "big")
     async with proxying(tmp_path) as ground, listening(Origin(answer=b"server")) as origin:
         ground.proxy._internet = ToOrigin(origin)
-        assert await tunnelled(ground, ground.grant("pypi.org"), "pypi.org:443", bytes(hidden)) == b""
-        assert await tunnelled(ground, ground.grant("*"), "pypi.org:443", bytes(hidden)) == b"server"
+        assert (
+            await tunnelled(ground, ground.grant("pypi.org"), "pypi.org:443", bytes(hidden)) == b""
+        )
+        assert (
+            await tunnelled(ground, ground.grant("*"), "pypi.org:443", bytes(hidden)) == b"server"
+        )
 
 
-async def test_a_rule_that_names_a_port_lets_other_protocols_through_and_still_reads_tls(tmp_path: Path) -> None:
+async def test_a_rule_that_names_a_port_lets_other_protocols_through_and_still_reads_tls(
+    tmp_path: Path,
+) -> None:
     async with proxying(tmp_path) as ground, listening(Origin(answer=b"server")) as origin:
         target = f"git.example:{origin.port}"
         grant = ground.grant(target)
@@ -209,10 +279,14 @@ async def test_bytes_of_a_command_are_counted_over_all_its_connections(tmp_path:
         assert len(await tunnelled(ground, grant, target, b"a")) < 3000
         assert "more than 5000 bytes in one command" in grant.notice()
         said = await ground.say(connect(grant, target))
-        assert said.startswith(b"HTTP/1.1 403") and said.endswith(b"in one command: nothing more is passed on\n")
+        assert said.startswith(b"HTTP/1.1 403") and said.endswith(
+            b"in one command: nothing more is passed on\n"
+        )
 
 
-async def test_connections_of_a_command_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_a_command_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("codeagent.sandbox.egress.grant.MOST_CONNECTIONS", 2)
     async with proxying(tmp_path) as ground, listening(Origin(greeting=b"hi")) as origin:
         target = f"git.example:{origin.port}"
@@ -244,7 +318,9 @@ async def test_the_notice_counts_by_host_and_never_floods(tmp_path: Path) -> Non
         assert grant.notice().isprintable()
 
 
-async def test_the_proxy_listens_on_a_socket_below_a_folder_of_ours_alone_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_the_proxy_listens_on_a_socket_below_a_folder_of_ours_alone_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     async with proxying(tmp_path) as ground:
         folder = ground.proxy.folder
         assert folder.parent.stat().st_mode & 0o777 == 0o700
@@ -266,4 +342,6 @@ async def test_names_are_looked_up_for_a_thousand_hosts_in_one_command() -> None
     grant = Grant((HostRule.parse("*"),))
     grant.pinned = dict.fromkeys((f"{number}.example" for number in range(1000)), ())
     with pytest.raises(RequestRefused, match="more than 1000 hosts"):
-        await Internet(resolve=Names(), allowed=lambda _: True).connect("one.more.example", 443, grant)
+        await Internet(resolve=Names(), allowed=lambda _: True).connect(
+            "one.more.example", 443, grant
+        )

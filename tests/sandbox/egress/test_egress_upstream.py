@@ -1,4 +1,5 @@
-"""Where this machine itself reaches the Internet through a proxy: rules hold, and the connection goes through it."""
+"""Where this machine itself reaches the Internet through a proxy: rules hold, and the connection
+goes through it."""
 
 import asyncio
 import ipaddress
@@ -34,7 +35,9 @@ async def test_a_request_that_is_allowed_goes_through_it_by_name(tmp_path: Path)
             head, _, behind = upstream.received.partition(b"\r\n\r\n")
             assert head.startswith(b"CONNECT pypi.org:80 HTTP/1.1\r\n") and b"Basic b3du" in head
             assert b"b3du" not in behind and grant.token.encode() not in upstream.received
-            assert (await ground.say(connect(grant, "pypi.org:443") + client_hello("pypi.org"), b"ok")).endswith(b"ok")
+            assert (
+                await ground.say(connect(grant, "pypi.org:443") + client_hello("pypi.org"), b"ok")
+            ).endswith(b"ok")
 
 
 async def test_rules_hold_before_it_is_asked(tmp_path: Path) -> None:
@@ -42,8 +45,12 @@ async def test_rules_hold_before_it_is_asked(tmp_path: Path) -> None:
         own = UpstreamProxy("127.0.0.1", upstream.port, tls=False)
         async with proxying(tmp_path, own, is_public) as ground:
             ground.names.known["inside.example"] = (ipaddress.ip_address("10.0.0.1"),)
-            assert b" 403 " in await ground.say(connect(ground.grant("pypi.org"), "evil.example:443"))
-            assert b"not public" in await ground.say(connect(ground.grant("*"), "inside.example:443"))
+            assert b" 403 " in await ground.say(
+                connect(ground.grant("pypi.org"), "evil.example:443")
+            )
+            assert b"not public" in await ground.say(
+                connect(ground.grant("*"), "inside.example:443")
+            )
             assert b" 403 " in await ground.say(connect(ground.grant("*"), "10.0.0.1:443"))
             assert upstream.received == b""
 
@@ -61,13 +68,19 @@ async def test_its_refusal_and_its_silence_are_said(tmp_path: Path) -> None:
 def test_it_is_read_from_the_environment() -> None:
     assert upstream_of({}) is None
     assert upstream_of({"https_proxy": ""}) is None
-    assert upstream_of({"HTTPS_PROXY": "proxy.example:3128"}) == UpstreamProxy("proxy.example", 3128, tls=False)
+    assert upstream_of({"HTTPS_PROXY": "proxy.example:3128"}) == UpstreamProxy(
+        "proxy.example", 3128, tls=False
+    )
     found = upstream_of({"https_proxy": "https://me:p%40ss@proxy.example"})
-    assert found == UpstreamProxy("proxy.example", 443, tls=True, authorization="Basic bWU6cEBzcw==")
+    assert found == UpstreamProxy(
+        "proxy.example", 443, tls=True, authorization="Basic bWU6cEBzcw=="
+    )
     assert "bWU6" not in repr(found)
 
 
-@pytest.mark.parametrize("address", ["socks5://proxy.example:1080", "http://", "http://proxy.example:x"])
+@pytest.mark.parametrize(
+    "address", ["socks5://proxy.example:1080", "http://", "http://proxy.example:x"]
+)
 def test_one_that_cannot_be_used_is_an_error(address: str) -> None:
     with pytest.raises(ValueError, match="https_proxy"):
         upstream_of({"https_proxy": address})

@@ -34,10 +34,15 @@ async def test_the_answer_is_the_result() -> None:
 async def test_no_answer_is_denied_and_has_run(why: str, said: str) -> None:
     context: Any = tool_context(None)  # type: ignore[arg-type]  # it looks at no file
     result = await AskUser(Answering(Reply(None, why))).run(AskUserArgs(question="Which?"), context)
-    assert result.error is not None and (result.error.kind, result.error.message) == ("denied", said)
+    assert result.error is not None and (result.error.kind, result.error.message) == (
+        "denied",
+        said,
+    )
     assert text_of(result.content) == f"denied: {said}" and result.executed
 
 
 def test_options_come_as_a_json_list() -> None:
-    args = parse_arguments(AskUser(Answering(Reply(None))), '{"question": "Q", "options": ["a", "b"]}')
+    args = parse_arguments(
+        AskUser(Answering(Reply(None))), '{"question": "Q", "options": ["a", "b"]}'
+    )
     assert isinstance(args, AskUserArgs) and args.options == ("a", "b")

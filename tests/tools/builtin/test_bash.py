@@ -35,7 +35,9 @@ async def test_output_is_streamed_as_it_comes_and_returned(box: Toolbox) -> None
 
 
 async def test_a_failing_command_is_an_error_with_both_streams_and_the_code(box: Toolbox) -> None:
-    box.sandbox = FakeSandbox([("stdout", b"out\n"), ("stderr", b"err\n")], CommandResult(exit_code=3))
+    box.sandbox = FakeSandbox(
+        [("stdout", b"out\n"), ("stderr", b"err\n")], CommandResult(exit_code=3)
+    )
     error = await failing(box)
     assert error.kind == "failed"
     assert text_of(error.content) == "out\nerr\n[exit code 3]"
@@ -45,10 +47,14 @@ async def test_a_failing_command_is_an_error_with_both_streams_and_the_code(box:
 async def test_silence_memory_left_processes_and_notices_are_said(box: Toolbox) -> None:
     box.sandbox = FakeSandbox()
     assert await box.text("bash", command="true") == "(no output)"
-    box.sandbox = FakeSandbox([], CommandResult(exit_code=0, left_running=2, notices=("a .git was moved",)))
+    box.sandbox = FakeSandbox(
+        [], CommandResult(exit_code=0, left_running=2, notices=("a .git was moved",))
+    )
     assert await box.text("bash", command="x &") == "[left running: 2]\n[a .git was moved]"
     box.sandbox = FakeSandbox([], CommandResult(exit_code=137, out_of_memory=True))
-    assert text_of((await failing(box)).content) == "[exit code 137] [the sandbox ran out of memory]"
+    assert (
+        text_of((await failing(box)).content) == "[exit code 137] [the sandbox ran out of memory]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,12 @@ def test_a_command_has_a_time_limit_and_a_ceiling_but_none_in_the_background_unl
 
 @pytest.mark.parametrize(
     ("arguments", "permission"),
-    [({}, "auto"), ({"timeout": 20.0}, "auto"), ({"timeout": 21.0}, "prompt"), ({"run_in_background": True}, "prompt")],
+    [
+        ({}, "auto"),
+        ({"timeout": 20.0}, "auto"),
+        ({"timeout": 21.0}, "prompt"),
+        ({"run_in_background": True}, "prompt"),
+    ],
 )
 def test_what_only_reads_is_asked_about_where_it_may_take_long(
     box: Toolbox, arguments: dict[str, object], permission: str
@@ -85,14 +96,18 @@ def test_what_only_reads_is_asked_about_where_it_may_take_long(
     assert Policy().check("bash", key, "prompt", "anything").permission == permission
 
 
-async def test_a_command_that_was_not_asked_about_says_why_it_had_so_little_time(box: Toolbox) -> None:
+async def test_a_command_that_was_not_asked_about_says_why_it_had_so_little_time(
+    box: Toolbox,
+) -> None:
     async def run_out() -> None:
         context.cancel.cancel("timeout after 20 s")
         task.cancel()
 
     context = tool_context(box.workspace, FakeSandbox([run_out, 60.0]))
     task = asyncio.ensure_future(box.tool("bash").run(BashArgs(command="grep -rn x ."), context))
-    with pytest.raises(Cancelled, match="gets 20 s, because nobody is asked about it; narrow it, or give a longer"):
+    with pytest.raises(
+        Cancelled, match="gets 20 s, because nobody is asked about it; narrow it, or give a longer"
+    ):
         await task
 
 
@@ -145,7 +160,9 @@ async def test_a_command_that_is_none_is_refused(box: Toolbox, command: str) -> 
 
 async def test_a_flood_is_cut_for_the_model_and_kept_for_output_read(box: Toolbox) -> None:
     lines = b"".join(b"line %d\n" % n for n in range(100_000))
-    box.sandbox = FakeSandbox([("stdout", lines[at : at + 7919]) for at in range(0, len(lines), 7919)])
+    box.sandbox = FakeSandbox(
+        [("stdout", lines[at : at + 7919]) for at in range(0, len(lines), 7919)]
+    )
     text = await box.text("bash", command="x")
     assert len(text) < 33_000
     assert text.startswith("line 0\n")
@@ -158,7 +175,9 @@ async def test_a_flood_is_cut_for_the_model_and_kept_for_output_read(box: Toolbo
     assert "".join(update for _, update in box.updates) == lines.decode()
 
 
-async def test_what_changed_while_a_command_ran_is_shown_before_it_is_overwritten(box: Toolbox) -> None:
+async def test_what_changed_while_a_command_ran_is_shown_before_it_is_overwritten(
+    box: Toolbox,
+) -> None:
     """A user's edit and a formatter's look the same from here, so neither counts as seen."""
     put(box.root, "a.txt", "one\ntwo\n")
     await box.call("read", path="a.txt")
@@ -189,7 +208,9 @@ async def test_a_change_that_was_shown_in_full_counts_as_seen(box: Toolbox) -> N
     assert box.content("a.txt") == "three\n"
 
 
-async def test_a_user_s_edit_is_not_hidden_by_a_command_that_prints_a_part_of_the_file(box: Toolbox) -> None:
+async def test_a_user_s_edit_is_not_hidden_by_a_command_that_prints_a_part_of_the_file(
+    box: Toolbox,
+) -> None:
     lines = [f"line {n}" for n in range(1, 41)]
     put(box.root, "a.txt", "\n".join(lines))
     await box.call("read", path="a.txt")
@@ -213,7 +234,9 @@ async def test_a_user_s_edit_is_not_hidden_by_a_command_that_prints_a_part_of_th
         ("rg -n -A1 'b =' .", "src/a.py:2:b = 2\nsrc/a.py-3-c = 3\n"),
     ],
 )
-async def test_what_a_command_printed_of_a_file_counts_as_read(box: Toolbox, command: str, printed: str) -> None:
+async def test_what_a_command_printed_of_a_file_counts_as_read(
+    box: Toolbox, command: str, printed: str
+) -> None:
     put(box.root, "src/a.py", "a = 1\nb = 2\nc = 3\nd = 4\n")
     box.sandbox = FakeSandbox([("stdout", printed.encode())])
     await box.call("bash", command=command)
@@ -270,7 +293,9 @@ async def test_the_preview_is_the_whole_command(box: Toolbox) -> None:
     assert preview.target == "echo a …"
 
 
-async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_written(box: Toolbox) -> None:
+async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_written(
+    box: Toolbox,
+) -> None:
     sandbox = FakeSandbox()
     tool = Bash(box.outputs, box.reads)
     context = tool_context(box.workspace, sandbox)
@@ -279,13 +304,20 @@ async def test_in_plan_mode_the_command_asks_for_a_workspace_that_cannot_be_writ
     assert [command.read_only for command in sandbox.commands] == [False, True]
 
 
-async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public_host(box: Toolbox) -> None:
+async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public_host(
+    box: Toolbox,
+) -> None:
     box.sandbox = FakeSandbox()
     tool = box.tool("bash")
     plain, networked = tool.Args(command="cat a"), tool.Args(command="cat a", network=True)
     assert tool.approval_key(plain).reads_only and not tool.approval_key(plain).network
     key = tool.approval_key(networked)
-    assert (key.reads_only, key.reading, key.network, key.parts) == (False, frozenset(), True, ("cat a",))
+    assert (key.reads_only, key.reading, key.network, key.parts) == (
+        False,
+        frozenset(),
+        True,
+        ("cat a",),
+    )
     assert "it could send what it reads to the hosts it may reach" in (key.sensitive or "")
     assert tool.target(networked) == "network: cat a"
     assert tool.proposal(tool.Args(command="pytest -q", network=True)) == ""
@@ -303,7 +335,12 @@ def test_a_call_with_network_says_what_it_needs_and_what_it_would_be_without(box
 
 @for_each(
     ("command", "mode", "later"),
-    [("make x", "auto", True), ("make x", "ask", False), ("cat a", "ask", True), ("cat .env", "auto", False)],
+    [
+        ("make x", "auto", True),
+        ("make x", "ask", False),
+        ("cat a", "ask", True),
+        ("cat .env", "auto", False),
+    ],
 )
 def test_a_call_with_network_is_asked_about_later_only_if_it_would_run_without_a_question(
     box: Toolbox, command: str, mode: Mode, later: bool
@@ -311,7 +348,9 @@ def test_a_call_with_network_is_asked_about_later_only_if_it_would_run_without_a
     tool = box.tool("bash")
     key = tool.approval_key(tool.Args(command=command, network=True))
     verdict = Policy(mode=mode).asking_later("bash", key, tool.permission, tool.effect)
-    assert (verdict.permission, bool(verdict.later)) == (("auto", True) if later else ("prompt", False))
+    assert (verdict.permission, bool(verdict.later)) == (
+        ("auto", True) if later else ("prompt", False)
+    )
 
 
 async def test_a_call_with_network_still_says_that_it_would_read_a_secret(box: Toolbox) -> None:
@@ -340,7 +379,9 @@ def test_a_command_runs_beside_others_only_where_all_of_it_is_known_to_only_read
 
 def test_without_a_container_every_command_runs_alone(box: Toolbox) -> None:
     tool = Bash(box.outputs, box.reads, always_ask="it runs on this machine")
-    assert tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE
+    assert (
+        tool.access(parse_arguments(tool, '{"command": "cat a.txt"}'), box.workspace) == EXCLUSIVE
+    )
 
 
 @pytest.mark.parametrize(
@@ -373,9 +414,13 @@ NO_MODULE = b"Traceback\nModuleNotFoundError: No module named 'requests.api'\n"
         ("requirements.txt", "requirements.txt says what it needs"),
     ],
 )
-async def test_where_an_import_fails_the_result_says_what_would_help(box: Toolbox, file: str, said: str) -> None:
+async def test_where_an_import_fails_the_result_says_what_would_help(
+    box: Toolbox, file: str, said: str
+) -> None:
     box.sandbox = FakeSandbox([("stderr", NO_MODULE)], CommandResult(1))
-    assert "has no module" not in text_of((await failing(box)).content), "nothing is known without such a file"
+    assert "has no module" not in text_of((await failing(box)).content), (
+        "nothing is known without such a file"
+    )
     put(box.root, file, "")
     text = text_of((await failing(box)).content)
     assert said in text and "Python has no module requests.api" in text

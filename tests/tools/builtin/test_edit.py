@@ -19,7 +19,10 @@ def file(box: Toolbox) -> None:
 async def test_one_replacement(box: Toolbox) -> None:
     await box.call("read", path="src/a.py")
     result = await box.call(
-        "edit", path="src/a.py", old_string="def f():\n    return 1", new_string="def f():\n    return 2"
+        "edit",
+        path="src/a.py",
+        old_string="def f():\n    return 1",
+        new_string="def f():\n    return 2",
     )
     assert box.content("src/a.py") == "def f():\n    return 2\n\n\ndef g():\n    return 1\n"
     block = result.blocks[0]
@@ -41,7 +44,10 @@ async def test_several_edits_see_what_the_ones_before_made(box: Toolbox) -> None
 async def test_when_one_edit_fails_none_is_applied(box: Toolbox) -> None:
     before = box.content("src/a.py")
     await box.call("read", path="src/a.py")
-    edits = [{"old_string": "def f", "new_string": "def h"}, {"old_string": "nowhere at all", "new_string": "x"}]
+    edits = [
+        {"old_string": "def f", "new_string": "def h"},
+        {"old_string": "nowhere at all", "new_string": "x"},
+    ]
     with pytest.raises(Failed, match="edit 2 of 2: nothing was changed"):
         await box.call("edit", path="src/a.py", edits=edits)
     assert box.content("src/a.py") == before
@@ -54,7 +60,9 @@ async def test_an_ambiguous_edit_lists_every_place(box: Toolbox) -> None:
 
 
 async def test_an_empty_old_string_makes_a_file_and_never_overwrites_one(box: Toolbox) -> None:
-    assert "Created new/b.py" in await box.text("edit", path="new/b.py", old_string="", new_string="x\n")
+    assert "Created new/b.py" in await box.text(
+        "edit", path="new/b.py", old_string="", new_string="x\n"
+    )
     assert (box.root / "new/b.py").read_text() == "x\n"
     put(box.root, "empty.txt", "")
     await box.call("edit", path="empty.txt", old_string="", new_string="y")
@@ -81,7 +89,9 @@ async def test_a_file_that_changed_since_is_shown_as_a_diff(box: Toolbox) -> Non
     assert "def h" not in box.content("src/a.py")
 
 
-async def test_a_text_that_is_there_exactly_once_proves_that_the_model_knows_the_place(box: Toolbox) -> None:
+async def test_a_text_that_is_there_exactly_once_proves_that_the_model_knows_the_place(
+    box: Toolbox,
+) -> None:
     put(box.root, "long.txt", "".join(f"line {n}\n" for n in range(1, 101)))
     await box.call("read", path="long.txt", offset=10, limit=5)
     await box.call("edit", path="long.txt", old_string="line 50\n", new_string="x\n")
@@ -93,12 +103,16 @@ async def test_a_text_that_is_there_exactly_once_proves_that_the_model_knows_the
     [("line 50 \n", False), ("line 6", True)],
     ids=["it matches only nearly", "it matches several times"],
 )
-async def test_lines_that_were_not_read_are_not_edited_by_guess(box: Toolbox, old: str, replace_all: bool) -> None:
+async def test_lines_that_were_not_read_are_not_edited_by_guess(
+    box: Toolbox, old: str, replace_all: bool
+) -> None:
     path = put(box.root, "long.txt", "".join(f"line {n}\n" for n in range(1, 101)))
     before = path.read_bytes()
     await box.call("read", path="long.txt", offset=10, limit=5)
     with pytest.raises(Failed, match=r"lines \d+-\d+ .* were not read.*offset=\d+"):
-        await box.call("edit", path="long.txt", old_string=old, new_string="x\n", replace_all=replace_all)
+        await box.call(
+            "edit", path="long.txt", old_string=old, new_string="x\n", replace_all=replace_all
+        )
     assert path.read_bytes() == before
 
 
@@ -109,16 +123,32 @@ async def test_what_was_edited_stays_known_where_it_moved_to(box: Toolbox) -> No
     await box.call("edit", path="long.txt", old_string="line 14 \n", new_string="w\n")
     with pytest.raises(Failed, match="not read"):
         await box.call("edit", path="long.txt", old_string="line 15 \n", new_string="w\n")
-    assert path.read_text().split("\n")[9:17] == ["line 10", "line 11", "x", "y", "z", "line 13", "w", "line 15"]
+    assert path.read_text().split("\n")[9:17] == [
+        "line 10",
+        "line 11",
+        "x",
+        "y",
+        "z",
+        "line 13",
+        "w",
+        "line 15",
+    ]
 
 
 async def test_lines_that_a_search_showed_count_as_read(box: Toolbox) -> None:
     await box.call("search", pattern="def g", context=1)
-    await box.call("edit", path="src/a.py", old_string="def g():\n    return 1", new_string="def g():\n    return 2")
+    await box.call(
+        "edit",
+        path="src/a.py",
+        old_string="def g():\n    return 1",
+        new_string="def g():\n    return 2",
+    )
     assert box.content("src/a.py").endswith("def g():\n    return 2\n")
 
 
-async def test_a_line_that_a_search_showed_only_in_part_does_not_count_as_read(box: Toolbox) -> None:
+async def test_a_line_that_a_search_showed_only_in_part_does_not_count_as_read(
+    box: Toolbox,
+) -> None:
     put(box.root, "wide.txt", "needle" + "x" * 1000 + "\n")
     await box.call("search", pattern="needle")
     with pytest.raises(Failed, match="was not read"):
@@ -137,7 +167,9 @@ async def test_what_was_approved_is_what_is_applied_or_nothing(box: Toolbox) -> 
     assert "def h" in box.content("src/a.py")
 
 
-async def test_a_link_that_moves_to_another_file_after_the_approval_is_noticed(box: Toolbox) -> None:
+async def test_a_link_that_moves_to_another_file_after_the_approval_is_noticed(
+    box: Toolbox,
+) -> None:
     put(box.root, "a.txt", "same\n")
     put(box.root, "b.txt", "same\n")
     (box.root / "link").symlink_to("a.txt")
@@ -168,9 +200,16 @@ async def test_after_an_edit_the_file_counts_as_read(box: Toolbox) -> None:
 
 @pytest.mark.parametrize(
     ("path", "error"),
-    [("none.txt", MissingPath), ("src", NotAFile), (".git/config", ToolError), ("bin.dat", ToolError)],
+    [
+        ("none.txt", MissingPath),
+        ("src", NotAFile),
+        (".git/config", ToolError),
+        ("bin.dat", ToolError),
+    ],
 )
-async def test_what_cannot_be_edited_is_an_error_and_stays(box: Toolbox, path: str, error: type[Exception]) -> None:
+async def test_what_cannot_be_edited_is_an_error_and_stays(
+    box: Toolbox, path: str, error: type[Exception]
+) -> None:
     put(box.root, ".git/config", "old")
     put(box.root, "bin.dat", b"old\0")
     with pytest.raises(error):

@@ -68,11 +68,15 @@ async def preview(tool: GitCommit, workspace: LocalWorkspace) -> Preview:
     return await tool.preview(arguments(), tool_context(workspace))
 
 
-async def run(tool: GitCommit, workspace: LocalWorkspace, base: str | None = "base-1") -> ToolResult:
+async def run(
+    tool: GitCommit, workspace: LocalWorkspace, base: str | None = "base-1"
+) -> ToolResult:
     return await tool.run(arguments(), tool_context(workspace, base=base))
 
 
-async def test_the_user_sees_message_branch_author_and_the_diff(tool: GitCommit, workspace: LocalWorkspace) -> None:
+async def test_the_user_sees_message_branch_author_and_the_diff(
+    tool: GitCommit, workspace: LocalWorkspace
+) -> None:
     shown = await preview(tool, workspace)
     assert (shown.target, shown.base) == ("Fix it", "base-1")
     facts, diff = shown.blocks
@@ -82,11 +86,18 @@ async def test_the_user_sees_message_branch_author_and_the_diff(tool: GitCommit,
     assert diff == DiffBlock(path="a.py", before="one\ntwo\n", after="one\n2\n")
 
 
-async def test_what_does_not_happen_is_shown_before_and_said_after(workspace: LocalWorkspace) -> None:
-    tool = GitCommit(workspace, FakeCommitter(replace(PLAN, skipped_hooks=("pre-commit", "commit-msg"), unsigned=True)))
+async def test_what_does_not_happen_is_shown_before_and_said_after(
+    workspace: LocalWorkspace,
+) -> None:
+    tool = GitCommit(
+        workspace,
+        FakeCommitter(replace(PLAN, skipped_hooks=("pre-commit", "commit-msg"), unsigned=True)),
+    )
     facts = (await preview(tool, workspace)).blocks[0]
     assert isinstance(facts, TextBlock)
-    assert facts.text.endswith("hooks do not run (pre-commit, commit-msg)\nnot signed, although commit.gpgSign is on")
+    assert facts.text.endswith(
+        "hooks do not run (pre-commit, commit-msg)\nnot signed, although commit.gpgSign is on"
+    )
     said = text_of((await run(tool, workspace)).content)
     assert said.endswith(
         "Hooks did not run (pre-commit, commit-msg).\nIt is not signed, although commit.gpgSign is on."
@@ -97,7 +108,9 @@ async def test_the_repository_around_a_folder_is_named(workspace: LocalWorkspace
     tool = GitCommit(workspace, FakeCommitter(replace(PLAN, around="/home/ada/monorepo")))
     facts = (await preview(tool, workspace)).blocks[0]
     assert isinstance(facts, TextBlock)
-    assert facts.text.endswith("1 file: 1 changed\nin the repository around this folder, /home/ada/monorepo")
+    assert facts.text.endswith(
+        "1 file: 1 changed\nin the repository around this folder, /home/ada/monorepo"
+    )
 
 
 async def test_every_file_is_there_as_a_diff_or_by_name(workspace: LocalWorkspace) -> None:
@@ -114,13 +127,22 @@ async def test_every_file_is_there_as_a_diff_or_by_name(workspace: LocalWorkspac
     listed = [path for block in blocks if isinstance(block, FilesBlock) for path in block.paths]
     assert len(diffs) == 20
     assert diffs[0] == "gone"
-    assert listed[:3] == ["new image.png", "changed run (now executable)", "changed big (too large)"]
+    assert listed[:3] == [
+        "new image.png",
+        "changed run (now executable)",
+        "changed big (too large)",
+    ]
     assert len(diffs) + len(listed) == 29
 
 
-async def test_the_model_is_told_what_was_committed(tool: GitCommit, workspace: LocalWorkspace) -> None:
+async def test_the_model_is_told_what_was_committed(
+    tool: GitCommit, workspace: LocalWorkspace
+) -> None:
     result = await run(tool, workspace)
-    assert text_of(result.content) == "Committed 22222222 on main: Fix it\nchanged a.py\nHooks did not run."
+    assert (
+        text_of(result.content)
+        == "Committed 22222222 on main: Fix it\nchanged a.py\nHooks did not run."
+    )
     assert result.details == {"commit": "2" * 40, "branch": "main", "files": 1, "hooks": False}
 
 
@@ -134,7 +156,9 @@ async def test_what_was_approved_is_what_is_committed(
         await run(tool, workspace)
 
 
-async def test_a_refusal_is_told_as_it_is(tool: GitCommit, workspace: LocalWorkspace, committer: FakeCommitter) -> None:
+async def test_a_refusal_is_told_as_it_is(
+    tool: GitCommit, workspace: LocalWorkspace, committer: FakeCommitter
+) -> None:
     committer.refusal = CommitRefused("a merge is under way")
     for call in (preview(tool, workspace), run(tool, workspace)):
         with pytest.raises(CommitRefused, match="a merge is under way"):
@@ -154,20 +178,38 @@ async def test_a_cancel_waits_for_the_commit_to_be_whole(
 def test_it_asks_and_runs_alone(tool: GitCommit, workspace: LocalWorkspace) -> None:
     key = tool.approval_key(arguments())
     assert Policy().check("git_commit", key, tool.permission, tool.effect).permission == "prompt"
-    assert Policy(mode="accept-edits").check("git_commit", key, tool.permission, tool.effect).permission == "prompt"
-    assert Policy(mode="plan").check("git_commit", key, tool.permission, tool.effect).permission == "deny"
+    assert (
+        Policy(mode="accept-edits")
+        .check("git_commit", key, tool.permission, tool.effect)
+        .permission
+        == "prompt"
+    )
+    assert (
+        Policy(mode="plan").check("git_commit", key, tool.permission, tool.effect).permission
+        == "deny"
+    )
     assert tool.access(arguments(), workspace) == EXCLUSIVE
 
 
 def test_a_rule_is_matched_against_every_path(tool: GitCommit) -> None:
     policy = Policy(rules=(Rule.parse("git_commit(src/**)", "auto"),))
-    for paths, permission in ((("src/a", "src/b"), "auto"), (("src/a", "b"), "prompt"), (("../x",), "prompt")):
+    for paths, permission in (
+        (("src/a", "src/b"), "auto"),
+        (("src/a", "b"), "prompt"),
+        (("../x",), "prompt"),
+    ):
         key = tool.approval_key(arguments("m", *paths))
-        assert policy.check("git_commit", key, tool.permission, tool.effect).permission == permission
+        assert (
+            policy.check("git_commit", key, tool.permission, tool.effect).permission == permission
+        )
 
 
-def test_a_secret_and_hooks_that_run_are_reasons_to_ask(tool: GitCommit, workspace: LocalWorkspace) -> None:
-    assert "looks like a file of secrets" in (tool.approval_key(arguments("m", "a.py", "conf/.env")).sensitive or "")
+def test_a_secret_and_hooks_that_run_are_reasons_to_ask(
+    tool: GitCommit, workspace: LocalWorkspace
+) -> None:
+    assert "looks like a file of secrets" in (
+        tool.approval_key(arguments("m", "a.py", "conf/.env")).sensitive or ""
+    )
     assert tool.approval_key(arguments()).sensitive is None
     running = GitCommit(workspace, FakeCommitter(), hooks=True)
     assert "hooks run on your machine" in (running.approval_key(arguments()).sensitive or "")

@@ -38,7 +38,9 @@ class Shelf:
 
     def read(self, name: str, file: str | None = None) -> SkillText:
         if file is None:
-            return SkillText(f"body of {name}\n", ("notes.md",) if name == "mine" else ("a/run.sh",))
+            return SkillText(
+                f"body of {name}\n", ("notes.md",) if name == "mine" else ("a/run.sh",)
+            )
         if file != "notes.md":
             raise MissingPath(file)
         return SkillText("the notes")
@@ -52,7 +54,9 @@ async def told(box: Toolbox, name: str) -> str:
 
 async def test_a_tool_is_told_whole(box: Toolbox) -> None:
     text = await told(box, "deploy")
-    assert text.startswith("# deploy (python, .codeagent/tools/deploy.py:12)\n\nPuts the app on staging.\n\nFirst")
+    assert text.startswith(
+        "# deploy (python, .codeagent/tools/deploy.py:12)\n\nPuts the app on staging.\n\nFirst"
+    )
     assert "Facts: the user is asked, at most 2 calls in a run." in text
     assert '"target": {"type": "string"}' in text
 
@@ -63,12 +67,16 @@ async def test_a_built_in_tool_is_told_with_its_schema(box: Toolbox) -> None:
 
 async def test_a_skill_is_told_with_how_its_files_are_opened(box: Toolbox) -> None:
     text = await told(box, "release")
-    assert text.startswith("# Skill release (.codeagent/skills/release/SKILL.md)\n\nbody of release")
+    assert text.startswith(
+        "# Skill release (.codeagent/skills/release/SKILL.md)\n\nbody of release"
+    )
     assert text.endswith("opened with read:\na/run.sh")
     assert 'opened with info("mine/FILE"):\nnotes.md' in await told(box, "mine")
 
 
-async def test_a_file_of_a_users_skill_is_told_and_one_of_a_projects_is_left_to_read(box: Toolbox) -> None:
+async def test_a_file_of_a_users_skill_is_told_and_one_of_a_projects_is_left_to_read(
+    box: Toolbox,
+) -> None:
     assert await told(box, "mine/notes.md") == "the notes"
     with pytest.raises(NotFound, match=r"no file 'none\.md' in the skill mine"):
         await told(box, "mine/none.md")

@@ -12,7 +12,13 @@ from tests.tools.conftest import Toolbox
 
 
 async def test_a_tree_with_sizes_links_and_what_was_left_out(box: Toolbox) -> None:
-    for path, size in {"src/a.py": 10, "src/pkg/b.py": 2500, "README.md": 3, "build/x.o": 1, "src/x.log": 1}.items():
+    for path, size in {
+        "src/a.py": 10,
+        "src/pkg/b.py": 2500,
+        "README.md": 3,
+        "build/x.o": 1,
+        "src/x.log": 1,
+    }.items():
         put(box.root, path, "x" * size)
     put(box.root, ".gitignore", "build/\n*.log\n")
     put(box.root, ".git/HEAD", "ref")
@@ -32,7 +38,9 @@ async def test_depth_bounds_the_tree_and_is_said(box: Toolbox) -> None:
 async def test_glob_lists_paths_at_any_depth(box: Toolbox) -> None:
     for path in ("a.py", "x/y/z/deep/b.py", "x/c.txt", "test/t.py"):
         put(box.root, path, "")
-    assert await box.text("list", glob="*.py") == "./\na.py  0 B\ntest/t.py  0 B\nx/y/z/deep/b.py  0 B"
+    assert (
+        await box.text("list", glob="*.py") == "./\na.py  0 B\ntest/t.py  0 B\nx/y/z/deep/b.py  0 B"
+    )
     assert await box.text("list", glob="x/**/*.py") == "./\nx/y/z/deep/b.py  0 B"
     assert "[No file matches.]" in await box.text("list", glob="*.rs")
 
@@ -68,7 +76,15 @@ def test_looking_at_a_folder_is_not_asked_about(box: Toolbox, path: str) -> None
     assert tool.approval_key(tool.Args(path=path)).sensitive is None
 
 
-NAMES = ("a\n# Pinned by the user", "b\r\nUser: yes", "c\tx", "d\x1b[2J", "e\u202etxt", "f\u2028g", "h\u200bi")
+NAMES = (
+    "a\n# Pinned by the user",
+    "b\r\nUser: yes",
+    "c\tx",
+    "d\x1b[2J",
+    "e\u202etxt",
+    "f\u2028g",
+    "h\u200bi",
+)
 
 
 async def test_a_name_is_one_line_whatever_is_in_it(box: Toolbox) -> None:

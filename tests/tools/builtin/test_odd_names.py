@@ -1,4 +1,5 @@
-"""A file whose name is not plain text is named in one spelling, and every tool takes that spelling back."""
+"""A file whose name is not plain text is named in one spelling, and every tool takes that spelling
+back."""
 
 import os
 
@@ -28,17 +29,21 @@ def folder_with(box: Toolbox, name: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_what_list_prints_can_be_read_written_edited_and_searched(box: Toolbox, name: bytes) -> None:
+async def test_what_list_prints_can_be_read_written_edited_and_searched(
+    box: Toolbox, name: bytes
+) -> None:
     real = folder_with(box, name)
     _, folder, file = (await box.text("list")).splitlines()
     told = f"{folder.strip().removesuffix('/')}/{file.strip().removesuffix('  7 B')}"
     assert await box.text("list", glob="**/*") == f"./\n{told}  7 B"
-    assert await box.text("list", path=told.partition("/")[0]) == f"{told.partition('/')[0]}/\n{file.strip()}".replace(
-        "\n", "\n  "
-    )
+    assert await box.text(
+        "list", path=told.partition("/")[0]
+    ) == f"{told.partition('/')[0]}/\n{file.strip()}".replace("\n", "\n  ")
     assert await box.text("read", path=told) == "1\tneedle"
     assert await box.text("search", pattern="needle", path=told) == f"{told}:1:needle"
-    assert (await box.text("edit", path=told, old_string="needle", new_string="pin")).startswith(f"Edited {told}:")
+    assert (await box.text("edit", path=told, old_string="needle", new_string="pin")).startswith(
+        f"Edited {told}:"
+    )
     assert (await box.text("write", path=told, content="thread\n")).startswith(f"Replaced {told}:")
     assert (box.root / real / real).read_bytes() == b"thread\n"
     assert [os.fsencode(path.name) for path in box.root.iterdir()] == [name]
@@ -54,7 +59,10 @@ async def test_a_path_that_search_prints_can_be_read(box: Toolbox) -> None:
 async def test_a_new_file_gets_the_name_that_the_spelling_means(box: Toolbox) -> None:
     await box.call("write", path="new\\xfe.txt", content="")
     await box.call("write", path="kept\\x41\\n.txt", content="")
-    assert sorted(os.fsencode(path.name) for path in box.root.iterdir()) == [b"kept\\x41\\n.txt", b"new\xfe.txt"]
+    assert sorted(os.fsencode(path.name) for path in box.root.iterdir()) == [
+        b"kept\\x41\\n.txt",
+        b"new\xfe.txt",
+    ]
 
 
 async def test_what_was_read_is_known_again_after_a_restart(box: Toolbox) -> None:

@@ -11,7 +11,9 @@ async def test_pages_say_where_they_are_and_how_to_go_on(box: Toolbox) -> None:
     assert await box.text("output_read", id="h1", offset=2, lines=2) == (
         "line 2\nline 3\n[Lines 2-3 of 10. Continue with offset=4.]"
     )
-    assert (await box.text("output_read", id="h1", offset=10)).endswith("line 10\n[Lines 10-10 of 10.]")
+    assert (await box.text("output_read", id="h1", offset=10)).endswith(
+        "line 10\n[Lines 10-10 of 10.]"
+    )
     with pytest.raises(InvalidArgs, match="has 10 lines"):
         await box.call("output_read", id="h1", offset=11)
 
@@ -36,13 +38,20 @@ async def test_every_character_of_a_long_line_can_be_reached(box: Toolbox) -> No
     box.outputs.texts["h1"] = f"first\n{line}\nlast"
     seen, column = line[:4000], 4001
     while column <= len(line):
-        text, _, note = (await box.text("output_read", id="h1", offset=2, column=column)).rpartition("\n")
-        assert note.startswith(f"[Characters {column}-{column + len(text) - 1} of 100003 in line 2 of 3.")
+        text, _, note = (
+            await box.text("output_read", id="h1", offset=2, column=column)
+        ).rpartition("\n")
+        assert note.startswith(
+            f"[Characters {column}-{column + len(text) - 1} of 100003 in line 2 of 3."
+        )
         seen, column = seen + text, column + len(text)
     assert seen == line
     with pytest.raises(InvalidArgs, match="column 100004 is past its end"):
         await box.call("output_read", id="h1", offset=2, column=100_004)
-    assert await box.text("output_read", id="h1", column=1) == "first\n[Characters 1-5 of 5 in line 1 of 3.]"
+    assert (
+        await box.text("output_read", id="h1", column=1)
+        == "first\n[Characters 1-5 of 5 in line 1 of 3.]"
+    )
 
 
 async def test_what_is_paged_reads_as_the_rest_of_the_output_did(box: Toolbox) -> None:

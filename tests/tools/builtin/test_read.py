@@ -58,7 +58,9 @@ async def test_an_empty_file_and_a_wrong_offset_are_said(box: Toolbox) -> None:
 async def test_images_are_shown_as_images(box: Toolbox, data: bytes, media_type: str) -> None:
     put(box.root, "pic.bin", data)
     result = await box.call("read", path="pic.bin")
-    assert result.content[1] == ImagePart(media_type=media_type, data=base64.b64encode(data).decode())
+    assert result.content[1] == ImagePart(
+        media_type=media_type, data=base64.b64encode(data).decode()
+    )
     assert result.blocks == (ImageBlock(path="pic.bin", media_type=media_type),)
 
 
@@ -84,27 +86,39 @@ async def test_a_line_that_a_sparse_file_never_ends_is_refused_at_once(box: Tool
     with put(box.root, "sparse", "a" * 3000 + "\n" + "b" * 3000 + "\n").open("r+b") as file:
         file.truncate(1 << 40)
     for offset in (3, 4, 1000):
-        with pytest.raises(Failed, match="sparse is a file with binary parts of 1099511627776 bytes"):
+        with pytest.raises(
+            Failed, match="sparse is a file with binary parts of 1099511627776 bytes"
+        ):
             await asyncio.wait_for(box.call("read", path="sparse", offset=offset), 5)
     assert (await box.text("read", path="sparse", limit=2)).startswith("1\ta")
 
 
-async def test_a_page_that_is_not_found_in_time_is_given_up(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_is_not_found_in_time_is_given_up(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("codeagent.tools.builtin.read._SECONDS", -1.0)
     put(box.root, "huge.log", "a" * (17 << 20))
-    with pytest.raises(Failed, match=r"line 2 of huge\.log was not found in -1 s; use sed or tail in bash"):
+    with pytest.raises(
+        Failed, match=r"line 2 of huge\.log was not found in -1 s; use sed or tail in bash"
+    ):
         await box.call("read", path="huge.log", offset=2)
 
 
-async def test_a_huge_file_is_paged_without_being_held(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_huge_file_is_paged_without_being_held(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (read_module, reads_module):
         monkeypatch.setattr(module, "LARGEST_FILE", 1000)
     monkeypatch.setattr(read_module, "_CHUNK", 64)
     put(box.root, "huge.log", "".join(f"line {n}\n" for n in range(1, 1001)))
     text = await box.text("read", path="huge.log", offset=500, limit=2)
-    assert text.startswith("500\tline 500\n501\tline 501\n[Lines 500-501. Continue with offset=502.]")
+    assert text.startswith(
+        "500\tline 500\n501\tline 501\n[Lines 500-501. Continue with offset=502.]"
+    )
     assert "not edited" in text
-    assert (await box.text("read", path="huge.log", offset=999)).startswith("999\tline 999\n1000\tline 1000\n[The file")
+    assert (await box.text("read", path="huge.log", offset=999)).startswith(
+        "999\tline 999\n1000\tline 1000\n[The file"
+    )
     with pytest.raises(InvalidArgs, match="has 1000 lines"):
         await box.call("read", path="huge.log", offset=5000)
     monkeypatch.setattr(read_module, "_CHUNK", 4096)

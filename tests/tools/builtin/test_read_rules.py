@@ -1,4 +1,5 @@
-"""Rules that keep files from being read hold for commands that only read, and for what a search finds."""
+"""Rules that keep files from being read hold for commands that only read, and for what a search
+finds."""
 
 from pathlib import Path
 
@@ -21,29 +22,77 @@ from tests.table import for_each
 
 DENY = (Rule.parse("read(private/**)", "deny"),)
 NAMES_IT = [
-    "cat private/key.txt", "head -n 3 ./private/key.txt", "cat src/../private/key.txt", "wc -l < private/key.txt",
-    "ls private", "tail private/a private/b", "cat src/a.py private/x | sort", "stat private/x && true",
-    "sed -n 1,5p private/x", "grep x -f private/list a.py", "grep --file=private/list x a.py", "awk 1 private/x",
-    "timeout 5 cat private/key.txt", "cut -c1-9 private/x", "diff private/x a.py", "grep -r needle private",
-    "rg needle private/", "git blame private/key.txt", "git show HEAD:private/key.txt",
-]  # fmt: skip
+    "cat private/key.txt",
+    "head -n 3 ./private/key.txt",
+    "cat src/../private/key.txt",
+    "wc -l < private/key.txt",
+    "ls private",
+    "tail private/a private/b",
+    "cat src/a.py private/x | sort",
+    "stat private/x && true",
+    "sed -n 1,5p private/x",
+    "grep x -f private/list a.py",
+    "grep --file=private/list x a.py",
+    "awk 1 private/x",
+    "timeout 5 cat private/key.txt",
+    "cut -c1-9 private/x",
+    "diff private/x a.py",
+    "grep -r needle private",
+    "rg needle private/",
+    "git blame private/key.txt",
+    "git show HEAD:private/key.txt",
+]
 MAY_READ_IT = [
-    "grep -r needle", "grep -r needle .", "grep -d recurse needle .", "rg needle", "git diff", "git show HEAD",
-    "git grep needle", "cat p*/key.txt", "cat */*.txt", "cat private?/x || cat priv*/x",
-    "cd private && cat key.txt", "cd src && cat ../private/key.txt", "cat /home/ada/project/private/x",
-    "cat ../project/private/x", "diff . ../other",
-    "grep -rn -A 3 needle", "git log -p", "git log -U1", "git reflog -u", "git -C . diff",
+    "grep -r needle",
+    "grep -r needle .",
+    "grep -d recurse needle .",
+    "rg needle",
+    "git diff",
+    "git show HEAD",
+    "git grep needle",
+    "cat p*/key.txt",
+    "cat */*.txt",
+    "cat private?/x || cat priv*/x",
+    "cd private && cat key.txt",
+    "cd src && cat ../private/key.txt",
+    "cat /home/ada/project/private/x",
+    "cat ../project/private/x",
+    "diff . ../other",
+    "grep -rn -A 3 needle",
+    "git log -p",
+    "git log -U1",
+    "git reflog -u",
+    "git -C . diff",
     "find private -type f | xargs cat",
-    "find . -name 'k*' -exec cat {} +", "cd - && cat key.txt", "cd .. && cat project/private/x",
-]  # fmt: skip
+    "find . -name 'k*' -exec cat {} +",
+    "cd - && cat key.txt",
+    "cd .. && cat project/private/x",
+]
 FREE = [
-    "cat src/a.py", "ls", "ls src", "grep -r needle src", "rg needle src tests", "git status", "git log --oneline -5",
-    "find . -name '*.py'", "cat src/*.py", "head -5 README.md", "cd src && cat a.py", "wc -l src/a.py < src/b.py",
-    "grep private src/a.py", "echo private", "pwd", "sed -n 1,5p src/private.py", "cat privateer/x",
-    "ls | grep private", "cat src/a.py | head -3",
-    "rg private src", "grep -rn -A 3 needle src",
-    "timeout 5 cat src/a.py", "git blame src/a.py",
-]  # fmt: skip
+    "cat src/a.py",
+    "ls",
+    "ls src",
+    "grep -r needle src",
+    "rg needle src tests",
+    "git status",
+    "git log --oneline -5",
+    "find . -name '*.py'",
+    "cat src/*.py",
+    "head -5 README.md",
+    "cd src && cat a.py",
+    "wc -l src/a.py < src/b.py",
+    "grep private src/a.py",
+    "echo private",
+    "pwd",
+    "sed -n 1,5p src/private.py",
+    "cat privateer/x",
+    "ls | grep private",
+    "cat src/a.py | head -3",
+    "rg private src",
+    "grep -rn -A 3 needle src",
+    "timeout 5 cat src/a.py",
+    "git blame src/a.py",
+]
 
 
 def judged(command: str, rules: tuple[Rule, ...]) -> Permission:
@@ -78,7 +127,12 @@ def test_a_rule_on_writing_says_nothing_about_reading() -> None:
 
 @pytest.mark.parametrize(
     ("permission", "path", "found"),
-    [("deny", ".", False), ("prompt", ".", False), ("prompt", "private", True), ("auto", ".", True)],
+    [
+        ("deny", ".", False),
+        ("prompt", ".", False),
+        ("prompt", "private", True),
+        ("auto", ".", True),
+    ],
 )
 async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, permission: Permission, path: str, found: bool
@@ -110,7 +164,9 @@ LISTINGS = (
 
 
 @pytest.mark.parametrize(("tool", "name", "arguments"), LISTINGS)
-@pytest.mark.parametrize(("permission", "named"), [("deny", False), ("prompt", True), ("auto", True)])
+@pytest.mark.parametrize(
+    ("permission", "named"), [("deny", False), ("prompt", True), ("auto", True)]
+)
 async def test_a_file_that_a_rule_denies_to_read_is_not_named_by_a_listing_either(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -120,7 +176,9 @@ async def test_a_file_that_a_rule_denies_to_read_is_not_named_by_a_listing_eithe
     permission: Permission,
     named: bool,
 ) -> None:
-    text = await listed(tmp_path, monkeypatch, tool, name, arguments, Rule.parse("read(private/**)", permission))
+    text = await listed(
+        tmp_path, monkeypatch, tool, name, arguments, Rule.parse("read(private/**)", permission)
+    )
     assert ("key.txt" in text) is named
     refused = text == "denied by the rule read(private/**)"
     assert (refused or "left out: a rule keeps what is there from being read]" in text) is not named
@@ -145,9 +203,13 @@ async def test_rules_on_reading_hold_in_a_tool_that_narrows_another_one(
     made = Search(workspace, ReadTracker(workspace)) if inner == "search" else List(workspace)
     loader = YamlLoader(FakeOutputs(), ReadTracker(workspace), {inner: made})
     text = f"name: docs\nbuiltin: {inner}\n"
-    [narrowed] = loader.load(ToolFile(tmp_path / "t.yaml", "t.yaml", text.encode(), "project")).tools
+    [narrowed] = loader.load(
+        ToolFile(tmp_path / "t.yaml", "t.yaml", text.encode(), "project")
+    ).tools
     arguments = '{"pattern": "needle"}' if inner == "search" else "{}"
-    s = scene(Turn("", (("docs", arguments),)), Turn("done"), policy=Policy("ask", DENY), more=(narrowed,))
+    s = scene(
+        Turn("", (("docs", arguments),)), Turn("done"), policy=Policy("ask", DENY), more=(narrowed,)
+    )
     [result] = of(await s.run(), ToolResultAdded)
     assert "a.txt" in text_of(result.content) and "key.txt" not in text_of(result.content)
 
@@ -161,7 +223,12 @@ async def listed(
     rule: Rule,
 ) -> str:
     workspace = private_workspace(tmp_path, monkeypatch)
-    s = scene(Turn("", ((name, arguments),)), Turn("done"), policy=Policy("ask", (rule,)), more=(tool(workspace),))
+    s = scene(
+        Turn("", ((name, arguments),)),
+        Turn("done"),
+        policy=Policy("ask", (rule,)),
+        more=(tool(workspace),),
+    )
     [result] = of(await s.run(), ToolResultAdded)
     return text_of(result.content)
 

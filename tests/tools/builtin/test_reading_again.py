@@ -1,4 +1,5 @@
-"""A file that is read again: only what the model's context still holds, word for word, is not shown a second time."""
+"""A file that is read again: only what the model's context still holds, word for word, is not shown
+a second time."""
 
 import json
 from dataclasses import replace
@@ -29,7 +30,9 @@ class Reader:
         args = parse_arguments(tool, json.dumps({"path": path, **page}))
         call_id = f"r{len(self.details) + 1}"
         given = replace(
-            tool_context(self.box.workspace), call_id=call_id, recall=lambda asked: self.context.get(asked, "")
+            tool_context(self.box.workspace),
+            call_id=call_id,
+            recall=lambda asked: self.context.get(asked, ""),
         )
         result = await tool.run(args, given)
         self.details.append((call_id, result))
@@ -62,9 +65,16 @@ async def test_a_page_that_was_not_shown_as_a_whole_is_shown(
 
 @for_each(
     "kept",
-    ["", "[pruned]", "1\tone\n[… 12 characters left out …]\n4\tfour", "1\tone\n2\t[secret X]\n3\tthree\n4\tfour"],
+    [
+        "",
+        "[pruned]",
+        "1\tone\n[… 12 characters left out …]\n4\tfour",
+        "1\tone\n2\t[secret X]\n3\tthree\n4\tfour",
+    ],
 )
-async def test_what_the_context_no_longer_holds_word_for_word_is_shown_again(box: Toolbox, kept: str) -> None:
+async def test_what_the_context_no_longer_holds_word_for_word_is_shown_again(
+    box: Toolbox, kept: str
+) -> None:
     reader = Reader(box)
     put(box.root, "a.txt", FOUR)
     await reader.read()
@@ -72,7 +82,9 @@ async def test_what_the_context_no_longer_holds_word_for_word_is_shown_again(box
     assert await reader.read() == "1\tone\n2\ttwo\n3\tthree\n4\tfour"
 
 
-async def test_a_page_within_what_is_left_of_a_shortened_result_is_not_shown_twice(box: Toolbox) -> None:
+async def test_a_page_within_what_is_left_of_a_shortened_result_is_not_shown_twice(
+    box: Toolbox,
+) -> None:
     reader = Reader(box)
     put(box.root, "a.txt", FOUR)
     await reader.read()
@@ -89,7 +101,9 @@ async def test_a_changed_file_is_shown_even_where_its_lines_are_the_same(box: To
     assert (await reader.read(limit=2)).startswith("1\tone\n2\ttwo\n")
 
 
-async def test_a_file_that_was_changed_by_the_model_and_put_back_by_somebody_else_is_shown(box: Toolbox) -> None:
+async def test_a_file_that_was_changed_by_the_model_and_put_back_by_somebody_else_is_shown(
+    box: Toolbox,
+) -> None:
     reader = Reader(box)
     put(box.root, "a.txt", FOUR)
     await reader.read()
@@ -106,7 +120,9 @@ async def test_another_file_with_the_same_lines_is_shown(box: Toolbox) -> None:
     assert await reader.read("b.txt") == "1\tone\n2\ttwo\n3\tthree\n4\tfour"
 
 
-async def test_a_file_that_was_only_told_as_unchanged_the_second_time_can_be_edited(box: Toolbox) -> None:
+async def test_a_file_that_was_only_told_as_unchanged_the_second_time_can_be_edited(
+    box: Toolbox,
+) -> None:
     reader = Reader(box)
     put(box.root, "a.txt", FOUR)
     await reader.read(limit=2)

@@ -1,4 +1,5 @@
-"""The scratchpad tool: what a model asks of its notes, and what it is told where that does not work."""
+"""The scratchpad tool: what a model asks of its notes, and what it is told where that does not
+work."""
 
 import json
 from pathlib import Path
@@ -105,18 +106,28 @@ async def test_arguments_that_make_no_sense_say_what_would(
         (SessionError("it cannot be changed"), "it cannot be changed"),
     ],
 )
-async def test_what_cannot_be_kept_is_said(workspace: LocalWorkspace, trouble: Exception, says: str) -> None:
+async def test_what_cannot_be_kept_is_said(
+    workspace: LocalWorkspace, trouble: Exception, says: str
+) -> None:
     with pytest.raises(Failed, match=says):
         await ask(ScratchpadTool(MemoryPad(trouble)), workspace, action="set", key="a", value="b")
 
 
 @pytest.mark.parametrize(
     ("first", "second", "at_once"),
-    [("get", "list", True), ("set", "get", False), ("append", "append", False), ("delete", "list", False)],
+    [
+        ("get", "list", True),
+        ("set", "get", False),
+        ("append", "append", False),
+        ("delete", "list", False),
+    ],
 )
 def test_changes_of_one_batch_happen_in_their_order(
     workspace: LocalWorkspace, first: str, second: str, at_once: bool
 ) -> None:
     tool = ScratchpadTool(MemoryPad())
-    one, other = (tool.access(parse_arguments(tool, json.dumps({"action": a})), workspace) for a in (first, second))
+    one, other = (
+        tool.access(parse_arguments(tool, json.dumps({"action": a})), workspace)
+        for a in (first, second)
+    )
     assert one.conflicts(other) is not at_once

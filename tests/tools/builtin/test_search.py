@@ -38,19 +38,30 @@ async def test_literal_case_glob_and_path_narrow_the_search(box: Toolbox) -> Non
     put(box.root, "src/a.py", "f(x)\nF(X)\n")
     put(box.root, "src/a.txt", "f(x)\n")
     put(box.root, "other/a.py", "f(x)\n")
-    assert await box.text("search", pattern="f(x)", literal=True, path="src", glob="*.py") == "src/a.py:1:f(x)"
-    assert "a.py:2:F(X)" in await box.text("search", pattern="f(x)", literal=True, ignore_case=True, path="src/a.py")
+    assert (
+        await box.text("search", pattern="f(x)", literal=True, path="src", glob="*.py")
+        == "src/a.py:1:f(x)"
+    )
+    assert "a.py:2:F(X)" in await box.text(
+        "search", pattern="f(x)", literal=True, ignore_case=True, path="src/a.py"
+    )
     assert await box.text("search", pattern="nowhere") == "No matches."
 
 
-@pytest.mark.parametrize("pattern", ["-v", "--files", "-e x", "--pre=./evil", "$(touch P)", "; touch P", "`touch P`"])
+@pytest.mark.parametrize(
+    "pattern", ["-v", "--files", "-e x", "--pre=./evil", "$(touch P)", "; touch P", "`touch P`"]
+)
 async def test_a_pattern_is_never_an_option_or_a_command(box: Toolbox, pattern: str) -> None:
     put(box.root, "a.txt", f"before {pattern} after\n")
-    assert await box.text("search", pattern=pattern, literal=True) == f"a.txt:1:before {pattern} after"
+    assert (
+        await box.text("search", pattern=pattern, literal=True) == f"a.txt:1:before {pattern} after"
+    )
     assert not (box.root / "P").exists()
 
 
-@pytest.mark.parametrize("name", ["-rf", "$(x)", "a\nb", ";", "a b", "'", "x" * 255, "*", "é", "--", "a\\b"])
+@pytest.mark.parametrize(
+    "name", ["-rf", "$(x)", "a\nb", ";", "a b", "'", "x" * 255, "*", "é", "--", "a\\b"]
+)
 async def test_any_file_name_is_searched_and_read(box: Toolbox, name: str) -> None:
     put(box.root, name, "needle\n")
     assert "needle" in await box.text("search", pattern="needle", path=name)
@@ -87,7 +98,9 @@ async def test_ignore_rules_of_the_root_hold_in_a_subdirectory(box: Toolbox) -> 
     assert await box.text("search", pattern="needle", path="sub") == "sub/a.txt:1:needle"
 
 
-async def test_a_configuration_of_the_repository_is_not_used(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_configuration_of_the_repository_is_not_used(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(put(box.root, ".ripgreprc", "--pre=./evil\n")))
     evil = put(box.root, "evil", "#!/bin/sh\ntouch P\n")
     evil.chmod(0o755)
@@ -126,7 +139,11 @@ async def test_other_encodings_are_found_and_binaries_are_not(box: Toolbox) -> N
     put(box.root, "l1.txt", b"caf\xe9 needle\n")
     put(box.root, "bin", b"needle\n\0\0\n")
     text = await box.text("search", pattern="needle")
-    assert text.split("\n")[:3] == ["bom.txt:1:needle", "l1.txt:1:café needle", "u16.txt:2:needle é"]
+    assert text.split("\n")[:3] == [
+        "bom.txt:1:needle",
+        "l1.txt:1:café needle",
+        "u16.txt:2:needle é",
+    ]
     assert "bin:" not in text
 
 
@@ -139,21 +156,34 @@ async def test_files_over_the_limit_are_not_searched_and_named(box: Toolbox) -> 
     text = await box.text("search", pattern="needle")
     first, note = text.split("\n")
     assert first == "small:1:needle"
-    assert note.startswith("[Not searched: 3 files over 16 MiB (") and "sparse" in note and "one line" in note
-    assert (await box.text("search", pattern="nothing")).startswith("No matches.\n[Not searched: 3 files")
+    assert (
+        note.startswith("[Not searched: 3 files over 16 MiB (")
+        and "sparse" in note
+        and "one line" in note
+    )
+    assert (await box.text("search", pattern="nothing")).startswith(
+        "No matches.\n[Not searched: 3 files"
+    )
     assert "Not searched" not in await box.text("search", pattern="needle", glob="small")
 
 
 async def test_a_named_file_over_the_limit_is_refused_with_the_next_step(box: Toolbox) -> None:
     with put(box.root, "sparse", "needle\n").open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(Failed, match="larger than 16 MiB, so it is not searched; page through it with read"):
+    with pytest.raises(
+        Failed, match="larger than 16 MiB, so it is not searched; page through it with read"
+    ):
         await box.call("search", pattern="needle", path="sparse")
 
 
-async def test_files_left_out_that_look_like_secrets_are_counted_and_not_named(box: Toolbox) -> None:
+async def test_files_left_out_that_look_like_secrets_are_counted_and_not_named(
+    box: Toolbox,
+) -> None:
     put(box.root, ".env", "needle" + "a" * (17 << 20))
-    assert await box.text("search", pattern="needle") == "No matches.\n[Not searched: 1 file over 16 MiB.]"
+    assert (
+        await box.text("search", pattern="needle")
+        == "No matches.\n[Not searched: 1 file over 16 MiB.]"
+    )
 
 
 async def test_pipes_sockets_and_links_to_devices_in_the_tree_are_passed_over(box: Toolbox) -> None:
@@ -190,15 +220,24 @@ async def test_long_matching_lines_of_many_files_are_not_kept(box: Toolbox) -> N
 async def test_a_search_that_takes_too_long_tells_what_it_found_and_that_it_is_incomplete(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = {"path": {"text": "a"}, "lines": {"text": "needle\n"}, "line_number": 1, "submatches": []}
+    data = {
+        "path": {"text": "a"},
+        "lines": {"text": "needle\n"},
+        "line_number": 1,
+        "submatches": [],
+    }
     record = json.dumps({"type": "match", "data": data}, separators=(",", ":"))
     put(box.root, "a", "needle\n")
-    slow = put(box.root.parent, "slow-rg", f"#!/bin/sh\nprintf '%s\\n' '{record}'\nexec sleep 600\n")
+    slow = put(
+        box.root.parent, "slow-rg", f"#!/bin/sh\nprintf '%s\\n' '{record}'\nexec sleep 600\n"
+    )
     slow.chmod(0o755)
     tool = box.tool("search")
     assert isinstance(tool, Search)
     tool._program = str(slow)
-    monkeypatch.setattr("codeagent.tools.builtin.search.Query", functools.partial(Query, seconds=0.5))
+    monkeypatch.setattr(
+        "codeagent.tools.builtin.search.Query", functools.partial(Query, seconds=0.5)
+    )
     text = await box.text("search", pattern="needle")
     assert text.split("\n") == [
         "a:1:needle",
@@ -212,17 +251,26 @@ async def test_a_ripgrep_that_dies_is_not_taken_for_one_that_found_nothing(box: 
     killed = put(box.root.parent, "killed-rg", "#!/bin/sh\nkill -9 $$\n")
     killed.chmod(0o755)
     tool._program = str(killed)
-    assert "[The search is incomplete: ripgrep was ended by signal 9" in await box.text("search", pattern="needle")
+    assert "[The search is incomplete: ripgrep was ended by signal 9" in await box.text(
+        "search", pattern="needle"
+    )
 
 
-async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_ripgrep_says_is_shown_only_where_it_is_true(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(box.root, "a.txt", "one\ntwo\n")
     put(box.root.parent, "outside.txt", "CANARY\n")
     (box.root / "out").symlink_to("../outside.txt")
     lines = [
-        ("a.txt", 1, b"one"), ("a.txt", 2, b"CANARY"), ("a.txt", 99, b"two"), ("out", 1, b"CANARY"),
-        ("../outside.txt", 1, b"CANARY"), ("gone", 1, b"CANARY"), ("/etc/hostname", 1, b"CANARY"),
-    ]  # fmt: skip
+        ("a.txt", 1, b"one"),
+        ("a.txt", 2, b"CANARY"),
+        ("a.txt", 99, b"two"),
+        ("out", 1, b"CANARY"),
+        ("../outside.txt", 1, b"CANARY"),
+        ("gone", 1, b"CANARY"),
+        ("/etc/hostname", 1, b"CANARY"),
+    ]
     hits = [MatchedLine(path, number, digest_of(text), 0) for path, number, text in lines]
 
     async def lying(*_: object) -> object:
@@ -234,7 +282,9 @@ async def test_what_ripgrep_says_is_shown_only_where_it_is_true(box: Toolbox, mo
     assert text == "a.txt:1:one\n[6 matching lines changed while searching and are not shown.]"
 
 
-async def test_a_cancelled_search_stops_ripgrep(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_search_stops_ripgrep(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = put(box.root.parent, "slow-rg", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     slow.chmod(0o755)
     started: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
@@ -265,13 +315,20 @@ async def test_without_ripgrep_the_error_says_what_to_do(box: Toolbox) -> None:
         await box.call("search", pattern="x")
 
 
-def test_an_rg_of_the_workspace_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_rg_of_the_workspace_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "none"))
-    inside, outside = put(tmp_path, "repo/bin/rg", "#!/bin/sh\n"), put(tmp_path, "system/rg", "#!/bin/sh\n")
+    inside, outside = (
+        put(tmp_path, "repo/bin/rg", "#!/bin/sh\n"),
+        put(tmp_path, "system/rg", "#!/bin/sh\n"),
+    )
     for program in (inside, outside):
         program.chmod(0o755)
     repo = tmp_path / "repo"
-    monkeypatch.setenv("PATH", os.pathsep.join([str(inside.parent), "", ".", "bin", str(outside.parent)]))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([str(inside.parent), "", ".", "bin", str(outside.parent)])
+    )
     monkeypatch.chdir(repo)
     assert find_ripgrep(repo) == str(outside)
     monkeypatch.setenv("PATH", str(inside.parent))
@@ -283,10 +340,14 @@ async def test_stopping_in_a_flood_of_matches_never_hangs(box: Toolbox) -> None:
     for number in range(40):
         put(box.root, f"f{number}.txt", "needle in a line of some length to fill the pipe\n" * 2000)
     for _ in range(20):
-        assert "There is more" in await asyncio.wait_for(box.text("search", pattern="needle", limit=1), 20)
+        assert "There is more" in await asyncio.wait_for(
+            box.text("search", pattern="needle", limit=1), 20
+        )
 
 
-async def test_in_a_folder_of_a_repository_ignore_files_above_count_for_search_and_list(box: Toolbox) -> None:
+async def test_in_a_folder_of_a_repository_ignore_files_above_count_for_search_and_list(
+    box: Toolbox,
+) -> None:
     put(box.root, "made.log", "needle\n")
     put(box.root, "kept.py", "needle\n")
     put(box.root.parent, ".gitignore", "*.log\n")

@@ -33,7 +33,10 @@ async def test_the_list_is_replaced_and_shown_and_the_model_is_told_how_far_it_i
     todo = MemoryTodo()
     await write(todo, {"text": "forgotten"})
     result = await write(
-        todo, {"text": "read it", "state": "done"}, {"text": "fix it", "state": "active"}, {"text": "x"}
+        todo,
+        {"text": "read it", "state": "done"},
+        {"text": "fix it", "state": "active"},
+        {"text": "x"},
     )
     assert [str(item) for item in todo.items] == ["[x] read it", "[>] fix it", "[ ] x"]
     assert text_of(result.content) == "Shown to the user: 1 of 3 done."
@@ -54,9 +57,18 @@ async def test_a_step_stays_on_its_line_and_is_safe_to_show() -> None:
 
 
 @for_each(
-    "items", ([{"text": " "}], [{"text": "x" * 201}], [{"text": "x", "state": "started"}], [{"text": "x"}] * 31, [{}])
+    "items",
+    (
+        [{"text": " "}],
+        [{"text": "x" * 201}],
+        [{"text": "x", "state": "started"}],
+        [{"text": "x"}] * 31,
+        [{}],
+    ),
 )
-async def test_what_is_not_a_list_of_steps_is_refused_and_changes_nothing(items: list[object]) -> None:
+async def test_what_is_not_a_list_of_steps_is_refused_and_changes_nothing(
+    items: list[object],
+) -> None:
     todo = MemoryTodo()
     with pytest.raises(InvalidArgs):
         await write(todo, *items)

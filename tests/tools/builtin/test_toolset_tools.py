@@ -1,4 +1,5 @@
-"""toolset_list shows what can be turned on, in pages; toolset_use says what can be called from now on."""
+"""toolset_list shows what can be turned on, in pages; toolset_use says what can be called from now
+on."""
 
 import json
 from collections.abc import AsyncIterator
@@ -22,7 +23,9 @@ from tests.tools.toolset_setting import Source, catalog_of
 async def toolsets(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolsets]:
     big = Source("big", *(f"tool_{n:02}" for n in range(95)))
     monkeypatch.setattr(toolset_list, "_SECONDS", 0.01)
-    made = Toolsets([Source("hub", "one", "bash"), big, Source("down", fails=9), Source("slow", held=True)])
+    made = Toolsets(
+        [Source("hub", "one", "bash"), big, Source("down", fails=9), Source("slow", held=True)]
+    )
     made.begin()
     for name in ("hub", "big", "down"):
         await made.ready(name)
@@ -31,10 +34,14 @@ async def toolsets(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolsets]:
 
 
 async def answer(tool: Any, tmp_path: Any, **arguments: Any) -> Any:
-    return await tool.run(parse_arguments(tool, json.dumps(arguments)), tool_context(tmp_path, FakeSandbox()))
+    return await tool.run(
+        parse_arguments(tool, json.dumps(arguments)), tool_context(tmp_path, FakeSandbox())
+    )
 
 
-async def test_the_sets_are_listed_with_state_size_and_purpose(toolsets: Toolsets, tmp_path: Any) -> None:
+async def test_the_sets_are_listed_with_state_size_and_purpose(
+    toolsets: Toolsets, tmp_path: Any
+) -> None:
     catalog = catalog_of(toolsets)
     await toolsets.use("hub", ["one"])
     await catalog.refresh()
@@ -50,18 +57,25 @@ async def test_the_sets_are_listed_with_state_size_and_purpose(toolsets: Toolset
     )
 
 
-async def test_the_tools_of_a_set_come_in_pages_and_can_be_searched(toolsets: Toolsets, tmp_path: Any) -> None:
+async def test_the_tools_of_a_set_come_in_pages_and_can_be_searched(
+    toolsets: Toolsets, tmp_path: Any
+) -> None:
     listing = ToolsetList(toolsets)
     first = text_of((await answer(listing, tmp_path, name="big")).content).splitlines()
     assert first[0] == "big (off, 95 tools): about big" and first[1] == "- tool_00: Does tool_00."
-    assert first[-1] == "[page 1 of 3, 95 tools; page=2 shows more, search narrows it]" and len(first) == 42
+    assert (
+        first[-1] == "[page 1 of 3, 95 tools; page=2 shows more, search narrows it]"
+        and len(first) == 42
+    )
     last = text_of((await answer(listing, tmp_path, name="big", page=3)).content).splitlines()
     assert last[-2:] == ["- tool_94: Does tool_94.", "[page 3 of 3, 95 tools]"]
     found = text_of((await answer(listing, tmp_path, name="big", search="TOOL_7 does")).content)
     assert found.count("- tool_7") == 10
     everywhere = text_of((await answer(listing, tmp_path, search="one")).content)
     assert everywhere == "hub: - one: Does one."
-    assert text_of((await answer(listing, tmp_path, search="nothing like it")).content) == "[no tools]"
+    assert (
+        text_of((await answer(listing, tmp_path, search="nothing like it")).content) == "[no tools]"
+    )
 
 
 async def test_turning_on_says_what_can_be_called_and_what_has_a_name_that_is_taken(
@@ -84,10 +98,16 @@ async def test_a_large_set_is_turned_on_in_part(toolsets: Toolsets, tmp_path: An
     assert result.details == {"toolset": "big", "tools": ["tool_94", "tool_01"]}
 
 
-async def test_a_tool_that_is_searched_for_is_named_once_with_the_smallest_set_that_has_it(tmp_path: Any) -> None:
+async def test_a_tool_that_is_searched_for_is_named_once_with_the_smallest_set_that_has_it(
+    tmp_path: Any,
+) -> None:
     part = ToolGroup("first", "hub", tools=("one", "two"))
     toolsets = Toolsets([Source("hub", "one", "two", "three")], groups=[part])
     await toolsets.ready("hub")
     found = text_of((await answer(ToolsetList(toolsets), tmp_path, search="does")).content)
-    assert found.splitlines() == ["first: - one: Does one.", "first: - two: Does two.", "hub: - three: Does three."]
+    assert found.splitlines() == [
+        "first: - one: Does one.",
+        "first: - two: Does two.",
+        "hub: - three: Does three.",
+    ]
     await toolsets.close()

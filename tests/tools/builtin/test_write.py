@@ -63,9 +63,13 @@ async def test_encoding_and_newlines_of_a_replaced_file_stay(box: Toolbox) -> No
 async def test_a_preview_shows_everything_that_would_change(box: Toolbox) -> None:
     put(box.root, "a.txt", "".join(f"{n}\n" for n in range(100)))
     await box.call("read", path="a.txt")
-    content = "".join(f"{n}\n" for n in range(50)) + "new\n" + "".join(f"{n}\n" for n in range(51, 100))
+    content = (
+        "".join(f"{n}\n" for n in range(50)) + "new\n" + "".join(f"{n}\n" for n in range(51, 100))
+    )
     tool = box.tool("write")
-    preview = await tool.preview(tool.Args(path="a.txt", content=content), tool_context(box.workspace))
+    preview = await tool.preview(
+        tool.Args(path="a.txt", content=content), tool_context(box.workspace)
+    )
     block = preview.blocks[0]
     assert isinstance(block, DiffBlock)
     assert block.start_line == 43
@@ -74,9 +78,12 @@ async def test_a_preview_shows_everything_that_would_change(box: Toolbox) -> Non
 
 
 @pytest.mark.parametrize(
-    ("path", "error"), [("sub", NotAFile), (".git/hooks/x", ProtectedPath), (".codeagent/x", ProtectedPath)]
+    ("path", "error"),
+    [("sub", NotAFile), (".git/hooks/x", ProtectedPath), (".codeagent/x", ProtectedPath)],
 )
-async def test_directories_and_protected_paths_are_refused(box: Toolbox, path: str, error: type[Exception]) -> None:
+async def test_directories_and_protected_paths_are_refused(
+    box: Toolbox, path: str, error: type[Exception]
+) -> None:
     put(box.root, "sub/x", "")
     with pytest.raises(error):
         await box.call("write", path=path, content="x")
@@ -92,6 +99,11 @@ async def test_rules_see_the_path_without_detours_and_its_target(box: Toolbox) -
     put(box.root, "secret/a.txt", "")
     (box.root / "link").symlink_to("secret")
     tool = box.tool("write")
-    assert tool.approval_key(tool.Args(path="./x/../link//a.txt", content="")).parts == ("link/a.txt", "secret/a.txt")
-    assert tool.approval_key(tool.Args(path=str(box.root / "b.txt"), content="")).parts == ("b.txt",)
+    assert tool.approval_key(tool.Args(path="./x/../link//a.txt", content="")).parts == (
+        "link/a.txt",
+        "secret/a.txt",
+    )
+    assert tool.approval_key(tool.Args(path=str(box.root / "b.txt"), content="")).parts == (
+        "b.txt",
+    )
     assert tool.approval_key(tool.Args(path="../x", content="")).opaque

@@ -10,10 +10,20 @@ from random import Random
 Lines = list[str]
 _WORDS = ["alpha", "beta", "gamma", "total", "x", "i", "return", "None", "0", "1"]
 _FORMS = [
-    "{0} = {1}", "if {0} < {1}:", "call({0}, '{1}')", 'say("{0} {1}")', "{0}  # {1} - it's", "return {0} and {1} > 2",
-    "}}", "else:", "{0}[{1}] = '\\n'", "s = \"{0} & {1}\"", "text = '{0}—{1}’s “{0}”'", "{0}   =  {1}",
+    "{0} = {1}",
+    "if {0} < {1}:",
+    "call({0}, '{1}')",
+    'say("{0} {1}")',
+    "{0}  # {1} - it's",
+    "return {0} and {1} > 2",
+    "}}",
+    "else:",
+    "{0}[{1}] = '\\n'",
+    's = "{0} & {1}"',
+    "text = '{0}—{1}’s “{0}”'",
+    "{0}   =  {1}",
     "for {0} in {1}:",
-]  # fmt: skip
+]
 _CURLY = {"'": "\u2019", '"': "\u201d", "-": "\u2014"}
 
 
@@ -45,7 +55,9 @@ def case(rng: Random, slip: str) -> Case | None:
         return None
     head, tail = before[:low], before[high:]
     if slip.startswith("file"):
-        head, tail = ([*map(_tabbed, part)] for part in (head, tail)) if "tab" in slip else (head, tail)
+        head, tail = (
+            ([*map(_tabbed, part)] for part in (head, tail)) if "tab" in slip else (head, tail)
+        )
     file = "\n".join([*head, *file_old, *tail])
     if slip != "none" and _is_exact(file, shown_old, shown_new):
         return None
@@ -55,7 +67,8 @@ def case(rng: Random, slip: str) -> Case | None:
 
 
 def _looks_slipped_in_old(there: Lines, old: str, new: str) -> bool:
-    """An edit that indents every line by what the slip took: nobody can tell it from a slip in the old text alone."""
+    """An edit that indents every line by what the slip took: nobody can tell it from a slip in the
+    old text alone."""
     actual = {line.strip(): line for line in there if line}
     kept = [line for line in new.split("\n") if line.strip() in actual]
     slipped = [line for line in old.split("\n") if line and actual.get(line.strip(), line) != line]
@@ -63,7 +76,8 @@ def _looks_slipped_in_old(there: Lines, old: str, new: str) -> bool:
 
 
 def _is_exact(file: str, old: str, new: str) -> bool:
-    """The slip does not show: what stands there, from a word or a line on, is replaced as it was said."""
+    """The slip does not show: what stands there, from a word or a line on, is replaced as it was
+    said."""
     at = file.find(old)
     before = file[:at].rpartition("\n")[2]
     if at < 0 or not before or before.strip():
@@ -90,12 +104,20 @@ def _edited(rng: Random, old: Lines, unit: str) -> Lines:
         case 0 | 1 | 2:
             return [*old[:at], re.sub(r"\w+", "other", old[at], count=1), *old[at + 1 :]]
         case 3:
-            added = indent + (unit if old[at].endswith(":") else "") + rng.choice(["new = 1", "more('a', \"b\")", "}"])
+            added = (
+                indent
+                + (unit if old[at].endswith(":") else "")
+                + rng.choice(["new = 1", "more('a', \"b\")", "}"])
+            )
             return [*old[: at + 1], added, *old[at + 1 :]]
         case 4 if len(old) > 1:
             return [*old[:at], *old[at + 1 :]]
         case 5:
-            return [*old[:at], f"{indent}if wrapped:", *(unit + line if line else line for line in old[at:])]
+            return [
+                *old[:at],
+                f"{indent}if wrapped:",
+                *(unit + line if line else line for line in old[at:]),
+            ]
         case 6:
             return [line.removeprefix(unit) for line in old]
         case _:
@@ -124,7 +146,8 @@ def _dedented(lines: Lines) -> Lines:
 
 
 def _dedented_in_both(rng: Random, old: Lines, new: Lines, low: int) -> _Written:
-    """None where a line has no indentation to lose: what is written then does not tell such lines from others."""
+    """None where a line has no indentation to lose: what is written then does not tell such lines
+    from others."""
     if any(line and not line.startswith("    ") for line in [*old, *new]):
         return None
     return old, new, "\n".join(_dedented(old)), "\n".join(_dedented(new))
@@ -142,7 +165,8 @@ def _outermost(lines: Lines) -> int:
 
 
 def _indented_in_old(change: Callable[[Lines], Lines]) -> _Slip:
-    """None where the edit indents lines as well: by as much as the slip, it looks like a slip in both."""
+    """None where the edit indents lines as well: by as much as the slip, it looks like a slip in
+    both."""
 
     def slip(rng: Random, old: Lines, new: Lines, low: int) -> _Written:
         kept = {line.strip(): line for line in old if line}
@@ -198,7 +222,11 @@ def _escaped(pattern: str) -> Callable[[Lines], Lines]:
 
 
 def _as_json(lines: Lines) -> Lines:
-    return ["\\n".join(line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") for line in lines)]
+    return [
+        "\\n".join(
+            line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") for line in lines
+        )
+    ]
 
 
 def _typed(lines: Lines) -> Lines:
@@ -224,14 +252,18 @@ SLIPS: dict[str, _Slip] = {
     "stripped in old": _in_old(lambda lines: [line.strip() for line in lines]),
     "first line stripped in old": _in_old(lambda lines: [lines[0].lstrip(), *lines[1:]]),
     "too far in both": _both(lambda lines: ["    " + line if line else line for line in lines]),
-    "too far in old": _indented_in_old(lambda lines: ["    " + line if line else line for line in lines]),
+    "too far in old": _indented_in_old(
+        lambda lines: ["    " + line if line else line for line in lines]
+    ),
     "one line off in old": _one_line_off,
     "one blank line in old": _one_blank,
     "numbered in both": _numbered("\t", both=True),
     "numbered in old": _numbered(" | ", both=False),
     "numbered with arrows": _numbered("\u2192", both=True),
     "numbered with colons": _numbered(":", both=False),
-    "blanks between words in old": _in_old(lambda lines: [re.sub(r"(?<=\S) ", "  ", line, count=1) for line in lines]),
+    "blanks between words in old": _in_old(
+        lambda lines: [re.sub(r"(?<=\S) ", "  ", line, count=1) for line in lines]
+    ),
     "entities in both": _both(lambda lines: html.escape("\n".join(lines)).split("\n")),
     "entities in old": _in_old(lambda lines: html.escape("\n".join(lines)).split("\n")),
     "escaped quotes in both": _both(_escaped("[\"']")),

@@ -13,8 +13,12 @@ from tests.effort import times
 from tests.table import for_each
 from tests.tools.edit.slips import SLIPS, Case, case
 
-_FORMATS = {"lf": ("\n", b"", "utf-8"), "crlf": ("\r\n", b"", "utf-8"), "mark": ("\n", b"\xef\xbb\xbf", "utf-8"),
-            "latin-1": ("\r\n", b"", "latin-1")}  # fmt: skip
+_FORMATS = {
+    "lf": ("\n", b"", "utf-8"),
+    "crlf": ("\r\n", b"", "utf-8"),
+    "mark": ("\n", b"\xef\xbb\xbf", "utf-8"),
+    "latin-1": ("\r\n", b"", "latin-1"),
+}
 _METHOD = "class A:\n    def f(self):\n        if x:\n            return a\n        return b\n"
 
 
@@ -36,7 +40,9 @@ def encoded(text: str, form: str) -> bytes:
 
 @settings(max_examples=times(200), deadline=None)
 @given(st.sampled_from(sorted(SLIPS)), st.integers(0, 1 << 40), st.sampled_from(sorted(_FORMATS)))
-def test_the_result_is_exactly_the_intended_one_or_the_file_is_unchanged(slip: str, seed: int, form: str) -> None:
+def test_the_result_is_exactly_the_intended_one_or_the_file_is_unchanged(
+    slip: str, seed: int, form: str
+) -> None:
     made = case(Random(seed), slip)
     assume(made is not None)
     assert isinstance(made, Case)
@@ -50,7 +56,9 @@ def test_the_result_is_exactly_the_intended_one_or_the_file_is_unchanged(slip: s
         return
     if "trailing" in slip:
         # The lines it changes may keep their trailing blanks or lose them.
-        after, wanted = (b"\n".join(line.rstrip() for line in data.split(b"\n")) for data in (after, wanted))
+        after, wanted = (
+            b"\n".join(line.rstrip() for line in data.split(b"\n")) for data in (after, wanted)
+        )
     assert after == wanted
 
 
@@ -77,7 +85,9 @@ def test_most_slips_of_each_kind_are_taken(slip: str) -> None:
         ("    return a\n", "", ""),
     ],
 )
-def test_too_little_indentation_is_never_put_behind_the_rest(old: str, new: str, wanted: str) -> None:
+def test_too_little_indentation_is_never_put_behind_the_rest(
+    old: str, new: str, wanted: str
+) -> None:
     line = "            return a\n" if old.endswith("\n") else "            return a"
     assert text(_METHOD, old, new) == _METHOD.replace(line, wanted)
 
@@ -120,19 +130,32 @@ def test_line_numbers_of_a_listing_are_left_out(separator: str, in_new: bool) ->
 
 def test_line_numbers_that_are_not_those_of_the_place_are_refused() -> None:
     with pytest.raises(NoMatch):
-        text(_METHOD, "3\t            return a\n4\t        return b", "3\t            return c\n4\t        return b")
+        text(
+            _METHOD,
+            "3\t            return a\n4\t        return b",
+            "3\t            return c\n4\t        return b",
+        )
 
 
 @for_each(
     ("file", "old", "new", "wanted"),
     [
-        ("f():\n\tif x:\n\t\ta\n", "    if x:\n        a", "    if x:\n        while y:\n            a",
-         "f():\n\tif x:\n\t\twhile y:\n\t\t\ta\n"),
-        ("f():\n    if x:\n        a\n", "\tif x:\n\t\ta", "\tif x:\n\t\tb", "f():\n    if x:\n        b\n"),
+        (
+            "f():\n\tif x:\n\t\ta\n",
+            "    if x:\n        a",
+            "    if x:\n        while y:\n            a",
+            "f():\n\tif x:\n\t\twhile y:\n\t\t\ta\n",
+        ),
+        (
+            "f():\n    if x:\n        a\n",
+            "\tif x:\n\t\ta",
+            "\tif x:\n\t\tb",
+            "f():\n    if x:\n        b\n",
+        ),
         ("f():\n\tif x:\n\t\ta\n", "  if x:\n    a", "  if x:\n    b", "f():\n\tif x:\n\t\tb\n"),
         ("f():\n\tif x:\n", "        if x:", "\tif y:", "f():\n\tif y:\n"),
     ],
-)  # fmt: skip
+)
 def test_tabs_and_spaces_stand_for_each_other_in_the_file_s_own_style(
     file: str, old: str, new: str, wanted: str
 ) -> None:
@@ -142,14 +165,17 @@ def test_tabs_and_spaces_stand_for_each_other_in_the_file_s_own_style(
 @for_each(
     ("old", "new"),
     [
-        ('if a &lt; b &amp;&amp; c == &quot;x&quot;:', 'if a &gt; b &amp;&amp; c == &quot;x&quot;:'),
+        (
+            "if a &lt; b &amp;&amp; c == &quot;x&quot;:",
+            "if a &gt; b &amp;&amp; c == &quot;x&quot;:",
+        ),
         ('if a &lt; b &amp;&amp; c == "x":', 'if a &gt; b &amp;&amp; c == "x":'),
-        ('if a &lt; b &amp;&amp; c == &quot;x&quot;:', 'if a > b && c == "x":'),
+        ("if a &lt; b &amp;&amp; c == &quot;x&quot;:", 'if a > b && c == "x":'),
         ('if a < b && c == \\"x\\":', 'if a > b && c == \\"x\\":'),
         ('if a < b && c == \\"x\\":\\n\\tgo()', 'if a > b && c == \\"x\\":\\n\\tgo()'),
         ('if a < b && c == \\"x\\":\\n\\tgo()', 'if a > b && c == "x":\n\tgo()'),
     ],
-)  # fmt: skip
+)
 def test_one_level_of_escapes_is_undone(old: str, new: str) -> None:
     file = 'start\nif a < b && c == "x":\n\tgo()\n'
     assert text(file, old, new) == file.replace("a < b", "a > b")
@@ -209,7 +235,8 @@ def test_replace_all_takes_every_place_up_to_the_slip() -> None:
 
 
 def test_a_large_file_with_a_slip_is_searched_in_bounded_work() -> None:
-    """Bounded work, not a timing: quadratic engines do not come back from this within the suite's limit."""
+    """Bounded work, not a timing: quadratic engines do not come back from this within the suite's
+    limit."""
     with pytest.raises(NoMatch, match="at least 50 times"):
         text("x = 1\n" * 20_000, "x = 1 \n" * 2000, "z")
     with pytest.raises(NoMatch, match="at least 50 times"):

@@ -18,11 +18,18 @@ from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 _CODECS = {
-    "utf-8": ("", "utf-8"), "utf-8-sig": ("\ufeff", "utf-8"), "utf-16-le": ("\ufeff", "utf-16-le"),
-    "utf-16-be": ("\ufeff", "utf-16-be"), "latin-1": ("", "latin-1"),
-}  # fmt: skip
+    "utf-8": ("", "utf-8"),
+    "utf-8-sig": ("\ufeff", "utf-8"),
+    "utf-16-le": ("\ufeff", "utf-16-le"),
+    "utf-16-be": ("\ufeff", "utf-16-be"),
+    "latin-1": ("", "latin-1"),
+}
 _LINE = st.text(alphabet="ab cdé ü{}=;\t\"'ß", max_size=12)
-_NEWLINES = {"lf": st.just("\n"), "crlf": st.just("\r\n"), "mixed": st.sampled_from(["\n", "\r\n", "\r"])}
+_NEWLINES = {
+    "lf": st.just("\n"),
+    "crlf": st.just("\r\n"),
+    "mixed": st.sampled_from(["\n", "\r\n", "\r"]),
+}
 
 
 @st.composite
@@ -55,10 +62,13 @@ def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.Da
     end = data.draw(st.integers(start, min(len(text), start + 20)))
     assume(end > start)
     old = text[start:end]
-    assume(parsed.text.count(old) == 1 and "\r" not in (text[start - 1 : start], text[end - 1 : end]))
+    assume(
+        parsed.text.count(old) == 1 and "\r" not in (text[start - 1 : start], text[end - 1 : end])
+    )
     new = data.draw(_LINE) + data.draw(st.sampled_from(["", "\n", "\r\nx", "\ny\n"]))
     assume(new != old)
-    # Where it begins within a line's leading blanks, indentation is read, not copied: test_edit_slips.
+    # Where it begins within a line's leading blanks, indentation is read, not copied:
+    # test_edit_slips.
     assume(re.search(r"(^|[\r\n])[ \t]+$", text[:start]) is None)
     try:
         matches = find(parsed.text, old, new, replace_all=False)
@@ -81,7 +91,11 @@ def test_bytes_outside_the_span_are_identical(file: tuple[str, str], data: st.Da
 @given(file=files(), data=st.data())
 def test_the_whole_tool_keeps_the_bytes_too(file: tuple[str, str], data: st.DataObject) -> None:
     text, codec = file
-    words = [word for word in text.replace("\r", "\n").split("\n") if word.strip() and text.count(word) == 1]
+    words = [
+        word
+        for word in text.replace("\r", "\n").split("\n")
+        if word.strip() and text.count(word) == 1
+    ]
     assume(words)
     word = data.draw(st.sampled_from(words))
     original = encoded(text, codec)

@@ -1,4 +1,5 @@
-"""A change of which the user took some hunks: exactly those are in the file, and the model is told which."""
+"""A change of which the user took some hunks: exactly those are in the file, and the model is told
+which."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,17 +22,26 @@ EDITS = [
 
 async def preview(box: Toolbox, name: str, arguments: dict[str, Any]) -> Preview:
     tool = box.tool(name)
-    return await tool.preview(tool.Args.model_validate(arguments, strict=False), tool_context(box.workspace))
+    return await tool.preview(
+        tool.Args.model_validate(arguments, strict=False), tool_context(box.workspace)
+    )
 
 
 async def answered(
-    box: Toolbox, name: str, answers: Sequence[HunkAnswer] | None, *, base: str | None = "", **arguments: Any
+    box: Toolbox,
+    name: str,
+    answers: Sequence[HunkAnswer] | None,
+    *,
+    base: str | None = "",
+    **arguments: Any,
 ) -> ToolResult:
     """The call as the user allows it, with their answers."""
     tool = box.tool(name)
     shown = await preview(box, name, arguments)
     bound = shown.base if base == "" else base
-    context = replace(tool_context(box.workspace, base=bound), hunks=None if answers is None else tuple(answers))
+    context = replace(
+        tool_context(box.workspace, base=bound), hunks=None if answers is None else tuple(answers)
+    )
     return await tool.run(tool.Args.model_validate(arguments, strict=False), context)
 
 
@@ -56,9 +66,13 @@ async def test_what_can_be_answered_hunk_by_hunk_says_so(read: Toolbox) -> None:
 
 
 async def test_a_hunk_left_out_stays_as_it_was_and_the_model_is_told_exactly(read: Toolbox) -> None:
-    result = await answered(read, "edit", (True, False, ("last = 4", "more = 5")), path="src/a.py", edits=EDITS)
+    result = await answered(
+        read, "edit", (True, False, ("last = 4", "more = 5")), path="src/a.py", edits=EDITS
+    )
 
-    assert read.content("src/a.py") == CODE.replace("os", "sys").replace("last = 1", "last = 4\nmore = 5")
+    assert read.content("src/a.py") == CODE.replace("os", "sys").replace(
+        "last = 1", "last = 4\nmore = 5"
+    )
     assert said(result) == (
         "The user took 1 of 3 hunks of this change, changed 1 before applying it and left out 1. "
         "What changed in src/a.py:\n"
@@ -80,10 +94,14 @@ async def test_the_user_is_shown_what_landed(read: Toolbox) -> None:
     assert (block.before, block.after) == (CODE, CODE.replace("1", "2", 1))
 
 
-async def test_where_nothing_is_taken_the_file_is_not_touched_and_the_call_is_denied(read: Toolbox) -> None:
+async def test_where_nothing_is_taken_the_file_is_not_touched_and_the_call_is_denied(
+    read: Toolbox,
+) -> None:
     path = read.root / "src/a.py"
     before = path.stat()
-    with pytest.raises(Denied, match=r"the user took none of the 3 hunks; src/a.py was not changed"):
+    with pytest.raises(
+        Denied, match=r"the user took none of the 3 hunks; src/a.py was not changed"
+    ):
         await answered(read, "edit", (False, False, ("last = 1",)), path="src/a.py", edits=EDITS)
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
@@ -98,19 +116,27 @@ async def test_a_new_file_can_be_changed_before_it_is_made(box: Toolbox) -> None
     result = await answered(box, "write", (("y", "z"),), path="b.txt", content="x\n")
 
     assert box.content("b.txt") == "y\nz\n"
-    assert said(result).startswith("The user took 0 of 1 hunk of this change and changed 1 before applying it.")
+    assert said(result).startswith(
+        "The user took 0 of 1 hunk of this change and changed 1 before applying it."
+    )
 
 
 async def test_all_hunks_taken_is_the_call_as_it_was_made(read: Toolbox) -> None:
-    result = await answered(read, "edit", (True, ("    return 2",), True), path="src/a.py", edits=EDITS)
+    result = await answered(
+        read, "edit", (True, ("    return 2",), True), path="src/a.py", edits=EDITS
+    )
 
     assert said(result) == "Edited src/a.py: 3 replacements."
     assert "hunks" not in result.details
 
 
 @pytest.mark.parametrize("answers", [(), (True, True), (True, True, True, True)])
-async def test_an_answer_too_few_or_too_many_changes_nothing(read: Toolbox, answers: tuple[bool, ...]) -> None:
-    with pytest.raises(Failed, match=r"does not fit this change \(\d answers, 3 hunks\); src/a.py was not changed"):
+async def test_an_answer_too_few_or_too_many_changes_nothing(
+    read: Toolbox, answers: tuple[bool, ...]
+) -> None:
+    with pytest.raises(
+        Failed, match=r"does not fit this change \(\d answers, 3 hunks\); src/a.py was not changed"
+    ):
         await answered(read, "edit", answers, path="src/a.py", edits=EDITS)
     assert read.content("src/a.py") == CODE
 
@@ -126,7 +152,9 @@ async def test_a_file_that_changed_after_it_was_shown_is_asked_about_again(read:
     put(read.root, "src/a.py", CODE + "theirs\n")
     await read.call("read", path="src/a.py")
     with pytest.raises(BaseChanged):
-        await answered(read, "edit", (True, False, True), base=shown.base, path="src/a.py", edits=EDITS)
+        await answered(
+            read, "edit", (True, False, True), base=shown.base, path="src/a.py", edits=EDITS
+        )
     assert read.content("src/a.py") == CODE + "theirs\n"
 
 
@@ -137,7 +165,9 @@ async def test_what_landed_may_be_edited_again_without_reading(read: Toolbox) ->
     assert read.content("src/a.py") == CODE.replace("return 1", "return 8", 1)
 
 
-async def test_lines_of_the_user_s_that_were_too_long_to_tell_must_be_read_first(read: Toolbox) -> None:
+async def test_lines_of_the_user_s_that_were_too_long_to_tell_must_be_read_first(
+    read: Toolbox,
+) -> None:
     own = tuple(f"line {at}" for at in range(500))
     result = await answered(read, "edit", (True, True, own), path="src/a.py", edits=EDITS)
 
@@ -151,7 +181,10 @@ async def test_lines_of_the_user_s_that_were_too_long_to_tell_must_be_read_first
 async def test_of_a_file_read_in_part_only_the_lines_read_stay_known(box: Toolbox) -> None:
     put(box.root, "a.txt", "".join(f"{at}\n" for at in range(1, 31)))
     await box.call("read", path="a.txt", offset=5, limit=10)
-    edits = [{"old_string": "5\n6\n", "new_string": "five\n"}, {"old_string": "12\n", "new_string": "twelve\n"}]
+    edits = [
+        {"old_string": "5\n6\n", "new_string": "five\n"},
+        {"old_string": "12\n", "new_string": "twelve\n"},
+    ]
     await answered(box, "edit", (("V", "VI", "VI½"), False), path="a.txt", edits=edits)
 
     with pytest.raises(Failed, match=r"lines 16-16 of a\.txt were not read"):
@@ -160,7 +193,9 @@ async def test_of_a_file_read_in_part_only_the_lines_read_stay_known(box: Toolbo
     assert box.content("a.txt").split("\n")[3:8] == ["4", "V", "VI", "VI½", "7"]
 
 
-async def test_adding_to_a_file_that_was_read_in_part_does_not_make_the_rest_known(box: Toolbox) -> None:
+async def test_adding_to_a_file_that_was_read_in_part_does_not_make_the_rest_known(
+    box: Toolbox,
+) -> None:
     put(box.root, "a.txt", "1\n2\n3\n")
     await box.call("read", path="a.txt", limit=1)
     await box.call("write", path="a.txt", content="4\n", append=True)
@@ -187,7 +222,9 @@ async def test_stray_bytes_that_are_shown_differently_are_not_taken_by_hunk(box:
 async def test_a_character_the_file_cannot_hold_changes_nothing(box: Toolbox) -> None:
     path = put(box.root, "a.txt", b"caf\xe9\nx\n")
     await box.call("read", path="a.txt")
-    with pytest.raises(Failed, match="the user changed a hunk, but the file is latin-1, which has no '→'"):
+    with pytest.raises(
+        Failed, match="the user changed a hunk, but the file is latin-1, which has no '→'"
+    ):
         await answered(box, "edit", (("→",),), path="a.txt", old_string="café", new_string="cafe")
     assert path.read_bytes() == b"caf\xe9\nx\n"
 

@@ -1,4 +1,5 @@
-"""Whatever the file is made of and whichever hunks are taken, its bytes are those of the text with these hunks."""
+"""Whatever the file is made of and whichever hunks are taken, its bytes are those of the text with
+these hunks."""
 
 import asyncio
 import tempfile
@@ -16,9 +17,12 @@ from tests.fakes import put, tool_context
 from tests.tools.conftest import Toolbox
 
 _CODECS = {
-    "utf-8": (b"", "utf-8"), "utf-8-sig": (b"\xef\xbb\xbf", "utf-8"), "utf-16-le": (b"\xff\xfe", "utf-16-le"),
-    "utf-16-be": (b"\xfe\xff", "utf-16-be"), "latin-1": (b"", "latin-1"),
-}  # fmt: skip
+    "utf-8": (b"", "utf-8"),
+    "utf-8-sig": (b"\xef\xbb\xbf", "utf-8"),
+    "utf-16-le": (b"\xff\xfe", "utf-16-le"),
+    "utf-16-be": (b"\xfe\xff", "utf-16-be"),
+    "latin-1": (b"", "latin-1"),
+}
 _LINE = st.sampled_from(["", "a", "b", "}", "é", "x = 1"])
 # What is neither UTF-8 nor marked is read as Latin-1.
 _LATIN = "\xff\xe9\xe8"
@@ -34,7 +38,10 @@ def changes(draw: st.DrawFn) -> tuple[str, str, str]:
         place = draw(st.integers(0, len(before)))
         after = [*before[:place], *after[:2], *before[place + draw(st.integers(0, 2)) :]]
     ends = [draw(st.sampled_from(["", newline])) for _ in range(2)]
-    texts = [newline.join([*first, *lines]) + end for lines, end in zip((before, after), ends, strict=True)]
+    texts = [
+        newline.join([*first, *lines]) + end
+        for lines, end in zip((before, after), ends, strict=True)
+    ]
     return codec, texts[0], texts[1]
 
 
@@ -58,10 +65,14 @@ def test_any_subset_of_hunks_is_exactly_what_the_file_becomes(
             assert isinstance(block, DiffBlock)
             hunks = cut(block.before, block.after)
             assert shown.by_hunk == bool(hunks) == (before != after)
-            answers = tuple(data.draw(st.lists(st.booleans(), min_size=len(hunks), max_size=len(hunks))))
+            answers = tuple(
+                data.draw(st.lists(st.booleans(), min_size=len(hunks), max_size=len(hunks)))
+            )
             try:
                 if hunks:
-                    await tool.run(args, replace(tool_context(box.workspace, base=shown.base), hunks=answers))
+                    await tool.run(
+                        args, replace(tool_context(box.workspace, base=shown.base), hunks=answers)
+                    )
             except Denied:
                 assert not any(answers)
             finally:

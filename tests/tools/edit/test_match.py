@@ -49,18 +49,44 @@ def test_overlapping_places_are_ambiguous() -> None:
 @for_each(
     ("text", "old", "new", "expected", "drift"),
     [
-        ("if x:  \n  y()\nz\n", "if x:\n  y()", "if x:\n  w()", "if x:  \n  w()\nz\n", "white space at line ends"),
-        ("a\n    b\n    c\nd\n", "b\nc", "b\nnew\nc", "a\n    b\n    new\n    c\nd\n", "indentation"),
+        (
+            "if x:  \n  y()\nz\n",
+            "if x:\n  y()",
+            "if x:\n  w()",
+            "if x:  \n  w()\nz\n",
+            "white space at line ends",
+        ),
+        (
+            "a\n    b\n    c\nd\n",
+            "b\nc",
+            "b\nnew\nc",
+            "a\n    b\n    new\n    c\nd\n",
+            "indentation",
+        ),
         ("a\nb\n", "  b", "  c\n    d", "a\nc\n  d\n", "indentation"),
         ("a\n\tb\n", "b\n", "c\n", None, None),
         ("x   =  1\ny\n", "x = 1\ny", "x = 1\nz", "x   =  1\nz\n", "white space between words"),
         ("x = 1\ny\n", "x   =  1", "x = 2", "x = 2\ny\n", "white space between words"),
-        ("“hi” – now\n", '"hi" - now', '"hi" - then', "“hi” – then\n", "typographic quotes, dashes or spaces"),
-        ("a\nb\nc\n", "2\tb\n3\tc", "2\tB\n3\tc", "a\nB\nc\n", "line numbers that were copied along"),
+        (
+            "“hi” – now\n",
+            '"hi" - now',
+            '"hi" - then',
+            "“hi” – then\n",
+            "typographic quotes, dashes or spaces",
+        ),
+        (
+            "a\nb\nc\n",
+            "2\tb\n3\tc",
+            "2\tB\n3\tc",
+            "a\nB\nc\n",
+            "line numbers that were copied along",
+        ),
         ("a\nb\nc\n", "2\tb\n3\tc", "B\nc", "a\nB\nc\n", "line numbers that were copied along"),
     ],
-)  # fmt: skip
-def test_drift_is_carried_over_and_said(text: str, old: str, new: str, expected: str | None, drift: str | None) -> None:
+)
+def test_drift_is_carried_over_and_said(
+    text: str, old: str, new: str, expected: str | None, drift: str | None
+) -> None:
     if expected is None:
         assert apply(text, old, new)[1] is None
         return
@@ -95,7 +121,8 @@ def test_what_is_not_there_is_answered_with_the_nearest_lines() -> None:
 
 
 def test_a_hostile_text_is_answered_quickly() -> None:
-    """Bounded work, not a timing: quadratic engines do not come back from this within the suite's limit."""
+    """Bounded work, not a timing: quadratic engines do not come back from this within the suite's
+    limit."""
     line = "a" * 2000
     with pytest.raises(NoMatch):
         apply("\n".join([line] * 3000), "\n".join([line + "b"] * 200), "x")

@@ -12,7 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import Failed
-from codeagent.tools.edit.reads import LARGEST_FILE, ReadTracker, after_change, content, joined, printed_lines
+from codeagent.tools.edit.reads import (
+    LARGEST_FILE,
+    ReadTracker,
+    after_change,
+    content,
+    joined,
+    printed_lines,
+)
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put
 from tests.table import for_each
@@ -51,7 +58,9 @@ def test_a_resumed_session_knows_what_it_had_read(workspace: LocalWorkspace) -> 
         restored(workspace, first).check("a.txt", b"other")
 
 
-def test_a_resumed_session_knows_what_commands_and_searches_showed(workspace: LocalWorkspace) -> None:
+def test_a_resumed_session_knows_what_commands_and_searches_showed(
+    workspace: LocalWorkspace,
+) -> None:
     put(workspace.root, "b.txt", "two\nthree\n")
     details = ReadTracker(workspace).printed("cat a.txt; head -1 b.txt", "one\ntwo")
     seen = restored(workspace, details)
@@ -67,7 +76,9 @@ def test_a_resumed_session_knows_the_change_a_refusal_showed(workspace: LocalWor
     assert restored(workspace, details, caught.value.details).check("a.txt", b"two\n").whole
 
 
-def test_pages_that_together_are_the_file_make_it_known_as_a_whole(workspace: LocalWorkspace) -> None:
+def test_pages_that_together_are_the_file_make_it_known_as_a_whole(
+    workspace: LocalWorkspace,
+) -> None:
     seen = ReadTracker(workspace)
     for lines in ((3, 4), (1, 2)):
         seen.read("a.txt", b"1\n2\n3\n4\n", [lines], 4)
@@ -84,7 +95,11 @@ def test_a_change_too_long_to_show_must_be_read_first(workspace: LocalWorkspace)
 
 def test_details_of_other_tools_are_passed_over(workspace: LocalWorkspace) -> None:
     seen = restored(
-        workspace, {}, {"path": "a.txt"}, {"path": 1, "sha256": 2, "seen": 3, "whole": 4}, {"shown_files": [1]}
+        workspace,
+        {},
+        {"path": "a.txt"},
+        {"path": 1, "sha256": 2, "seen": 3, "whole": 4},
+        {"shown_files": [1]},
     )
     with pytest.raises(Failed, match="not read"):
         seen.check("a.txt", b"one\n")
@@ -120,7 +135,10 @@ def test_reads_in_several_threads_are_all_remembered_and_stay_bounded(
         seen.check("b.txt", b"y")
 
 
-_RUNS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair))), max_size=6)
+_RUNS = st.lists(
+    st.tuples(st.integers(1, 60), st.integers(0, 10)).map(lambda pair: (pair[0], sum(pair))),
+    max_size=6,
+)
 
 
 @given(_RUNS)
@@ -133,7 +151,9 @@ def test_joined_runs_hold_the_same_lines_in_order_and_apart(runs: list[tuple[int
 
 
 @given(_RUNS, st.integers(1, 60), st.integers(0, 5), st.integers(0, 8))
-def test_runs_move_with_the_lines_they_name(runs: list[tuple[int, int]], first: int, length: int, count: int) -> None:
+def test_runs_move_with_the_lines_they_name(
+    runs: list[tuple[int, int]], first: int, length: int, count: int
+) -> None:
     last = first + length
     lines = [(f"line {n}", any(a <= n <= b for a, b in runs)) for n in range(1, 101)]
     changed = [*lines[: first - 1], *[("new", True)] * count, *lines[last:]]
@@ -146,17 +166,24 @@ _LINES = st.lists(st.sampled_from(["a", "b", "", "    c", "1\ta"]), min_size=1, 
 
 
 @given(_LINES, _LINES)
-def test_only_lines_that_stand_in_the_output_count_as_printed(lines: list[str], output: list[str]) -> None:
+def test_only_lines_that_stand_in_the_output_count_as_printed(
+    lines: list[str], output: list[str]
+) -> None:
     known = {n for first, last in printed_lines("f", lines, output) for n in range(first, last + 1)}
     assert {lines[n - 1] for n in known} <= {*output} | {line.partition("\t")[2] for line in output}
 
 
-@given(st.lists(st.text("ab ", min_size=1, max_size=4), min_size=1, max_size=12, unique=True), st.data())
+@given(
+    st.lists(st.text("ab ", min_size=1, max_size=4), min_size=1, max_size=12, unique=True),
+    st.data(),
+)
 def test_a_run_of_lines_in_the_output_is_known(lines: list[str], data: st.DataObject) -> None:
     first = data.draw(st.integers(0, len(lines) - 1))
     last = data.draw(st.integers(first, len(lines) - 1))
     assume("".join(lines[first : last + 1]).strip())
-    assert printed_lines("f", lines, ["==> f <==", *lines[first : last + 1], ""]) == [(first + 1, last + 1)]
+    assert printed_lines("f", lines, ["==> f <==", *lines[first : last + 1], ""]) == [
+        (first + 1, last + 1)
+    ]
 
 
 def test_a_command_that_printed_nothing_reads_no_file(
@@ -170,7 +197,9 @@ def test_a_command_that_printed_nothing_reads_no_file(
     assert tracker.printed("seq 2 > numbers", "\n") == {}
 
 
-def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_again(workspace: LocalWorkspace) -> None:
+def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_again(
+    workspace: LocalWorkspace,
+) -> None:
     seen = ReadTracker(workspace)
     gone = seen.read("a.txt", b"1\n2\n", [(1, 2)], 2)
     left = seen.read("b.txt", b"3\n", [(1, 1)], 1)
@@ -182,7 +211,9 @@ def test_what_left_the_conversation_does_not_count_as_read_until_it_is_read_agai
     assert seen.check("a.txt", b"1\n2\n").whole
 
 
-def test_a_part_that_left_the_conversation_is_forgotten_and_the_rest_is_not(workspace: LocalWorkspace) -> None:
+def test_a_part_that_left_the_conversation_is_forgotten_and_the_rest_is_not(
+    workspace: LocalWorkspace,
+) -> None:
     seen = ReadTracker(workspace)
     data = b"1\n2\n3\n4\n"
     seen.read("a.txt", data, [(1, 2)], 4)
@@ -203,6 +234,8 @@ def test_the_latest_calls_are_named_whose_page_holds_the_lines_of_the_content_th
     assert seen.shown_by("a.txt", b"other\n", (1, 1)) == seen.shown_by("b.txt", data, (1, 1)) == ()
     for number in range(50):
         seen.read("a.txt", data, [(1, 1)], 3, (f"r{number}", (1, 1)))
-    assert seen.shown_by("a.txt", data, (1, 1)) == tuple(f"r{number}" for number in range(49, 29, -1))
+    assert seen.shown_by("a.txt", data, (1, 1)) == tuple(
+        f"r{number}" for number in range(49, 29, -1)
+    )
     seen.wrote("a.txt", b"new\n", (), whole=True)
     assert seen.shown_by("a.txt", data, (1, 1)) == ()

@@ -20,7 +20,9 @@ class ExtraBox(Toolbox):
         super().__init__(root)
         both = (self.workspace, self.reads)
         files = [MultiEdit(*both), ApplyPatch(*both), JsonRead(*both), JsonWrite(*both)]
-        self.registry = ToolRegistry([*self.registry, *files, Glob(self.workspace), Tree(self.workspace)])
+        self.registry = ToolRegistry(
+            [*self.registry, *files, Glob(self.workspace), Tree(self.workspace)]
+        )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""The apply_patch tool: adding, updating, moving and deleting files as one, by the rules of the format."""
+"""The apply_patch tool: adding, updating, moving and deleting files as one, by the rules of the
+format."""
 
 import json
 import os
@@ -41,10 +42,17 @@ async def test_add_update_and_delete_in_one_patch(box: ExtraBox) -> None:
     await box.call("read", path="old.txt")
     text = await apply(
         box,
-        "*** Add File: docs/new.md", "+# New", "+", "+text",
-        "*** Update File: src/a.py", "@@ class B:", "     def f(self):", "-        return 1", "+        return 2",
+        "*** Add File: docs/new.md",
+        "+# New",
+        "+",
+        "+text",
+        "*** Update File: src/a.py",
+        "@@ class B:",
+        "     def f(self):",
+        "-        return 1",
+        "+        return 2",
         "*** Delete File: old.txt",
-    )  # fmt: skip
+    )
     assert text == "A docs/new.md\nM src/a.py: 1 replacement\nD old.txt"
     assert box.content("docs/new.md") == "# New\n\ntext\n"
     assert box.content("src/a.py") == CODE[:-2] + "2\n"
@@ -54,13 +62,21 @@ async def test_add_update_and_delete_in_one_patch(box: ExtraBox) -> None:
 async def test_a_file_is_moved_and_changed_and_keeps_its_mode(box: ExtraBox) -> None:
     (box.root / "src/a.py").chmod(0o755)
     text = await apply(
-        box, "*** Update File: src/a.py", "*** Move to: lib/c.py", "@@", "-class A:", "+class C:", "     def f(self):"
+        box,
+        "*** Update File: src/a.py",
+        "*** Move to: lib/c.py",
+        "@@",
+        "-class A:",
+        "+class C:",
+        "     def f(self):",
     )
     assert text == "M lib/c.py (moved from src/a.py)"
     assert box.content("lib/c.py") == CODE.replace("class A", "class C")
     assert os.stat(box.root / "lib/c.py").st_mode & 0o777 == 0o755  # noqa: PTH116  # the mode alone matters
     assert not (box.root / "src/a.py").exists()
-    assert "1 replacement" in await box.text("edit", path="lib/c.py", old_string="class C", new_string="class D")
+    assert "1 replacement" in await box.text(
+        "edit", path="lib/c.py", old_string="class C", new_string="class D"
+    )
 
 
 async def test_a_file_of_any_content_is_moved_without_reading_it(box: ExtraBox) -> None:
@@ -73,23 +89,36 @@ async def test_a_file_of_any_content_is_moved_without_reading_it(box: ExtraBox) 
 
 async def test_several_parts_are_found_each_behind_the_one_before(box: ExtraBox) -> None:
     await apply(
-        box, "*** Update File: src/a.py",
-        "@@ class A:", "-        return 1", "+        return 10",
-        "@@", "-        return 1", "+        return 20",
-    )  # fmt: skip
-    assert box.content("src/a.py") == CODE.replace("return 1", "return 10", 1).replace("return 1\n", "return 20\n")
+        box,
+        "*** Update File: src/a.py",
+        "@@ class A:",
+        "-        return 1",
+        "+        return 10",
+        "@@",
+        "-        return 1",
+        "+        return 20",
+    )
+    assert box.content("src/a.py") == CODE.replace("return 1", "return 10", 1).replace(
+        "return 1\n", "return 20\n"
+    )
 
 
 async def test_the_first_place_counts_and_the_model_is_told_of_others(box: ExtraBox) -> None:
-    text = await apply(box, "*** Update File: src/a.py", "@@", "-        return 1", "+        return 2")
+    text = await apply(
+        box, "*** Update File: src/a.py", "@@", "-        return 1", "+        return 2"
+    )
     assert "src/a.py: the context is at line 3 and again at 8; the first was changed." in text
     assert box.content("src/a.py") == CODE.replace("return 1", "return 2", 1)
 
 
-async def test_context_that_differs_in_white_space_or_typography_is_found_and_kept(box: ExtraBox) -> None:
+async def test_context_that_differs_in_white_space_or_typography_is_found_and_kept(
+    box: ExtraBox,
+) -> None:
     put(box.root, "b.txt", "“one” – two  \n\tthree\nfour\n")
     await box.call("read", path="b.txt")
-    text = await apply(box, "*** Update File: b.txt", "@@", ' "one" - two', " three", "-four", "+FOUR")
+    text = await apply(
+        box, "*** Update File: b.txt", "@@", ' "one" - two', " three", "-four", "+FOUR"
+    )
     assert box.content("b.txt") == "“one” – two  \n\tthree\nFOUR\n"
     assert "the lines from 1 match only up to typography" in text
 
@@ -103,8 +132,15 @@ async def test_the_end_of_the_file_comes_first_if_it_is_meant(box: ExtraBox) -> 
     assert box.content("n.txt") == "x\ny\nz\nlast\n"
 
 
-async def test_line_numbers_of_other_diffs_and_a_shell_s_wrapping_are_passed_over(box: ExtraBox) -> None:
-    body = patch("*** Update File: src/a.py", "@@ -6,2 +6,2 @@ class B:", "-    def f(self):", "+    def g(self):")
+async def test_line_numbers_of_other_diffs_and_a_shell_s_wrapping_are_passed_over(
+    box: ExtraBox,
+) -> None:
+    body = patch(
+        "*** Update File: src/a.py",
+        "@@ -6,2 +6,2 @@ class B:",
+        "-    def f(self):",
+        "+    def g(self):",
+    )
     await box.call("apply_patch", patch=f"apply_patch <<'EOF'\n{body}\nEOF\n")
     assert box.content("src/a.py").endswith("class B:\n    def g(self):\n        return 1\n")
 
@@ -112,7 +148,10 @@ async def test_line_numbers_of_other_diffs_and_a_shell_s_wrapping_are_passed_ove
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (("*** Update File: src/a.py", "@@ class Z:", "-x", "+y"), "the line 'class Z:' after @@ is not there"),
+        (
+            ("*** Update File: src/a.py", "@@ class Z:", "-x", "+y"),
+            "the line 'class Z:' after @@ is not there",
+        ),
         (
             ("*** Update File: src/a.py", "@@", "-    def k(self):", "+x"),
             "(?s)context is not there; the nearest.*def f",
@@ -125,7 +164,9 @@ async def test_line_numbers_of_other_diffs_and_a_shell_s_wrapping_are_passed_ove
         (("*** Delete File: data.bin",), "data.bin is a binary file; remove it with a command"),
     ],
 )
-async def test_if_one_part_does_not_fit_nothing_is_done(box: ExtraBox, lines: tuple[str, ...], why: str) -> None:
+async def test_if_one_part_does_not_fit_nothing_is_done(
+    box: ExtraBox, lines: tuple[str, ...], why: str
+) -> None:
     for name in ("taken.txt", "unread.txt"):
         put(box.root, name, "there\n")
     put(box.root, "data.bin", b"\0\1\2")
@@ -142,7 +183,9 @@ async def test_a_missing_file_is_named(box: ExtraBox) -> None:
             await apply(box, *lines)
 
 
-async def test_a_failure_half_way_puts_everything_back(box: ExtraBox, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_half_way_puts_everything_back(
+    box: ExtraBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(box.root, "one.txt", "1\n")
     put(box.root, "two.txt", "2\n")
     for path in ("one.txt", "two.txt"):
@@ -157,9 +200,17 @@ async def test_a_failure_half_way_puts_everything_back(box: ExtraBox, monkeypatc
     monkeypatch.setattr(LocalWorkspace, "remove", stubborn)
     with pytest.raises(Failed, match="Operation not permitted; it was kept; no file was changed"):
         await apply(
-            box, "*** Add File: new.txt", "+x", "*** Update File: src/a.py", "*** Move to: b.py", "@@", "-class A:",
-            "+class C:", "*** Delete File: one.txt", "*** Delete File: two.txt",
-        )  # fmt: skip
+            box,
+            "*** Add File: new.txt",
+            "+x",
+            "*** Update File: src/a.py",
+            "*** Move to: b.py",
+            "@@",
+            "-class A:",
+            "+class C:",
+            "*** Delete File: one.txt",
+            "*** Delete File: two.txt",
+        )
     kept = {path.name: path.read_bytes().decode() for path in box.root.rglob("*") if path.is_file()}
     assert kept == {"a.py": CODE, "one.txt": "1\n", "two.txt": "2\n"}
 
@@ -177,7 +228,9 @@ async def test_a_failure_half_way_puts_everything_back(box: ExtraBox, monkeypatc
         (patch("*** Add File: "), "line 2 of the patch should be"),
     ],
 )
-async def test_a_patch_that_cannot_be_read_says_which_line(box: ExtraBox, text: str, why: str) -> None:
+async def test_a_patch_that_cannot_be_read_says_which_line(
+    box: ExtraBox, text: str, why: str
+) -> None:
     with pytest.raises(InvalidArgs, match=why.replace("*", r"\*").replace("+", r"\+")):
         await box.call("apply_patch", patch=text)
 
@@ -187,7 +240,9 @@ async def test_a_file_is_named_once(box: ExtraBox) -> None:
         await apply(box, "*** Delete File: src/a.py", "*** Add File: ./src/a.py", "+x")
 
 
-async def test_rules_hold_for_every_path_and_deleting_is_no_weaker_than_writing(box: ExtraBox) -> None:
+async def test_rules_hold_for_every_path_and_deleting_is_no_weaker_than_writing(
+    box: ExtraBox,
+) -> None:
     tool = box.tool("apply_patch")
     key = tool.approval_key(
         args(box, "*** Delete File: src/a.py", "*** Move File: x.txt", "*** Move to: secrets/x.txt")
@@ -206,7 +261,9 @@ async def test_rules_hold_for_every_path_and_deleting_is_no_weaker_than_writing(
 @pytest.mark.parametrize(
     "lines", [("*** Delete File: .git/config",), ("*** Move File: src/a.py", "*** Move to: .git/a")]
 )
-async def test_a_protected_file_is_neither_deleted_nor_made(box: ExtraBox, lines: tuple[str, ...]) -> None:
+async def test_a_protected_file_is_neither_deleted_nor_made(
+    box: ExtraBox, lines: tuple[str, ...]
+) -> None:
     put(box.root, ".git/config", "")
     with pytest.raises(Failed, match=r"is protected: no tool writes to \.git"):
         await apply(box, *lines)

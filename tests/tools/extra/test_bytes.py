@@ -1,4 +1,5 @@
-"""Whatever a file is made of, an edit or a patch changes the bytes of the lines it names and no others."""
+"""Whatever a file is made of, an edit or a patch changes the bytes of the lines it names and no
+others."""
 
 import asyncio
 import tempfile
@@ -13,16 +14,20 @@ from tests.fakes import put
 from tests.tools.extra.conftest import ExtraBox
 
 _CODECS = {
-    "utf-8": (b"", "utf-8"), "utf-8-sig": (b"\xef\xbb\xbf", "utf-8"), "utf-16-le": (b"\xff\xfe", "utf-16-le"),
-    "utf-16-be": (b"\xfe\xff", "utf-16-be"), "latin-1": (b"", "latin-1"),
-}  # fmt: skip
+    "utf-8": (b"", "utf-8"),
+    "utf-8-sig": (b"\xef\xbb\xbf", "utf-8"),
+    "utf-16-le": (b"\xff\xfe", "utf-16-le"),
+    "utf-16-be": (b"\xfe\xff", "utf-16-be"),
+    "latin-1": (b"", "latin-1"),
+}
 _FIRST = {"latin-1": "\xff\xe9\xe8"}
 _LINE = st.sampled_from(["", "x", "  indented", "é", "}"])
 
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, list[str], list[str]]:
-    """(codec, lines, what ends each of them): no two lines are alike, and the last may have no newline."""
+    """(codec, lines, what ends each of them): no two lines are alike, and the last may have no
+    newline."""
     codec = draw(st.sampled_from(sorted(_CODECS)))
     texts = [_FIRST.get(codec, "first"), *draw(st.lists(_LINE, min_size=1, max_size=8))]
     newlines = draw(st.sampled_from([("\n",), ("\r\n",), ("\n", "\r\n")]))
@@ -54,12 +59,18 @@ def after_call(tool: str, before: bytes, **arguments: JsonValue) -> bytes:
 
 @settings(max_examples=times(40), deadline=None)
 @given(file=files(), data=st.data())
-def test_multi_edit_changes_the_lines_it_names(file: tuple[str, list[str], list[str]], data: st.DataObject) -> None:
+def test_multi_edit_changes_the_lines_it_names(
+    file: tuple[str, list[str], list[str]], data: st.DataObject
+) -> None:
     codec, lines, ends = file
     chosen = sorted(data.draw(st.sets(st.integers(0, len(lines) - 1), min_size=1, max_size=3)))
-    edits: list[JsonValue] = [{"path": "f.txt", "old_string": lines[at], "new_string": f"NEW {at}"} for at in chosen]
+    edits: list[JsonValue] = [
+        {"path": "f.txt", "old_string": lines[at], "new_string": f"NEW {at}"} for at in chosen
+    ]
     expected = [f"NEW {at}" if at in chosen else line for at, line in enumerate(lines)]
-    assert after_call("multi_edit", written(codec, lines, ends), edits=edits) == written(codec, expected, ends)
+    assert after_call("multi_edit", written(codec, lines, ends), edits=edits) == written(
+        codec, expected, ends
+    )
 
 
 @settings(max_examples=times(60), deadline=None)
@@ -90,12 +101,24 @@ def test_a_patch_keeps_what_is_around_the_lines_it_adds(
     codec, lines, ends = file
     at = data.draw(st.integers(0, len(lines) - 1))
     patch = "\n".join(
-        ["*** Begin Patch", "*** Update File: f.txt", "@@", f" {lines[at]}", "+one", "+two", "*** End Patch"]
+        [
+            "*** Begin Patch",
+            "*** Update File: f.txt",
+            "@@",
+            f" {lines[at]}",
+            "+one",
+            "+two",
+            "*** End Patch",
+        ]
     )
     after = after_call("apply_patch", written(codec, lines, ends), patch=patch)
     mark, name = _CODECS[codec]
     head = written(codec, lines[: at + 1], ends[: at + 1])
-    tail = b"" if at + 1 == len(lines) else written(codec, lines[at + 1 :], ends[at + 1 :])[len(mark) :]
+    tail = (
+        b""
+        if at + 1 == len(lines)
+        else written(codec, lines[at + 1 :], ends[at + 1 :])[len(mark) :]
+    )
     middle = after[len(head) : len(after) - len(tail)].decode(name)
     assert after == head + middle.encode(name) + tail
     assert middle.replace("\r\n", "\n").strip("\n").split("\n") == ["one", "two"]

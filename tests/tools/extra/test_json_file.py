@@ -50,16 +50,26 @@ async def written(box: ExtraBox, text: str, **arguments: JsonValue) -> str:
         ({"remove": ["/scripts/build"]}, '{\n    "build":"tsc"\n  }', "{}"),
         ({"remove": ["/files/0"]}, '"a", ', ""),
     ],
-)  # fmt: skip
-async def test_only_the_place_changes(box: ExtraBox, arguments: dict[str, JsonValue], old: str, new: str) -> None:
+)
+async def test_only_the_place_changes(
+    box: ExtraBox, arguments: dict[str, JsonValue], old: str, new: str
+) -> None:
     expected = PACKAGE.replace(old, new)
     assert await written(box, PACKAGE, **arguments) == expected
-    assert await written(box, PACKAGE.replace("\n", "\r\n"), **arguments) == expected.replace("\n", "\r\n")
+    assert await written(box, PACKAGE.replace("\n", "\r\n"), **arguments) == expected.replace(
+        "\n", "\r\n"
+    )
 
 
 async def test_several_places_change_at_once(box: ExtraBox) -> None:
     after = await written(box, PACKAGE, set={"/name": "a", "/x": [1]}, remove=["/files", "/empty"])
-    assert json.loads(after) == {"name": "a", "private": True, "scripts": {"build": "tsc"}, "big": 1500.0, "x": [1]}
+    assert json.loads(after) == {
+        "name": "a",
+        "private": True,
+        "scripts": {"build": "tsc"},
+        "big": 1500.0,
+        "x": [1],
+    }
 
 
 async def test_a_document_on_one_line_stays_on_one(box: ExtraBox) -> None:
@@ -122,7 +132,11 @@ async def test_a_file_must_have_been_read_and_so_must_what_goes(box: ExtraBox) -
     await box.call("json_write", path="big.json", set={"/y": 2, "/x/k7": 8})
     with pytest.raises(Failed, match=r"/x, lines 2 to 2003, was not read"):
         await box.call("json_write", path="big.json", remove=["/x"])
-    put(box.root, "mid.json", '{\n  "x": {\n    "a": [\n      1\n    ]\n  },\n  "y": "' + "y" * 20_000 + '"\n}\n')
+    put(
+        box.root,
+        "mid.json",
+        '{\n  "x": {\n    "a": [\n      1\n    ]\n  },\n  "y": "' + "y" * 20_000 + '"\n}\n',
+    )
     await box.text("json_read", path="mid.json", at="/x")
     await box.call("json_write", path="mid.json", remove=["/x"])
     with pytest.raises(MissingPath):
@@ -142,7 +156,11 @@ async def test_what_is_large_is_listed_in_pages(box: ExtraBox) -> None:
     put(box.root, "l.json", json.dumps([{"text": "x" * 100}] * 300))
     page = await box.text("json_read", path="l.json", offset=251)
     lines = page.split("\n")
-    assert (lines[0], lines[1], len(lines)) == ("list with 300 entries", "[250]: object, 112 characters", 51)
+    assert (lines[0], lines[1], len(lines)) == (
+        "list with 300 entries",
+        "[250]: object, 112 characters",
+        51,
+    )
     first = await box.text("json_read", path="l.json", limit=2)
     assert first.endswith("[Entries 1-2 of 300. Continue with offset=3.]")
     put(box.root, "s.json", json.dumps("y" * 20_000))
@@ -163,18 +181,27 @@ async def test_what_is_not_a_place_is_said_to_be_none(box: ExtraBox, place: str)
 
 
 _SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
 )
 _KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 _VALUES = st.recursive(
-    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=12
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=12,
 )
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, JsonValue]:
     """A text and its value, in one of several styles."""
-    value = draw(st.lists(_VALUES, min_size=1, max_size=4) | st.dictionaries(_KEYS, _VALUES, min_size=1, max_size=4))
+    value = draw(
+        st.lists(_VALUES, min_size=1, max_size=4)
+        | st.dictionaries(_KEYS, _VALUES, min_size=1, max_size=4)
+    )
     indent = draw(st.sampled_from([None, 2, "\t"]))
     separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")]))
     text = json.dumps(value, indent=indent, separators=separators, ensure_ascii=draw(st.booleans()))
@@ -186,7 +213,9 @@ def _place(data: st.DataObject, value: Any) -> tuple[tuple[str, ...], Any, Any]:
     """(place, what holds it, its key or index) of something in the value."""
     names, parent, key = list[str](), value, None
     while True:
-        key = data.draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
+        key = data.draw(
+            st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent)))
+        )
         names.append(str(key))
         if not (isinstance(parent[key], dict | list) and parent[key]) or data.draw(st.booleans()):
             return tuple(names), parent, key

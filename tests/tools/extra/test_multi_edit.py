@@ -1,4 +1,5 @@
-"""The multi_edit tool: several files, all or nothing, only what was read, and only what was approved."""
+"""The multi_edit tool: several files, all or nothing, only what was read, and only what was
+approved."""
 
 import json
 from dataclasses import replace
@@ -10,7 +11,16 @@ from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.errors import MissingPath, ProtectedPath, WorkspaceError
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.tool import EXCLUSIVE, Access, BaseChanged, Denied, Failed, InvalidArgs, Preview, ToolContext
+from codeagent.core.tool import (
+    EXCLUSIVE,
+    Access,
+    BaseChanged,
+    Denied,
+    Failed,
+    InvalidArgs,
+    Preview,
+    ToolContext,
+)
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
@@ -39,7 +49,9 @@ def args(box: ExtraBox, edits: list[dict[str, Any]]) -> Any:
 
 
 async def preview(box: ExtraBox, edits: list[dict[str, Any]], base: str | None = None) -> Preview:
-    return await box.tool("multi_edit").preview(args(box, edits), tool_context(box.workspace, base=base))
+    return await box.tool("multi_edit").preview(
+        args(box, edits), tool_context(box.workspace, base=base)
+    )
 
 
 async def test_edits_of_several_files_are_applied_and_listed(box: ExtraBox) -> None:
@@ -47,12 +59,18 @@ async def test_edits_of_several_files_are_applied_and_listed(box: ExtraBox) -> N
     assert box.content("a.py") == A.replace("def f", "def g")
     assert box.content("src/b.py") == B.replace("f", "g")
     assert result.content[0].text == "M a.py: 1 replacement\nM src/b.py: 2 replacements"
-    assert [block.path for block in result.blocks if isinstance(block, DiffBlock)] == ["a.py", "src/b.py"]
+    assert [block.path for block in result.blocks if isinstance(block, DiffBlock)] == [
+        "a.py",
+        "src/b.py",
+    ]
 
 
 async def test_if_one_edit_does_not_fit_no_file_is_changed(box: ExtraBox) -> None:
     with pytest.raises(Failed, match=r"edit 2 of 2: nothing was changed in src/b\.py"):
-        await box.call("multi_edit", edits=[BOTH[0], {"path": "src/b.py", "old_string": "nowhere", "new_string": "x"}])
+        await box.call(
+            "multi_edit",
+            edits=[BOTH[0], {"path": "src/b.py", "old_string": "nowhere", "new_string": "x"}],
+        )
     assert (box.content("a.py"), box.content("src/b.py")) == (A, B)
 
 
@@ -64,11 +82,15 @@ async def test_if_a_file_cannot_be_written_the_others_are_put_back(
 
     def full(self: LocalWorkspace, path: str, data: bytes, *, base: str | None) -> None:
         if path == "src/b.py":
-            raise WorkspaceError("cannot write src/b.py: No space left on device; the old content was kept")
+            raise WorkspaceError(
+                "cannot write src/b.py: No space left on device; the old content was kept"
+            )
         write(self, path, data, base=base)
 
     monkeypatch.setattr(LocalWorkspace, "write", full)
-    with pytest.raises(Failed, match="No space left on device; the old content was kept; no file was changed"):
+    with pytest.raises(
+        Failed, match="No space left on device; the old content was kept; no file was changed"
+    ):
         await box.call("multi_edit", edits=[new, *BOTH])
     assert (box.content("a.py"), box.content("src/b.py")) == (A, B)
     assert not (box.root / "new.py").exists()
@@ -77,13 +99,17 @@ async def test_if_a_file_cannot_be_written_the_others_are_put_back(
 async def test_a_file_that_was_not_read_is_not_edited(box: ExtraBox) -> None:
     put(box.root, "c.py", "c = 1\n")
     with pytest.raises(Failed, match=r"c\.py was not read in this session"):
-        await box.call("multi_edit", edits=[BOTH[0], {"path": "c.py", "old_string": "c", "new_string": "d"}])
+        await box.call(
+            "multi_edit", edits=[BOTH[0], {"path": "c.py", "old_string": "c", "new_string": "d"}]
+        )
     assert box.content("a.py") == A
 
 
 async def test_a_missing_file_is_made_by_an_empty_old_string_only(box: ExtraBox) -> None:
     with pytest.raises(MissingPath, match=r"new\.py does not exist"):
-        await box.call("multi_edit", edits=[{"path": "new.py", "old_string": "x", "new_string": "y"}])
+        await box.call(
+            "multi_edit", edits=[{"path": "new.py", "old_string": "x", "new_string": "y"}]
+        )
     made = {"path": "new.py", "old_string": "", "new_string": "x = 1\n"}
     further = {"path": "new.py", "old_string": "1", "new_string": "2"}
     assert await box.text("multi_edit", edits=[made, further]) == "A new.py"
@@ -100,7 +126,9 @@ async def test_what_runs_is_what_was_shown_of_every_file(box: ExtraBox) -> None:
     again = await preview(box, BOTH, shown.base)
     assert again.base != shown.base
     await box.call("multi_edit", base=again.base, edits=BOTH)
-    assert box.content("src/b.py") == (B + "# more\n").replace("import f", "import g").replace("f()", "g()")
+    assert box.content("src/b.py") == (B + "# more\n").replace("import f", "import g").replace(
+        "f()", "g()"
+    )
 
 
 async def test_a_change_of_one_file_is_answered_hunk_by_hunk(box: ExtraBox) -> None:
@@ -113,8 +141,13 @@ async def test_a_change_of_one_file_is_answered_hunk_by_hunk(box: ExtraBox) -> N
     assert "took 1 of 2 hunks" in result.content[0].text
 
 
-async def test_a_change_of_several_files_is_answered_hunk_by_hunk_over_all_of_them(box: ExtraBox) -> None:
-    before, run = {path: box.content(path) for path in ("a.py", "src/b.py")}, box.tool("multi_edit").run
+async def test_a_change_of_several_files_is_answered_hunk_by_hunk_over_all_of_them(
+    box: ExtraBox,
+) -> None:
+    before, run = (
+        {path: box.content(path) for path in ("a.py", "src/b.py")},
+        box.tool("multi_edit").run,
+    )
     shown = await preview(box, BOTH)
     assert shown.by_hunk
 
@@ -134,7 +167,9 @@ async def test_a_change_of_several_files_is_answered_hunk_by_hunk_over_all_of_th
     assert result.details["hunks"] == {"taken": 1, "changed": 0, "left_out": 2}
 
 
-async def test_hunks_of_a_file_that_changed_meanwhile_leave_every_file_as_it_is(box: ExtraBox) -> None:
+async def test_hunks_of_a_file_that_changed_meanwhile_leave_every_file_as_it_is(
+    box: ExtraBox,
+) -> None:
     shown = await preview(box, BOTH)
     put(box.root, "src/b.py", B + "# more\n")
     before = box.content("a.py")
@@ -151,23 +186,36 @@ async def test_rules_on_paths_hold_for_every_file(box: ExtraBox) -> None:
 
     def judged(*rules: tuple[str, str]) -> str:
         parsed = tuple(Rule.parse(text, permission) for permission, text in rules)
-        return Policy("ask", parsed).check("multi_edit", key, tool.permission, tool.effect).permission
+        return (
+            Policy("ask", parsed).check("multi_edit", key, tool.permission, tool.effect).permission
+        )
 
     assert judged() == "prompt"
     assert judged(("auto", "write(src/**)")) == "prompt"
     assert judged(("auto", "write(src/**)"), ("auto", "edit(a.py)")) == "auto"
     assert judged(("auto", "write"), ("deny", "edit(src/**)")) == "deny"
     assert judged(("auto", "multi_edit"), ("deny", "write(a.*)")) == "deny"
-    assert Policy("accept-edits").check("multi_edit", key, tool.permission, tool.effect).permission == "auto"
-    assert Policy("plan").check("multi_edit", key, tool.permission, tool.effect).permission == "deny"
+    assert (
+        Policy("accept-edits").check("multi_edit", key, tool.permission, tool.effect).permission
+        == "auto"
+    )
+    assert (
+        Policy("plan").check("multi_edit", key, tool.permission, tool.effect).permission == "deny"
+    )
 
 
 async def test_a_protected_or_sensitive_file_is_treated_as_by_edit(box: ExtraBox) -> None:
     tool = box.tool("multi_edit")
     secret = {"path": ".env", "old_string": "", "new_string": "K=1"}
-    assert tool.approval_key(args(box, [BOTH[0], secret])).sensitive == ".env looks like a file of secrets"
+    assert (
+        tool.approval_key(args(box, [BOTH[0], secret])).sensitive
+        == ".env looks like a file of secrets"
+    )
     hook = {"path": ".git/hooks/pre-commit", "old_string": "", "new_string": "x"}
-    with pytest.raises(Failed, match=r"protected: no tool writes to \.git; nothing was written; no file was changed"):
+    with pytest.raises(
+        Failed,
+        match=r"protected: no tool writes to \.git; nothing was written; no file was changed",
+    ):
         await box.call("multi_edit", edits=[BOTH[0], hook])
     assert box.content("a.py") == A
     with pytest.raises(ProtectedPath):

@@ -10,7 +10,14 @@ from tests.tools.extra.conftest import ExtraBox
 @pytest.fixture(autouse=True)
 def files(box: ExtraBox) -> None:
     put(box.root, ".gitignore", "build/\n")
-    for path in ("a.py", "src/b.py", "src/deep/er/c.py", "src/deep/c.txt", "src/b_pb2.py", "build/d.py"):
+    for path in (
+        "a.py",
+        "src/b.py",
+        "src/deep/er/c.py",
+        "src/deep/c.txt",
+        "src/b_pb2.py",
+        "build/d.py",
+    ):
         put(box.root, path, "x\n")
 
 

@@ -27,7 +27,8 @@ from pydantic import AnyHttpUrl
 
 @dataclass
 class Authority:
-    """Registers every client, lets every user in at once unless `refuses`, and remembers what it gave."""
+    """Registers every client, lets every user in at once unless `refuses`, and remembers what it
+    gave."""
 
     refuses: bool = False
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
@@ -43,9 +44,13 @@ class Authority:
         assert client_info.client_id is not None
         self.clients[client_info.client_id] = client_info
 
-    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
         if self.refuses:
-            return construct_redirect_uri(str(params.redirect_uri), error="access_denied", state=params.state)
+            return construct_redirect_uri(
+                str(params.redirect_uri), error="access_denied", state=params.state
+            )
         code = AuthorizationCode(
             code=secrets.token_hex(16),
             scopes=params.scopes or [],
@@ -70,7 +75,9 @@ class Authority:
         del self.codes[authorization_code.code]
         return self._given(client, authorization_code.resource)
 
-    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+    async def load_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: str
+    ) -> RefreshToken | None:
         return self.refresh.get(refresh_token)
 
     async def exchange_refresh_token(
@@ -89,8 +96,12 @@ class Authority:
     def _given(self, client: OAuthClientInformationFull, resource: str | None) -> OAuthToken:
         access, refresh = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
         name = client.client_id or ""
-        self.access[access] = AccessToken(token=access, client_id=name, scopes=[], resource=resource)
-        self.refresh[refresh] = RefreshToken(token=refresh, client_id=name, scopes=[], resource=resource)
+        self.access[access] = AccessToken(
+            token=access, client_id=name, scopes=[], resource=resource
+        )
+        self.refresh[refresh] = RefreshToken(
+            token=refresh, client_id=name, scopes=[], resource=resource
+        )
         return OAuthToken(access_token=access, refresh_token=refresh, expires_in=3600)
 
 
@@ -104,7 +115,8 @@ async def _call(context: Any, params: Any) -> types.CallToolResult:
 
 @contextmanager
 def authorized_server(authority: Authority | None) -> Iterator[str]:
-    """Yield the address of a server that answers only to those who logged in; to everybody if there is no authority."""
+    """Yield the address of a server that answers only to those who logged in; to everybody if there
+    is no authority."""
     listener = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server: Server[Any] = Server("private", on_list_tools=_list, on_call_tool=_call)
@@ -118,7 +130,9 @@ def authorized_server(authority: Authority | None) -> Iterator[str]:
         app = server.streamable_http_app()
     else:
         verifier = ProviderTokenVerifier(authority)
-        app = server.streamable_http_app(auth=auth, token_verifier=verifier, auth_server_provider=authority)
+        app = server.streamable_http_app(
+            auth=auth, token_verifier=verifier, auth_server_provider=authority
+        )
     web = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=web.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -1,6 +1,8 @@
-"""Servers that other people wrote, and a client, from npm and PyPI, installed once beside the cache of this user.
+"""Servers that other people wrote, and a client, from npm and PyPI, installed once beside the cache
+of this user.
 
-`python -m tests.tools.mcp.real_servers` installs them, or says why that fails; tests that need them are skipped then.
+`python -m tests.tools.mcp.real_servers` installs them, or says why that fails; tests that need them
+are skipped then.
 """
 
 import hashlib
@@ -23,7 +25,8 @@ NPM = {
     "@modelcontextprotocol/server-memory": "2026.8.31",
 }
 PYPI = {"mcp-server-git": "2026.10.19", "mcp-server-time": "2026.10.19"}
-"""In an environment of their own, so that what they need does not decide what codeagent is tested with."""
+"""In an environment of their own, so that what they need does not decide what codeagent is tested
+with."""
 
 
 class NotInstalled(Exception):
@@ -58,10 +61,28 @@ def _install(folder: Path) -> None:
         raise NotInstalled("npm is not on PATH; install nodejs and npm")
     (folder / "package.json").write_text("{}")
     wanted = [f"{name}@{version}" for name, version in NPM.items()]
-    _run(npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", *wanted, folder=folder)
+    _run(
+        npm,
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--save-exact",
+        *wanted,
+        folder=folder,
+    )
     _run(str(uv), "venv", "--clear", "--quiet", "--python", sys.executable, "python", folder=folder)
     wanted = [f"{name}=={version}" for name, version in PYPI.items()]
-    _run(str(uv), "pip", "install", "--quiet", "--python", "python/bin/python", *wanted, folder=folder)
+    _run(
+        str(uv),
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        "python/bin/python",
+        *wanted,
+        folder=folder,
+    )
 
 
 def _run(*command: str, folder: Path) -> None:
@@ -69,7 +90,9 @@ def _run(*command: str, folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        raise NotInstalled(f"{' '.join(command[:2])} failed: {said[-1] if said else error}") from error
+        raise NotInstalled(
+            f"{' '.join(command[:2])} failed: {said[-1] if said else error}"
+        ) from error
 
 
 if __name__ == "__main__":

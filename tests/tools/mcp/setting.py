@@ -74,8 +74,11 @@ class Setting:
 
 
 @asynccontextmanager
-async def serving(folder: Path, config: ServerConfig, asker: Asker | None = None) -> AsyncIterator[Setting]:
-    """A source of that server, not started yet; closed afterwards. It runs on the machine, wherever it asks for."""
+async def serving(
+    folder: Path, config: ServerConfig, asker: Asker | None = None
+) -> AsyncIterator[Setting]:
+    """A source of that server, not started yet; closed afterwards. It runs on the machine, wherever
+    it asks for."""
     (root := folder / "project").mkdir(exist_ok=True)
     start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}, folder / "own").start
     source = McpSource(config, ServerHost(root, {config.where: start}, folder / "pins", asker))
@@ -87,9 +90,13 @@ async def serving(folder: Path, config: ServerConfig, asker: Asker | None = None
 
 
 @asynccontextmanager
-async def hostile(behaviour: str, folder: Path, asker: Asker | None = None, **fields: Any) -> AsyncIterator[Setting]:
+async def hostile(
+    behaviour: str, folder: Path, asker: Asker | None = None, **fields: Any
+) -> AsyncIterator[Setting]:
     """The server of hostile.py, started; `fields` replace what a ServerConfig has."""
-    config = ServerConfig("hostile", sys.executable, (str(HOSTILE), behaviour, str(folder)), where="machine")
+    config = ServerConfig(
+        "hostile", sys.executable, (str(HOSTILE), behaviour, str(folder)), where="machine"
+    )
     async with serving(folder, replace(config, **fields), asker) as setting:
         await setting.start()
         yield setting
@@ -100,5 +107,9 @@ async def answer_of(setting: Setting, name: str = "echo", **arguments: Any) -> s
     try:
         result = await setting.call(name, **arguments)
     except ToolError as error:
-        return "\n".join([str(error), *(part.text for part in error.content if part.type == "text")])
-    return "\n".join(part.text if part.type == "text" else f"<{part.media_type}>" for part in result.content)
+        return "\n".join(
+            [str(error), *(part.text for part in error.content if part.type == "text")]
+        )
+    return "\n".join(
+        part.text if part.type == "text" else f"<{part.media_type}>" for part in result.content
+    )

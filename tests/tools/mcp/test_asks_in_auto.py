@@ -1,4 +1,5 @@
-"""In mode auto a server asks if it is elsewhere, holds something or runs on this machine, as the web tools do."""
+"""In mode auto a server asks if it is elsewhere, holds something or runs on this machine, as the
+web tools do."""
 
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,17 @@ def test_mode_auto_asks_and_says_why(fields: dict[str, Any], reason: str) -> Non
 
 
 @for_each(
-    "fields", [{"command": "x"}, {"url": "http://127.0.0.1:1/"}, {"url": "http://localhost/"}, {"url": "http://[::1]/"}]
+    "fields",
+    [
+        {"command": "x"},
+        {"url": "http://127.0.0.1:1/"},
+        {"url": "http://localhost/"},
+        {"url": "http://[::1]/"},
+    ],
 )
-def test_mode_auto_does_not_ask_for_one_that_holds_nothing_and_stays_here(fields: dict[str, Any]) -> None:
+def test_mode_auto_does_not_ask_for_one_that_holds_nothing_and_stays_here(
+    fields: dict[str, Any],
+) -> None:
     assert verdict(fields, Policy("auto")).permission == "auto"
 
 

@@ -1,4 +1,5 @@
-"""A server's question in the middle of a call: asked in its name, bounded, and never answered by itself."""
+"""A server's question in the middle of a call: asked in its name, bounded, and never answered by
+itself."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +35,11 @@ class Answers:
 
 
 async def reaction(
-    asker: Answers, properties: Mapping[str, Any], *required: str, told: list[str] | None = None, **params: Any
+    asker: Answers,
+    properties: Mapping[str, Any],
+    *required: str,
+    told: list[str] | None = None,
+    **params: Any,
 ) -> Reaction:
     async def on_progress(text: str) -> None:
         if told is not None:
@@ -74,15 +79,30 @@ async def test_all_fields_are_one_form_and_become_what_they_are_to_be() -> None:
 async def test_choices_are_told_by_their_titles_and_several_by_commas() -> None:
     titled = [{"const": "one", "title": "One"}, {"const": "two"}]
     fields = {
-        "color": {"type": "string", "oneOf": [{"const": "#800", "title": "Dark red"}, {"const": "#f00"}]},
+        "color": {
+            "type": "string",
+            "oneOf": [{"const": "#800", "title": "Dark red"}, {"const": "#f00"}],
+        },
         "some": {"type": "array", "items": {"anyOf": titled}},
         "words": {"type": "array", "items": {"type": "string"}},
         "number": {"type": "integer", "enum": [7, 8]},
         "size": {"type": "string", "enum": ["wide", 7]},
         "room": {"type": "string", "enum": ["s", "d"], "enumNames": ["Single", "Double"]},
     }
-    filled = {"color": "Dark red", "some": "two, One", "words": "a,b", "number": "7", "size": "wide"}
-    content = {"color": "#800", "some": ["two", "one"], "words": ["a", "b"], "number": 7, "size": "wide"}
+    filled = {
+        "color": "Dark red",
+        "some": "two, One",
+        "words": "a,b",
+        "number": "7",
+        "size": "wide",
+    }
+    content = {
+        "color": "#800",
+        "some": ["two", "one"],
+        "words": ["a", "b"],
+        "number": 7,
+        "size": "wide",
+    }
     asker = Answers([{**filled, "room": "Double"}])
     assert await reaction(asker, fields, *fields) == Reaction("accept", {**content, "room": "d"})
     assert [(each.options, each.several) for each in asker.forms[0]] == [
@@ -107,10 +127,14 @@ async def test_a_field_begins_with_its_default() -> None:
     assert [each.begins for each in asker.forms[0]] == ["3", "no", "1", ""]
 
 
-async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_again(tmp_path: Path) -> None:
+async def test_a_server_without_a_handshake_gets_the_answer_with_the_same_call_again(
+    tmp_path: Path,
+) -> None:
     asker = Answers([{"name": "Ada"}])
     async with hostile("OnlyWithoutHandshake", tmp_path, asker) as setting:
-        assert '["state", {"action": "accept", "content": {"name": "Ada"}}]' in await answer_of(setting, text="x")
+        assert '["state", {"action": "accept", "content": {"name": "Ada"}}]' in await answer_of(
+            setting, text="x"
+        )
 
 
 @for_each(
@@ -158,7 +182,10 @@ async def test_the_bounds_of_a_field_are_told_and_what_is_outside_is_asked_again
 
 
 async def test_a_format_is_told_and_another_text_is_asked_again() -> None:
-    fields = {"mail": {"type": "string", "format": "email"}, "odd": {"type": "string", "format": "color"}}
+    fields = {
+        "mail": {"type": "string", "format": "email"},
+        "odd": {"type": "string", "format": "color"},
+    }
     asker = Answers([{"mail": "ada", "odd": "red"}, {"mail": "ada@a.org", "odd": "red"}])
     assert await reaction(asker, fields) == Reaction("accept", {"mail": "ada@a.org", "odd": "red"})
     assert [takes(each) for each in asker.forms[0]] == ["an email address", ""]
@@ -194,7 +221,9 @@ async def test_a_form_of_too_many_fields_is_not_asked_and_the_user_is_told() -> 
     asker, fields = Answers([{}]), {f"f{number}": {"type": "string"} for number in range(20)}
     assert await reaction(asker, fields) == Reaction("accept", {}) and len(asker.forms[0]) == 20
     told: list[str] = []
-    assert await reaction(asker, fields | {"f20": {"type": "string"}}, told=told) == Reaction("decline")
+    assert await reaction(asker, fields | {"f20": {"type": "string"}}, told=told) == Reaction(
+        "decline"
+    )
     assert len(asker.asked) == 1
     assert told == ["declined github's form of 21 fields: at most 20 are asked"]
 
@@ -202,7 +231,9 @@ async def test_a_form_of_too_many_fields_is_not_asked_and_the_user_is_told() -> 
 async def test_an_address_is_shown_and_never_opened() -> None:
     asker = Answers(["I have opened it", "decline"])
     for action in ("accept", "decline"):
-        assert (await reaction(asker, {}, mode="url", url="https://example.org/\x1b[2J")).action == action
+        assert (
+            await reaction(asker, {}, mode="url", url="https://example.org/\x1b[2J")
+        ).action == action
     assert "https://example.org/\\x1b[2J" in asker.asked[0][0]
 
 
@@ -212,7 +243,9 @@ async def test_a_phishing_server_is_named_and_cannot_act_on_the_terminal(tmp_pat
         answer = json.loads(await answer_of(setting, text="x"))
     assert answer == {"action": "accept", "content": {"password": "no idea"}}
     [(question, _)] = asker.asked
-    assert question.startswith("The MCP server hostile asks, and gets your answer (never give it a password)")
+    assert question.startswith(
+        "The MCP server hostile asks, and gets your answer (never give it a password)"
+    )
     assert visible(question) == question
 
 

@@ -1,7 +1,8 @@
-"""A server that is out to do harm (SECURITY.md T38): whatever it does, these hold for every one of its behaviours.
+"""A server that is out to do harm (SECURITY.md T38): whatever it does, these hold for every one of
+its behaviours.
 
-Nothing raises but a ToolError, nothing takes much longer than the limits, memory stays bounded, no text of it acts on a
-terminal, no tool takes another's name, nothing of it is left running.
+Nothing raises but a ToolError, nothing takes much longer than the limits, memory stays bounded, no
+text of it acts on a terminal, no tool takes another's name, nothing of it is left running.
 """
 
 import asyncio
@@ -57,20 +58,33 @@ NONE: tuple[Any, ...] = ()
 CASES = (
     Case("Server"),
     Case("NamedLikeBuiltins", ("bash", "read", "mcp__other__echo")),
-    Case("NamesThatCollapse", ("read-file", "read_file", *map(_hashed, ("read file", "read.file", "a b", "a/b")))),
+    Case(
+        "NamesThatCollapse",
+        ("read-file", "read_file", *map(_hashed, ("read file", "read.file", "a b", "a/b"))),
+    ),
     Case("OneNameTwice", problem="another tool of the server is also called"),
     Case("UnicodeNames", ("_cho", "_evil", "__31mred", "a_b", "_")),
     Case("EmptyName", ("_",)),
-    Case("EndlessName", tuple("x" * 41 + "-" + sha256(b"x" * n).hexdigest()[:8] for n in (100_000, 100_001))),
+    Case(
+        "EndlessName",
+        tuple("x" * 41 + "-" + sha256(b"x" * n).hexdigest()[:8] for n in (100_000, 100_001)),
+    ),
     Case("NameIsANumber", NONE, NONE, "it has no name"),
-    Case("TenThousandTools", tuple(f"t{n}" for n in range(1000)), problem="only the first 1000 of 10000"),
+    Case(
+        "TenThousandTools",
+        tuple(f"t{n}" for n in range(1000)),
+        problem="only the first 1000 of 10000",
+    ),
     Case("FiftyMegabyteSchema", NONE, NONE, "a message of more than 8 MiB", "failed"),
     Case("LargeSchema", problem="its schema has 100"),
     Case("SchemaOfItself", ("echo", "loop")),
     Case("PropertyOfItself", ("loop",), (({"text": "x"}, "cannot be checked"),)),
     Case("DoublingReferences", problem="refers to itself so often"),
     Case("RemoteReference", problem="nothing is fetched"),
-    Case("ExplodingPattern", calls=(({"text": "a" * 40 + "!"}, "reasonable time"), ({"text": "aaa"}, "aaa"))),
+    Case(
+        "ExplodingPattern",
+        calls=(({"text": "a" * 40 + "!"}, "reasonable time"), ({"text": "aaa"}, "aaa")),
+    ),
     Case("BrokenPattern"),
     Case("DeepSchema", problem="more than 32 levels deep"),
     Case("BottomlessSchema"),
@@ -85,7 +99,10 @@ CASES = (
     Case(
         "BreaksItsPromise",
         calls=(
-            ({"text": '{"n": "\\u001b]0;x"}'}, "the schema of hostile: n should be a valid integer. Do not"),
+            (
+                {"text": '{"n": "\\u001b]0;x"}'},
+                "the schema of hostile: n should be a valid integer. Do not",
+            ),
             ({"text": "[1]"}, "the schema of hostile: it should be an object, not a list"),
             ({"text": "null"}, "the schema of hostile: it is missing"),
             ({"text": '{"n": 1}'}, "done"),
@@ -109,7 +126,9 @@ CASES = (
     Case("NoiseOnStdout"),
     Case("BinaryNoise"),
     Case("OldJsonRpc"),
-    Case("DiesAtStart", NONE, NONE, "ended with code 3 (it wrote: cannot find the database", "failed"),
+    Case(
+        "DiesAtStart", NONE, NONE, "ended with code 3 (it wrote: cannot find the database", "failed"
+    ),
     Case("DiesInEveryCall", calls=(({"text": "x"}, _UNKNOWN),)),
     Case("DiesOnce", calls=(({"text": "x"}, _UNKNOWN), ({"text": "again"}, "again"))),
     Case("HalfAMessage", calls=(({"text": "x"}, _UNKNOWN),)),
@@ -132,10 +151,20 @@ CASES = (
     Case("OnlyPrompts", NONE, NONE),
     Case("NoToolsAfterAll", NONE, NONE, "Method not found", "failed"),
     Case(
-        "OtherProtocol", NONE, NONE, "it speaks version 1999-01-01 of MCP, and codeagent speaks 2024-11-05, ", "failed"
+        "OtherProtocol",
+        NONE,
+        NONE,
+        "it speaks version 1999-01-01 of MCP, and codeagent speaks 2024-11-05, ",
+        "failed",
     ),
     Case("OnlyTheFuture", NONE, NONE, "it speaks version 2099-01-01, 2100-01-01 of MCP", "failed"),
-    Case("NoHandshakeAtAll", NONE, NONE, "did not begin as the protocol requires: Method not found", "failed"),
+    Case(
+        "NoHandshakeAtAll",
+        NONE,
+        NONE,
+        "did not begin as the protocol requires: Method not found",
+        "failed",
+    ),
     Case("OnlyWithoutHandshake", calls=(({"text": "x"}, '["state", {"action": "decline"}]'),)),
     Case("AsksForEver", calls=(({"text": "x"}, "it kept asking questions instead of answering"),)),
     Case("DoesNotWantToEnd"),
@@ -179,7 +208,11 @@ def assert_harmless(setting: Setting) -> None:
     listing = setting.source.list()
     names = [tool.name for tool in listing.tools]
     assert len(set(names)) == len(names)
-    texts = [*names, *(tool.summary for tool in listing.tools), *(problem.text for problem in listing.problems)]
+    texts = [
+        *names,
+        *(tool.summary for tool in listing.tools),
+        *(problem.text for problem in listing.problems),
+    ]
     texts += [listing.about, *setting.source.record.lines, *setting.progress]
     for name in names:
         assert _NAME.fullmatch(name) and len(name) <= 64
@@ -197,7 +230,11 @@ def assert_harmless(setting: Setting) -> None:
 def assert_nothing_runs(folder: Path) -> None:
     """Every process that the server named as its own has ended."""
     for pid in pids(folder):
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] if alive(pid) else "Z"
+        state = (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if alive(pid)
+            else "Z"
+        )
         assert state in "ZX"
 
 

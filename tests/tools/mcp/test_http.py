@@ -26,7 +26,9 @@ Answer = Callable[[Request], Awaitable[Response]]
 @asynccontextmanager
 async def listening(app: ASGIApp) -> AsyncIterator[str]:
     """Its address, while it runs in this loop."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
+    )
     with socket.create_server(("127.0.0.1", 0)) as accepting:
         running = asyncio.create_task(server._serve([accepting]))
         try:
@@ -66,9 +68,14 @@ def answering(answer: Answer) -> Starlette:
     return Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST", "DELETE"])])
 
 
-async def test_a_server_over_http_is_listed_called_and_tells_of_its_progress(tmp_path: Path) -> None:
+async def test_a_server_over_http_is_listed_called_and_tells_of_its_progress(
+    tmp_path: Path,
+) -> None:
     for json_response in (False, True):
-        async with listening(sdk_server(json_response=json_response)) as url, reaching(tmp_path, url) as setting:
+        async with (
+            listening(sdk_server(json_response=json_response)) as url,
+            reaching(tmp_path, url) as setting,
+        ):
             assert (setting.source.list().state, setting.problems) == ("ready", "")
             assert await answer_of(setting, text="hi") == "hi"
             assert await answer_of(setting, "steps", number=3) == "done"
@@ -85,7 +92,10 @@ async def test_headers_go_with_every_request(tmp_path: Path) -> None:
             seen.append((headers.get(b"x-key", b"").decode(), headers[b"accept-encoding"].decode()))
         await app(scope, receive, send)
 
-    async with listening(watching) as url, reaching(tmp_path, url, headers={"X-Key": "secret"}) as setting:
+    async with (
+        listening(watching) as url,
+        reaching(tmp_path, url, headers={"X-Key": "secret"}) as setting,
+    ):
         assert await answer_of(setting, text="hi") == "hi"
     assert len(seen) >= 4
     assert set(seen) == {("secret", "identity")}
@@ -104,7 +114,9 @@ async def test_a_server_without_a_handshake_is_used_over_http(tmp_path: Path) ->
             data = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
             error = {"code": -32022, "message": "Unsupported protocol version", "data": data}
             body = {"jsonrpc": "2.0", "id": asked["id"], "error": error}
-            await Response(json.dumps(body), 400, media_type="application/json")(scope, receive, send)
+            await Response(json.dumps(body), 400, media_type="application/json")(
+                scope, receive, send
+            )
             return
         versions.append(dict(scope["headers"])[b"mcp-protocol-version"].decode())
 
@@ -158,7 +170,9 @@ async def test_a_server_that_answers_400_to_an_old_session_is_reached_again(
             opened.append(session)
         if scope["type"] == "http" and scope["method"] == "POST" and session in old:
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": said}}
-            await Response(json.dumps(error), 400, media_type="application/json")(scope, receive, send)
+            await Response(json.dumps(error), 400, media_type="application/json")(
+                scope, receive, send
+            )
             return
         await app(scope, receive, send)
 
@@ -222,7 +236,9 @@ async def a_page(request: Request) -> Response:
 
 async def another_answer(request: Request) -> Response:
     number = json.loads(await request.body()).get("id")
-    return Response(json.dumps({"jsonrpc": "2.0", "id": number, "result": []}), media_type="application/json")
+    return Response(
+        json.dumps({"jsonrpc": "2.0", "id": number, "result": []}), media_type="application/json"
+    )
 
 
 async def test_a_server_that_misbehaves_on_the_wire_does_no_harm(tmp_path: Path) -> None:
@@ -238,7 +254,10 @@ async def test_a_server_that_misbehaves_on_the_wire_does_no_harm(tmp_path: Path)
     }
     for answer, expected in cases.items():
         seconds = 1.0 if answer is hang else 20.0
-        async with listening(answering(answer)) as url, reaching(tmp_path, url, start_timeout=seconds) as setting:
+        async with (
+            listening(answering(answer)) as url,
+            reaching(tmp_path, url, start_timeout=seconds) as setting,
+        ):
             assert setting.source.list().state == "failed", answer
             assert expected in setting.problems, answer
             assert setting.names == []

@@ -1,4 +1,5 @@
-"""A login to a server is made once in a browser, kept, used and refreshed by later sessions, and never shown."""
+"""A login to a server is made once in a browser, kept, used and refreshed by later sessions, and
+never shown."""
 
 import asyncio
 import base64
@@ -95,7 +96,9 @@ def browser(opened: list[str], tasks: set[asyncio.Task[None]]) -> Callable[[str]
     return show
 
 
-async def log_in(config: ServerConfig, store: MemoryStore, redactor: Redactor) -> tuple[str, list[str]]:
+async def log_in(
+    config: ServerConfig, store: MemoryStore, redactor: Redactor
+) -> tuple[str, list[str]]:
     """Where the login is kept, and what the browser showed at the end."""
     opened: list[str] = []
     tasks: set[asyncio.Task[None]] = set()
@@ -115,7 +118,9 @@ async def use(config: ServerConfig, store: MemoryStore) -> Any:
         return result.content[0].text
 
 
-async def test_a_login_is_kept_and_a_later_session_uses_it(config: ServerConfig, store: MemoryStore) -> None:
+async def test_a_login_is_kept_and_a_later_session_uses_it(
+    config: ServerConfig, store: MemoryStore
+) -> None:
     redactor = Redactor({})
     where, shown = await log_in(config, store, redactor)
     assert where == "memory" and "You are logged in" in shown[0]
@@ -147,7 +152,9 @@ async def test_a_session_uses_what_another_one_refreshed(
     assert authority.refreshed == 1
 
 
-async def test_without_a_login_the_next_step_is_said(config: ServerConfig, store: MemoryStore) -> None:
+async def test_without_a_login_the_next_step_is_said(
+    config: ServerConfig, store: MemoryStore
+) -> None:
     with pytest.raises(BaseExceptionGroup) as failed:
         await use(config, store)
     assert first_of(failed.value) == "it wants you to log in: codeagent mcp login private-one"
@@ -208,8 +215,14 @@ async def test_a_configured_client_is_used_and_none_is_registered(
     ],
 )
 def test_a_secret_is_sent_as_the_server_takes_it(taken: list[str] | None, method: str) -> None:
-    said = {"issuer": "https://x", "authorization_endpoint": "https://x/a", "token_endpoint": "https://x/t"}
-    metadata = OAuthMetadata.model_validate({**said, "token_endpoint_auth_methods_supported": taken})
+    said = {
+        "issuer": "https://x",
+        "authorization_endpoint": "https://x/a",
+        "token_endpoint": "https://x/t",
+    }
+    metadata = OAuthMetadata.model_validate(
+        {**said, "token_endpoint_auth_methods_supported": taken}
+    )
     assert _registered(LoginClient("id", "secret"), metadata).token_endpoint_auth_method == method
 
 
@@ -222,11 +235,16 @@ async def test_a_port_that_is_taken_is_named() -> None:
 
 
 def test_a_login_is_for_one_address_only() -> None:
-    one, other = ServerConfig("a-b", url="https://one/mcp"), ServerConfig("a-b", url="https://other/mcp")
+    one, other = (
+        ServerConfig("a-b", url="https://one/mcp"),
+        ServerConfig("a-b", url="https://other/mcp"),
+    )
     assert login_name(one) != login_name(other) and login_name(one).startswith("MCP_A_B_")
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "javascript:alert(1)", "calc.exe", "ftp://x/"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "javascript:alert(1)", "calc.exe", "ftp://x/"]
+)
 async def test_only_an_address_of_the_web_is_ever_shown(url: str, store: MemoryStore) -> None:
     shown: list[str] = []
     async with Callback() as callback:
@@ -244,7 +262,9 @@ async def test_what_comes_to_the_port_without_the_right_state_is_turned_away() -
         for query in ("code=x", "code=x&state=wrong", "state=&x=y", "error=no&state=wrong"):
             assert (await http.get(f"{callback.url}?{query}")).status_code == 404
         assert (await http.post(f"{callback.url}?code=x&state=right")).status_code == 404
-        assert (await http.get(f"{callback.url.replace('callback', 'other')}?code=x&state=right")).status_code == 404
+        assert (
+            await http.get(f"{callback.url.replace('callback', 'other')}?code=x&state=right")
+        ).status_code == 404
         assert (await http.get(f"{callback.url}?code=good&state=right")).status_code == 200
         assert (await callback.wait()).code == "good"
         assert (await http.get(f"{callback.url}?code=again&state=right")).status_code == 404
@@ -252,4 +272,7 @@ async def test_what_comes_to_the_port_without_the_right_state_is_turned_away() -
 
 async def test_nothing_but_loopback_is_listened_on() -> None:
     async with Callback() as callback:
-        assert urlsplit(callback.url).hostname == "127.0.0.1" and parse_qs(urlsplit(callback.url).query) == {}
+        assert (
+            urlsplit(callback.url).hostname == "127.0.0.1"
+            and parse_qs(urlsplit(callback.url).query) == {}
+        )

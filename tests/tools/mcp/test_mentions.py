@@ -40,7 +40,9 @@ class Server:
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
         self.asked.append((name, dict(arguments)))
         said = {"type": "text", "text": self.text}
-        return {"messages": [{"role": "user", "content": said}, {"role": "assistant", "content": said}]}
+        return {
+            "messages": [{"role": "user", "content": said}, {"role": "assistant", "content": said}]
+        }
 
 
 @for_each(
@@ -89,7 +91,9 @@ async def test_a_prompt_of_a_server_takes_its_arguments_by_name_or_in_order(
     server = Server()
     read = await read_mentions(f"/github:review {given}", [server])
     assert server.asked == [("review", arguments)]
-    assert read.endswith("which the user asks for:\nthe text\n(said before by the assistant) the text")
+    assert read.endswith(
+        "which the user asks for:\nthe text\n(said before by the assistant) the text"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,8 +112,12 @@ async def test_what_cannot_be_asked_for_is_said(typed: str, said: str) -> None:
 
 async def test_only_what_can_be_typed_is_offered() -> None:
     addresses = ("file:///a.txt", "has space", "ends.", EVIL, "x" * 1000, None, 7)
-    resources = [{"uri": address, "title": "A", "description": f"About {EVIL}"} for address in addresses]
-    offered = await offered_texts(Server(listed=[*resources, {}, {"uri": [], "name": "x"}]), "resource")
+    resources = [
+        {"uri": address, "title": "A", "description": f"About {EVIL}"} for address in addresses
+    ]
+    offered = await offered_texts(
+        Server(listed=[*resources, {}, {"uri": [], "name": "x"}]), "resource"
+    )
     assert [text.name for text in offered] == ["github:file:///a.txt"]
     assert "\x1b" not in offered[0].about and offered[0].about.startswith("About ")
     prompts = [{"name": name, "arguments": 7} for name in ("has space", EVIL, "plain")]
@@ -130,7 +138,14 @@ async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(li
 async def test_messages_that_are_none_are_left_out() -> None:
     class Odd(Server):
         async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
-            return {"messages": ["x", 7, None, {"role": "user", "content": {"type": "text", "text": "good"}}]}
+            return {
+                "messages": [
+                    "x",
+                    7,
+                    None,
+                    {"role": "user", "content": {"type": "text", "text": "good"}},
+                ]
+            }
 
     assert (await read_mentions("/github:review 7", [Odd()])).endswith(":\ngood")
 
@@ -154,12 +169,16 @@ async def test_a_server_without_resources_says_so(tmp_path: Path) -> None:
 async def test_resources_and_prompts_of_a_real_server_are_read(tmp_path: Path) -> None:
     async with serving(tmp_path, node(servers_or_skip(), "everything")) as setting:
         await setting.start()
-        read = await read_mentions("see @everything:demo://resource/dynamic/text/3", [setting.source])
+        read = await read_mentions(
+            "see @everything:demo://resource/dynamic/text/3", [setting.source]
+        )
         assert "Resource 3: This is a plaintext resource" in read
         read = await read_mentions("/everything:args-prompt city=Bonn", [setting.source])
         assert "Bonn" in read
         offered = await offered_texts(setting.source, "prompt")
         assert ("city", "") in [(name, "") for text in offered for name, _ in text.inputs]
-        assert (await offered_texts(setting.source, "resource"))[0].name.startswith("everything:demo://")
+        assert (await offered_texts(setting.source, "resource"))[0].name.startswith(
+            "everything:demo://"
+        )
         with pytest.raises(Failed, match="everything: "):
             await read_mentions("@everything:demo://nothing", [setting.source])

@@ -1,4 +1,5 @@
-"""Whatever a server lists, what is made of it is harmless; and whatever it writes, its messages come through."""
+"""Whatever a server lists, what is made of it is harmless; and whatever it writes, its messages
+come through."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,13 +20,30 @@ from tests.table import for_each
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 KEYWORDS = st.sampled_from(
-    ["type", "properties", "items", "$ref", "$defs", "pattern", "enum", "anyOf", "description", "required", "default"]
+    [
+        "type",
+        "properties",
+        "items",
+        "$ref",
+        "$defs",
+        "pattern",
+        "enum",
+        "anyOf",
+        "description",
+        "required",
+        "default",
+    ]
 )
 ANY = st.recursive(
     PLAIN,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYWORDS | st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(KEYWORDS | st.text(max_size=5), inner, max_size=4)
+    ),
 )
-SCHEMA = st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": ANY, "$ref": ANY, "$defs": ANY})
+SCHEMA = st.fixed_dictionaries(
+    {"type": st.just("object")}, optional={"properties": ANY, "$ref": ANY, "$defs": ANY}
+)
 TOOL = st.fixed_dictionaries(
     {"name": st.text(max_size=80), "inputSchema": SCHEMA | ANY},
     optional={"description": ANY, "title": ANY, "annotations": ANY, "outputSchema": ANY},
@@ -33,7 +51,9 @@ TOOL = st.fixed_dictionaries(
 
 
 @given(st.lists(TOOL | ANY, max_size=6))
-def test_every_tool_that_is_taken_has_a_name_of_its_own_harmless_texts_and_a_usable_schema(tools: list[Any]) -> None:
+def test_every_tool_that_is_taken_has_a_name_of_its_own_harmless_texts_and_a_usable_schema(
+    tools: list[Any],
+) -> None:
     offer = offer_of("s", tools)
     names = [tool.name for tool in offer.tools]
     assert len(set(names)) == len(names)
@@ -42,7 +62,11 @@ def test_every_tool_that_is_taken_has_a_name_of_its_own_harmless_texts_and_a_usa
         assert tool.name.startswith("mcp__s__") and len(tool.name) <= LONGEST_NAME
         assert problems_of(tool.schema) == ()
         assert isinstance(faults_of(tool.schema, {"text": "x"}), tuple)
-    texts = [text for tool in offer.tools for text in (tool.label, tool.summary, tool.description, tool.said)]
+    texts = [
+        text
+        for tool in offer.tools
+        for text in (tool.label, tool.summary, tool.description, tool.said)
+    ]
     texts += [str(problem) for problem in offer.problems]
     assert [text for text in texts if visible(text) != text] == []
 
@@ -51,22 +75,39 @@ def test_every_tool_that_is_taken_has_a_name_of_its_own_harmless_texts_and_a_usa
 def test_a_name_is_callable_and_only_equal_for_what_looks_equal(one: str, other: str) -> None:
     names = [clean_name("s", raw) for raw in (one, other)]
     assert all(name.isascii() and 0 < len(name) <= LONGEST_NAME for name in names)
-    if all(raw.isascii() and raw.replace("_", "").replace("-", "").isalnum() for raw in (one, other)):
+    if all(
+        raw.isascii() and raw.replace("_", "").replace("-", "").isalnum() for raw in (one, other)
+    ):
         assert (names[0] == names[1]) == (one == other)
 
 
-@given(st.lists(st.text(st.sampled_from("ab_. /é"), max_size=3) | st.text(max_size=70), unique=True), st.randoms())
-def test_names_that_are_alike_once_cleaned_stay_apart_in_any_order(raw: list[str], random: Random) -> None:
+@given(
+    st.lists(st.text(st.sampled_from("ab_. /é"), max_size=3) | st.text(max_size=70), unique=True),
+    st.randoms(),
+)
+def test_names_that_are_alike_once_cleaned_stay_apart_in_any_order(
+    raw: list[str], random: Random
+) -> None:
     names = names_of("s", raw)
     assert len(set(names.values())) == len(raw)
     assert all(name.isascii() and len(name) <= LONGEST_NAME for name in names.values())
     assert names_of("s", random.sample(raw, len(raw))) == names
-    plain = [name for name in raw if name.isascii() and name.replace("_", "a").isalnum() and len(name) < 50]
+    plain = [
+        name
+        for name in raw
+        if name.isascii() and name.replace("_", "a").isalnum() and len(name) < 50
+    ]
     assert [names[name] for name in plain] == [f"mcp__s__{name}" for name in plain]
 
 
 def test_both_of_two_tools_whose_names_are_alike_can_be_called() -> None:
-    offer = offer_of("s", [{"name": name, "inputSchema": {"type": "object"}} for name in ("a.b", "a b", "a_b", "c.d")])
+    offer = offer_of(
+        "s",
+        [
+            {"name": name, "inputSchema": {"type": "object"}}
+            for name in ("a.b", "a b", "a_b", "c.d")
+        ],
+    )
     assert [(tool.name, tool.raw_name) for tool in offer.tools] == [
         ("mcp__s__a_b-" + sha256(b"a.b").hexdigest()[:8], "a.b"),
         ("mcp__s__a_b-" + sha256(b"a b").hexdigest()[:8], "a b"),
@@ -82,12 +123,20 @@ def test_both_of_two_tools_whose_names_are_alike_can_be_called() -> None:
         ({"$schema": "http://json-schema.org/draft-07/schema#", "$id": "x"}, {}),
         ({"properties": {"a": {"pattern": "^(?<x>a)$"}}}, {"properties": {"a": {}}}),
         ({"properties": {"a": {"pattern": "^a+$"}}}, {"properties": {"a": {"pattern": "^a+$"}}}),
-        ({"properties": {"a": {"items": [{}, {}]}}}, {"properties": {"a": {"prefixItems": [{}, {}]}}}),
+        (
+            {"properties": {"a": {"items": [{}, {}]}}},
+            {"properties": {"a": {"prefixItems": [{}, {}]}}},
+        ),
         ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {}),
-        ({"properties": {"$schema": {}, "pattern": {}}}, {"properties": {"$schema": {}, "pattern": {}}}),
+        (
+            {"properties": {"$schema": {}, "pattern": {}}},
+            {"properties": {"$schema": {}, "pattern": {}}},
+        ),
     ],
 )
-def test_what_cannot_be_checked_here_is_left_to_the_server(given: dict[str, Any], kept: dict[str, Any]) -> None:
+def test_what_cannot_be_checked_here_is_left_to_the_server(
+    given: dict[str, Any], kept: dict[str, Any]
+) -> None:
     [tool] = offer_of("s", [{"name": "t", "inputSchema": {"type": "object", **given}}]).tools
     assert tool.schema == {"type": "object", "properties": {}, **kept}
 

@@ -1,4 +1,5 @@
-"""A server whose sandbox no longer keeps from it what it must: it is started again before it is called."""
+"""A server whose sandbox no longer keeps from it what it must: it is started again before it is
+called."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -19,7 +20,9 @@ class Programs:
     """Starts programs on this machine; the first is outdated once that is said."""
 
     def __init__(self, root: Path) -> None:
-        self._start = MachinePrograms(root, {"PATH": "/usr/bin:/bin"}, root.with_name(f"{root.name}-own")).start
+        self._start = MachinePrograms(
+            root, {"PATH": "/usr/bin:/bin"}, root.with_name(f"{root.name}-own")
+        ).start
         self.started: list[Program] = []
 
     async def start(self, program: StdioProgram) -> "Program":
@@ -45,7 +48,9 @@ class Program(RunningProgram):
         return await self._inner.close()
 
 
-async def test_an_outdated_server_is_not_called_and_started_again_however_often_that_happens(tmp_path: Path) -> None:
+async def test_an_outdated_server_is_not_called_and_started_again_however_often_that_happens(
+    tmp_path: Path,
+) -> None:
     programs = Programs(tmp_path)
     config = ServerConfig("hostile", sys.executable, (str(HOSTILE), "Server", str(tmp_path)))
     source = McpSource(config, ServerHost(tmp_path, {"sandbox": programs.start}, tmp_path / "pins"))

@@ -1,4 +1,5 @@
-"""What a tool says of its structured results is checked, in bounded time, and a mismatch is told."""
+"""What a tool says of its structured results is checked, in bounded time, and a mismatch is
+told."""
 
 from typing import Any
 
@@ -9,14 +10,19 @@ from tests.table import for_each
 
 POINT = {
     "type": "object",
-    "properties": {"x": {"type": "integer"}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}}},
+    "properties": {
+        "x": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+    },
     "required": ["x"],
     "additionalProperties": False,
 }
 
 
 def promised(schema: Any) -> OutputSchema:
-    offer = offer_of("s", [{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}])
+    offer = offer_of(
+        "s", [{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}]
+    )
     assert offer.problems == ()
     [tool] = offer.tools
     assert tool.output is not None
@@ -34,7 +40,8 @@ def promised(schema: Any) -> OutputSchema:
         ("x", "it should be an object, not a string"),
         (
             {"x": 1, "tags": ["c"] * 9},
-            "; ".join(f"tags.{number} should be 'a' or 'b'" for number in range(5)) + "; and 4 more faults",
+            "; ".join(f"tags.{number} should be 'a' or 'b'" for number in range(5))
+            + "; and 4 more faults",
         ),
     ],
 )
@@ -46,12 +53,19 @@ def test_a_server_cannot_choose_how_long_a_check_takes() -> None:
     slow = {
         "type": "object",
         "properties": {
-            "all": {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^(a|a)*$"}},
+            "all": {
+                "type": "array",
+                "uniqueItems": True,
+                "items": {"type": "string", "pattern": "^(a|a)*$"},
+            },
             "pattern": {"type": "string"},
         },
     }
     output = promised(slow)
-    assert output.misfits({"all": ["a" * 40 + "b"] * 20, "pattern": 7}) == "pattern should be a valid string"
+    assert (
+        output.misfits({"all": ["a" * 40 + "b"] * 20, "pattern": 7})
+        == "pattern should be a valid string"
+    )
     assert output.misfits({"all": [{}] * 1_000_000}) == "it is too large to be checked"
 
 
@@ -63,10 +77,14 @@ def test_a_tool_whose_output_schema_cannot_be_used_is_used_and_said_to_be_unchec
         {"type": "object", "$ref": "#"},
         {"type": "object", "a": "x" * 100_000},
     ):
-        offer = offer_of("s", [{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}])
+        offer = offer_of(
+            "s", [{"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}]
+        )
         assert [tool.output for tool in offer.tools] == [None]
         [problem] = offer.problems
-        assert problem.level == "warning" and "not checked against its output schema: " in problem.text
+        assert (
+            problem.level == "warning" and "not checked against its output schema: " in problem.text
+        )
 
 
 def test_keys_that_only_a_pattern_names_fit() -> None:

@@ -34,7 +34,12 @@ def root(tmp_path: Path) -> Path:
     put(root, ".venv/pyvenv.cfg", "")
     put(root, ".venv/bin/server", "")
     put(root, "pkg/__main__.py", "")
-    for name in ("server/package.json", "server/dist/bin/index.js", "server/.venv/pyvenv.cfg", "server/.venv/bin/run"):
+    for name in (
+        "server/package.json",
+        "server/dist/bin/index.js",
+        "server/.venv/pyvenv.cfg",
+        "server/.venv/bin/run",
+    ):
         put(root, name, "")
     put(root, "data/x.db", "")
     put(tmp_path, "elsewhere/server.js", "")
@@ -42,10 +47,20 @@ def root(tmp_path: Path) -> Path:
 
 
 def started(root: Path, *words: str, project: bool = False, **fields: Any) -> ServerStart:
-    filled = [word.replace("ROOT", str(root)).replace("OUT", str(root.parent / "elsewhere")) for word in words]
+    filled = [
+        word.replace("ROOT", str(root)).replace("OUT", str(root.parent / "elsewhere"))
+        for word in words
+    ]
     env = {name: value.replace("ROOT", str(root)) for name, value in fields.pop("env", {}).items()}
-    cwd = fields.pop("cwd", "").replace("ROOT", str(root)).replace("OUT", str(root.parent / "elsewhere"))
-    return start_of(ServerConfig("s", filled[0], tuple(filled[1:]), env, cwd, from_project=project, **fields), root)
+    cwd = (
+        fields.pop("cwd", "")
+        .replace("ROOT", str(root))
+        .replace("OUT", str(root.parent / "elsewhere"))
+    )
+    return start_of(
+        ServerConfig("s", filled[0], tuple(filled[1:]), env, cwd, from_project=project, **fields),
+        root,
+    )
 
 
 def named(start: ServerStart, root: Path) -> set[str]:
@@ -53,14 +68,26 @@ def named(start: ServerStart, root: Path) -> set[str]:
 
 
 @for_each("fields", [{}, TOKEN, HOSTS, MACHINE])
-def test_the_users_servers_start_in_a_folder_of_their_own(root: Path, fields: Mapping[str, Any]) -> None:
+def test_the_users_servers_start_in_a_folder_of_their_own(
+    root: Path, fields: Mapping[str, Any]
+) -> None:
     start = started(root, "python3", "-m", "mcp_server_git", "--repository", "ROOT", **fields)
-    assert start.program.directory is None and start.paths == () and start.program.arguments[-1] == str(root)
+    assert (
+        start.program.directory is None
+        and start.paths == ()
+        and start.program.arguments[-1] == str(root)
+    )
 
 
 @for_each(
     "fields, directory",
-    [({}, "."), ({"cwd": "tools"}, "tools"), ({"cwd": "ROOT/tools"}, "tools"), (TOKEN, None), (HOSTS, None)],
+    [
+        ({}, "."),
+        ({"cwd": "tools"}, "tools"),
+        ({"cwd": "ROOT/tools"}, "tools"),
+        (TOKEN, None),
+        (HOSTS, None),
+    ],
 )
 def test_a_projects_server_starts_in_the_workspace_unless_it_has_variables_or_hosts(
     root: Path, fields: Mapping[str, Any], directory: str | None
@@ -70,7 +97,12 @@ def test_a_projects_server_starts_in_the_workspace_unless_it_has_variables_or_ho
 
 @for_each(
     "cwd, fields, directory",
-    [("tools", {}, "tools"), ("ROOT/tools", {}, "tools"), ("OUT", MACHINE, "OUT"), ("ROOT", {}, ".")],
+    [
+        ("tools", {}, "tools"),
+        ("ROOT/tools", {}, "tools"),
+        ("OUT", MACHINE, "OUT"),
+        ("ROOT", {}, "."),
+    ],
 )
 def test_a_folder_that_the_user_chose_is_used_where_it_can_do_no_harm(
     root: Path, cwd: str, fields: Mapping[str, Any], directory: str
@@ -92,7 +124,9 @@ def test_a_folder_that_the_user_chose_is_used_where_it_can_do_no_harm(
         ("../elsewhere", TOKEN, "the sandbox has nothing else"),
     ],
 )
-def test_any_other_folder_keeps_the_users_server_out(root: Path, cwd: str, fields: Mapping[str, Any], why: str) -> None:
+def test_any_other_folder_keeps_the_users_server_out(
+    root: Path, cwd: str, fields: Mapping[str, Any], why: str
+) -> None:
     if not (root / "link").exists():
         (root / "link").symlink_to(root.parent / "elsewhere")
         (root.parent / "elsewhere/back").symlink_to(root / "tools")
@@ -139,9 +173,21 @@ def test_arguments_of_the_users_server_are_left_and_the_way_to_write_them_is_sai
         (("ROOT/web/app/index.js",), {"web/app/index.js"}, {"web/app/index.js", "web/app"}),
         (("python3", "ROOT/pkg"), {"pkg"}, {"pkg"}),
         (("x", "--config=ROOT/conf/c.toml"), {"conf/c.toml"}, {"conf/c.toml"}),
-        (("node", "--import", "file://ROOT/web/app/index.js"), {"web/app/index.js"}, {"web/app/index.js", "web/app"}),
-        (("sh", "-c", "exec 'ROOT/tools/srv.py' --all"), {"tools/srv.py"}, {"tools/srv.py", "tools"}),
-        (("ROOT/.venv/bin/server",), {".venv/bin/server"}, {".venv/bin/server", ".venv/bin", ".venv"}),
+        (
+            ("node", "--import", "file://ROOT/web/app/index.js"),
+            {"web/app/index.js"},
+            {"web/app/index.js", "web/app"},
+        ),
+        (
+            ("sh", "-c", "exec 'ROOT/tools/srv.py' --all"),
+            {"tools/srv.py"},
+            {"tools/srv.py", "tools"},
+        ),
+        (
+            ("ROOT/.venv/bin/server",),
+            {".venv/bin/server"},
+            {".venv/bin/server", ".venv/bin", ".venv"},
+        ),
         (
             ("node", "ROOT/server/dist/bin/index.js"),
             {"server/dist/bin/index.js"},
@@ -215,13 +261,27 @@ def test_a_place_where_its_variables_say_that_code_is_found_is_watched(
 
 
 def test_settings_and_modules_in_the_folders_above_belong_to_a_powerful_program(root: Path) -> None:
-    above = {os.path.relpath(path, root) for path in started(root, "node", "ROOT/web/app/index.js", **TOKEN).beside}
-    assert {"web/package.json", "package.json", "node_modules", "web/node_modules", "pyproject.toml"} <= above
+    above = {
+        os.path.relpath(path, root)
+        for path in started(root, "node", "ROOT/web/app/index.js", **TOKEN).beside
+    }
+    assert {
+        "web/package.json",
+        "package.json",
+        "node_modules",
+        "web/node_modules",
+        "pyproject.toml",
+    } <= above
     assert not any(path.startswith("..") for path in above)
     python = {path.name for path in started(root, "python3", "ROOT/tools/srv.py", **TOKEN).beside}
     assert "pyproject.toml" in python and "node_modules" not in python
 
 
-def test_a_script_of_python_may_import_what_is_beside_it_and_nothing_else_searches_a_folder(root: Path) -> None:
+def test_a_script_of_python_may_import_what_is_beside_it_and_nothing_else_searches_a_folder(
+    root: Path,
+) -> None:
     assert started(root, "python3", "ROOT/tools/srv.py").program.variables["PYTHONSAFEPATH"] == ""
-    assert "PYTHONSAFEPATH" not in started(root, "python3", "-m", "x", "ROOT", **TOKEN).program.variables
+    assert (
+        "PYTHONSAFEPATH"
+        not in started(root, "python3", "-m", "x", "ROOT", **TOKEN).program.variables
+    )

@@ -1,4 +1,5 @@
-"""A server whose program is in the workspace is started only as the user agreed to it, and stopped once it changes."""
+"""A server whose program is in the workspace is started only as the user agreed to it, and stopped
+once it changes."""
 
 import asyncio
 import os
@@ -22,7 +23,8 @@ RUN = "import pathlib, sys; (pathlib.Path(sys.argv[2]) / 'ran').touch()\n"
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """`tools/srv.py` in the workspace, with a module beside it that it imports; each start leaves `ran`."""
+    """`tools/srv.py` in the workspace, with a module beside it that it imports; each start leaves
+    `ran`."""
     put(tmp_path, "project/tools/srv.py", f"import beside\n{RUN}{HOSTILE.read_text()}")
     put(tmp_path, "project/tools/beside.py", "WORD = 'one'\n")
     return tmp_path / "project/tools/srv.py"
@@ -30,7 +32,9 @@ def program(tmp_path: Path) -> Path:
 
 def config(program: Path, **fields: object) -> ServerConfig:
     values: dict[str, object] = {"env": {"TOKEN": "x"}, "where": "machine"} | fields
-    return ServerConfig("it", sys.executable, (str(program), "Server", str(program.parents[2])), **values)  # type: ignore[arg-type]  # by name
+    return ServerConfig(
+        "it", sys.executable, (str(program), "Server", str(program.parents[2])), **values
+    )  # type: ignore[arg-type]  # by name
 
 
 @asynccontextmanager
@@ -62,11 +66,16 @@ def ran(program: Path) -> bool:
 
 
 @pytest.mark.parametrize("powerful", [True, False])
-async def test_it_is_not_started_before_the_user_saw_all_of_it_and_agreed(program: Path, powerful: bool) -> None:
+async def test_it_is_not_started_before_the_user_saw_all_of_it_and_agreed(
+    program: Path, powerful: bool
+) -> None:
     fields: dict[str, object] = {} if powerful else {"env": {}, "where": "sandbox"}
     async with serving(program.parents[2], config(program, **fields)) as setting:
         await setting.start()
-        assert "not started until you agree to its program" in setting.problems and "srv.py" in setting.problems
+        assert (
+            "not started until you agree to its program" in setting.problems
+            and "srv.py" in setting.problems
+        )
         shown = {one.now.name: one.now.said for one in setting.source.changed}
         assert shown["tools/srv.py"] == text(program) and "tools/srv.py  " in shown[FILES]
         assert ("tools/beside.py" in shown) == powerful
@@ -75,7 +84,9 @@ async def test_it_is_not_started_before_the_user_saw_all_of_it_and_agreed(progra
         assert await answer_of(setting, text="hi") == "hi" and ran(program)
 
 
-async def test_what_was_agreed_to_holds_in_later_sessions_and_only_in_this_workspace(program: Path) -> None:
+async def test_what_was_agreed_to_holds_in_later_sessions_and_only_in_this_workspace(
+    program: Path,
+) -> None:
     async with agreed(program):
         pass
     async with serving(program.parents[2], config(program)) as setting:
@@ -90,8 +101,12 @@ CHANGES = {
     "a package that is new": lambda folder: put(folder, "email/__init__.py", "print('evil')\n"),
     "compiled code": lambda folder: put(folder, "__pycache__/beside.cpython-311.pyc", "evil"),
     "a file that is gone": lambda folder: (folder / "beside.py").unlink(),
-    "a link in place of a file": lambda folder: linked(folder / "beside.py", folder.parent / "other.py"),
-    "the folder": lambda folder: folder.rename(folder.with_name("old")) and put(folder, "srv.py", "print('evil')\n"),
+    "a link in place of a file": lambda folder: linked(
+        folder / "beside.py", folder.parent / "other.py"
+    ),
+    "the folder": lambda folder: (
+        folder.rename(folder.with_name("old")) and put(folder, "srv.py", "print('evil')\n")
+    ),
     "settings above": lambda folder: (folder.parent / "pyproject.toml").write_text("[tool.uv]\n"),
 }
 
@@ -149,7 +164,9 @@ async def test_the_difference_names_what_changed_and_shows_its_lines(program: Pa
         )
 
 
-async def test_prompts_and_resources_of_a_server_whose_program_changed_are_not_read(program: Path) -> None:
+async def test_prompts_and_resources_of_a_server_whose_program_changed_are_not_read(
+    program: Path,
+) -> None:
     async with agreed(program) as setting:
         (program.parent / "beside.py").write_text("WORD = 'two'\n")
         with pytest.raises(Exception, match="was not called: its program"):
@@ -163,7 +180,9 @@ async def test_a_file_that_was_written_again_as_it_was_changes_nothing(program: 
         assert await answer_of(setting, text="hi") == "hi"
 
 
-async def test_what_the_user_agreed_to_must_be_what_is_there_when_the_answer_arrives(program: Path) -> None:
+async def test_what_the_user_agreed_to_must_be_what_is_there_when_the_answer_arrives(
+    program: Path,
+) -> None:
     async with serving(program.parents[2], config(program)) as setting:
         await setting.start()
         seen = [one.now.said for one in setting.source.changed]
@@ -174,11 +193,15 @@ async def test_what_the_user_agreed_to_must_be_what_is_there_when_the_answer_arr
         assert setting.source.held and not ran(program)
 
 
-async def test_a_program_that_changes_while_it_starts_is_ended_before_its_tools_are_used(program: Path) -> None:
+async def test_a_program_that_changes_while_it_starts_is_ended_before_its_tools_are_used(
+    program: Path,
+) -> None:
     async with agreed(program):
         pass
     beside = program.parent / "beside.py"
-    beside.write_text(f"import pathlib\npathlib.Path({str(program.parent / 'late.py')!r}).write_text('evil')\n")
+    beside.write_text(
+        f"import pathlib\npathlib.Path({str(program.parent / 'late.py')!r}).write_text('evil')\n"
+    )
     async with serving(program.parents[2], config(program)) as setting:
         await setting.start()
         assert await setting.source.agree([one.now.said for one in setting.source.changed])
@@ -186,7 +209,9 @@ async def test_a_program_that_changes_while_it_starts_is_ended_before_its_tools_
         assert setting.names == [] and "changed while it ran" in setting.problems
 
 
-async def test_a_python_program_leaves_nothing_beside_itself_that_would_stop_it(program: Path) -> None:
+async def test_a_python_program_leaves_nothing_beside_itself_that_would_stop_it(
+    program: Path,
+) -> None:
     async with agreed(program) as setting:
         assert await answer_of(setting, text="hi") == "hi"
         assert sorted(path.name for path in program.parent.iterdir()) == ["beside.py", "srv.py"]
@@ -211,12 +236,19 @@ async def test_a_program_that_is_too_much_to_watch_is_refused(
     put(program.parent, "more.py", "x = 1\n")
     async with serving(program.parents[2], config(program)) as setting:
         await setting.start()
-        assert "too much to be watched" in setting.problems and "put its program into a folder" in setting.problems
+        assert (
+            "too much to be watched" in setting.problems
+            and "put its program into a folder" in setting.problems
+        )
         assert not ran(program) and not setting.source.held
 
 
-async def test_a_server_without_a_program_in_the_workspace_is_not_asked_about(tmp_path: Path) -> None:
-    command = ServerConfig("it", sys.executable, (str(HOSTILE), "Server", str(tmp_path)), where="machine")
+async def test_a_server_without_a_program_in_the_workspace_is_not_asked_about(
+    tmp_path: Path,
+) -> None:
+    command = ServerConfig(
+        "it", sys.executable, (str(HOSTILE), "Server", str(tmp_path)), where="machine"
+    )
     async with serving(tmp_path, command) as setting:
         put(tmp_path, "project/a.py", "")
         await setting.start()
@@ -232,7 +264,9 @@ def test_links_are_followed_and_their_targets_noted(tmp_path: Path) -> None:
     (root / "real/gone").symlink_to("/nowhere")
     before = program_files([root / "tools/one.py", root / "tools"], [], root)
     assert before.digests["tools"] == "-> real" and before.digests["real/gone"] == "-> /nowhere"
-    assert program_files([root / "tools/one.py", root / "tools"], [], root).digests == before.digests
+    assert (
+        program_files([root / "tools/one.py", root / "tools"], [], root).digests == before.digests
+    )
     (root / "tools").unlink()
     (root / "tools").symlink_to(tmp_path / "other")
     assert before.may_have_changed()
@@ -268,7 +302,9 @@ def test_names_with_line_breaks_cannot_pass_for_other_files(tmp_path: Path) -> N
     assert program_files([tmp_path / "p"], [], tmp_path).manifest.count("\n") == 0
 
 
-async def test_a_change_and_a_call_at_once_never_let_the_changed_program_answer(program: Path) -> None:
+async def test_a_change_and_a_call_at_once_never_let_the_changed_program_answer(
+    program: Path,
+) -> None:
     async with agreed(program) as setting:
         calls = [asyncio.create_task(answer_of(setting, text="hi")) for _ in range(3)]
         await asyncio.gather(*calls)
@@ -277,7 +313,9 @@ async def test_a_change_and_a_call_at_once_never_let_the_changed_program_answer(
         assert all(answer != "secret" for answer in later)
 
 
-async def test_who_names_a_file_of_the_workspace_as_if_it_started_there_reads_what_to_write(program: Path) -> None:
+async def test_who_names_a_file_of_the_workspace_as_if_it_started_there_reads_what_to_write(
+    program: Path,
+) -> None:
     command = ServerConfig("it", sys.executable, ("tools/srv.py",), where="machine")
     async with serving(program.parents[2], command) as setting:
         await setting.start()

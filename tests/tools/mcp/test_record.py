@@ -28,5 +28,7 @@ def test_a_secret_that_a_server_was_given_is_masked_also_in_an_unfinished_line()
     record.add_stderr(b"token=ghp_0123456789abcdef\nagain ghp_0123456789abcdef")
     record.add_noise(b"ghp_0123456789abcdef on stdout")
     assert record.lines == (
-        "token=[secret github TOKEN]", "not a message: [secret github TOKEN] on stdout", "again [secret github TOKEN]"
-    )  # fmt: skip
+        "token=[secret github TOKEN]",
+        "not a message: [secret github TOKEN] on stdout",
+        "again [secret github TOKEN]",
+    )

@@ -21,7 +21,10 @@ SCHEMA = {
         "query": {"type": "string"},
         "limit": {"type": "integer", "default": 10},
         "sort": {"type": ["string", "null"], "default": None},
-        "filter": {"type": "object", "properties": {"deleted": {"type": "boolean", "default": True}}},
+        "filter": {
+            "type": "object",
+            "properties": {"deleted": {"type": "boolean", "default": True}},
+        },
         "kind": {"type": "string", "default": "all"},
     },
     "required": ["query", "kind"],

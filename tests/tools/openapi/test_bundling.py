@@ -42,10 +42,15 @@ def body_of(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("reference", _POINTS_AT.values(), ids=_POINTS_AT.keys())
-def test_a_reference_to_a_file_in_the_folder_leads_to_what_is_there(tmp_path: Path, reference: str) -> None:
+def test_a_reference_to_a_file_in_the_folder_leads_to_what_is_there(
+    tmp_path: Path, reference: str
+) -> None:
     user = {"type": "object", "properties": {"name": {"type": "string"}}}
     files = dict.fromkeys(("schemas/user.yaml", "schemas/a b.yaml"), user)
-    path = write(tmp_path, {"api.json": document(reference), **files, "schemas/all.json": {"Named/User": user}})
+    path = write(
+        tmp_path,
+        {"api.json": document(reference), **files, "schemas/all.json": {"Named/User": user}},
+    )
     (tmp_path / "linked.yaml").symlink_to("schemas/user.yaml")
     assert body_of(path) == user
 
@@ -53,13 +58,18 @@ def test_a_reference_to_a_file_in_the_folder_leads_to_what_is_there(tmp_path: Pa
 def test_files_refer_to_each_other_to_themselves_and_back_to_the_document(tmp_path: Path) -> None:
     one = "One: {type: object, properties: {two: {$ref: '../two.yaml'}, own: {$ref: '#/Own'}}}\nOwn: {type: boolean}"
     files = {
-        "api.json": document("a/b/one.yaml#/One", components={"schemas": {"Id": {"type": "integer"}}}),
+        "api.json": document(
+            "a/b/one.yaml#/One", components={"schemas": {"Id": {"type": "integer"}}}
+        ),
         "a/b/one.yaml": one,
         "a/two.yaml": {"type": "array", "items": {"$ref": "../api.json#/components/schemas/Id"}},
-    }  # fmt: skip
+    }
     assert body_of(write(tmp_path, files)) == {
         "type": "object",
-        "properties": {"two": {"type": "array", "items": {"type": "integer"}}, "own": {"type": "boolean"}},
+        "properties": {
+            "two": {"type": "array", "items": {"type": "integer"}},
+            "own": {"type": "boolean"},
+        },
     }
 
 
@@ -81,12 +91,25 @@ def test_a_path_can_be_a_file_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reference",
     [
-        "../outside.yaml", "a/../../outside.yaml", "%2e%2e/outside.yaml", "/etc/passwd", "file:///etc/passwd",
-        "https://evil.example/x.yaml", "//evil.example/x.yaml", "..\\outside.yaml", "missing.yaml", "link.yaml", "pipe",
-        "folder", "inside.yaml#anchor", "inside.yaml?x",
+        "../outside.yaml",
+        "a/../../outside.yaml",
+        "%2e%2e/outside.yaml",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "https://evil.example/x.yaml",
+        "//evil.example/x.yaml",
+        "..\\outside.yaml",
+        "missing.yaml",
+        "link.yaml",
+        "pipe",
+        "folder",
+        "inside.yaml#anchor",
+        "inside.yaml?x",
     ],
-)  # fmt: skip
-def test_a_reference_to_anything_else_is_not_read_and_stops_only_its_operation(tmp_path: Path, reference: str) -> None:
+)
+def test_a_reference_to_anything_else_is_not_read_and_stops_only_its_operation(
+    tmp_path: Path, reference: str
+) -> None:
     folder = tmp_path / "folder-of-it"
     path = write(folder, {"api.json": document(reference), "inside.yaml": "{}", "folder/x": ""})
     (tmp_path / "outside.yaml").write_text("type: string")

@@ -1,4 +1,5 @@
-"""Documents that people publish, and a mock server that checks what it is sent against one of them (FEATURES F21)."""
+"""Documents that people publish, and a mock server that checks what it is sent against one of them
+(FEATURES F21)."""
 
 import asyncio
 import socket
@@ -34,7 +35,9 @@ def fetched() -> Path:
 @pytest.mark.soak(tried=600, row="API documents")
 def test_every_published_document_is_read_whole_or_refused_with_the_reason(fetched: Path) -> None:
     counted: Counter[str] = Counter()
-    files = sorted(path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml"))
+    files = sorted(
+        path for path in (fetched / "documents").rglob("*") if path.suffix in (".json", ".yaml")
+    )
     for path in part(files, 40):
         try:
             document = ApiDocument.read(path.read_bytes())
@@ -91,10 +94,16 @@ def example(schema: Any, formats: dict[str, str]) -> Any:
     if "anyOf" in schema:
         return example(schema["anyOf"][0], formats)
     if "allOf" in schema:
-        return {name: value for part in schema["allOf"] for name, value in example(part, formats).items()}
+        return {
+            name: value
+            for part in schema["allOf"]
+            for name, value in example(part, formats).items()
+        }
     match schema.get("type"):
         case "object":
-            return {name: example(one, formats) for name, one in schema.get("properties", {}).items()}
+            return {
+                name: example(one, formats) for name, one in schema.get("properties", {}).items()
+            }
         case "array":
             return [example(schema.get("items", {}), formats)]
         case "integer" | "number":
@@ -105,7 +114,9 @@ def example(schema: Any, formats: dict[str, str]) -> Any:
             return formats.get(schema.get("format", ""), "abc")
 
 
-async def test_a_server_that_checks_its_requests_takes_every_operation(fetched: Path, tmp_path: Path) -> None:
+async def test_a_server_that_checks_its_requests_takes_every_operation(
+    fetched: Path, tmp_path: Path
+) -> None:
     [path] = (fetched / "documents").rglob("3.1/json/train-travel.json")
     formats = {
         "uuid": "efdbb9d1-02c2-4bc3-afb7-6788d8782b1e",
@@ -114,9 +125,13 @@ async def test_a_server_that_checks_its_requests_takes_every_operation(fetched: 
     }
     document = ApiDocument.read(path.read_bytes())
     async with mocking(fetched, path) as place:
-        calls = await opened(document, place, LocalWorkspace(tmp_path), credentials={"OAuth2": "TOKEN"})
+        calls = await opened(
+            document, place, LocalWorkspace(tmp_path), credentials={"OAuth2": "TOKEN"}
+        )
         statuses = {}
         for tool in calls.source.list().tools[:-1]:
             schema = calls.source.get(tool.name).schema
-            statuses[tool.name] = (await calls.result(tool.name, **example(schema, formats))).details["status"]
+            statuses[tool.name] = (
+                await calls.result(tool.name, **example(schema, formats))
+            ).details["status"]
     assert len(statuses) == 7 and set(statuses.values()) <= {200, 201, 204}

@@ -1,4 +1,5 @@
-"""Parameters in every style and bodies of every kind, as the tables of the specification write them."""
+"""Parameters in every style and bodies of every kind, as the tables of the specification write
+them."""
 
 import base64
 from email import message_from_bytes
@@ -21,7 +22,9 @@ _LIST = ["blue", "black", "brown"]
 _OBJECT = {"R": 100, "G": 200, "B": 150}
 
 
-def plan(*parameters: dict[str, Any], path: str = "/x", body: dict[str, Any] | None = None, **root: Any) -> Plan:
+def plan(
+    *parameters: dict[str, Any], path: str = "/x", body: dict[str, Any] | None = None, **root: Any
+) -> Plan:
     operation: dict[str, Any] = {"parameters": list(parameters)}
     if body is not None:
         operation["requestBody"] = {"content": body}
@@ -30,7 +33,9 @@ def plan(*parameters: dict[str, Any], path: str = "/x", body: dict[str, Any] | N
     return plan_of(document, one)
 
 
-def parameter(place: str, style: str | None = None, explode: bool | None = None, **more: Any) -> dict[str, Any]:
+def parameter(
+    place: str, style: str | None = None, explode: bool | None = None, **more: Any
+) -> dict[str, Any]:
     given = {"name": "color", "in": place, "style": style, "explode": explode, "schema": {}, **more}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -50,7 +55,12 @@ def parameter(place: str, style: str | None = None, explode: bool | None = None,
         ("pipeDelimited", False, _LIST, "color=blue%7Cblack%7Cbrown"),
         ("pipeDelimited", False, _OBJECT, "color=R%7C100%7CG%7C200%7CB%7C150"),
         ("deepObject", True, _OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
-        ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D%5B%5D=1&color%5Ba%5D%5Bb%5D%5B%5D=2"),
+        (
+            "deepObject",
+            True,
+            {"a": {"b": [1, 2]}},
+            "color%5Ba%5D%5Bb%5D%5B%5D=1&color%5Ba%5D%5Bb%5D%5B%5D=2",
+        ),
         ("deepObject", True, _LIST[:2], "color%5B%5D=blue&color%5B%5D=black"),
         ("deepObject", True, "blue", "color=blue"),
         ("form", True, True, "color=true"),
@@ -58,7 +68,9 @@ def parameter(place: str, style: str | None = None, explode: bool | None = None,
         ("form", True, "a&b=c#d+e/f g", "color=a%26b%3Dc%23d%2Be%2Ff%20g"),
     ],
 )
-def test_a_query_has_each_style(style: str | None, explode: bool | None, value: object, written: str) -> None:
+def test_a_query_has_each_style(
+    style: str | None, explode: bool | None, value: object, written: str
+) -> None:
     assert query_of(plan(parameter("query", style, explode)), {"color": value}) == written
 
 
@@ -86,7 +98,9 @@ def test_a_path_has_each_style(style: str, explode: bool, value: object, written
     assert path_of(made, {"color": value}) == f"/v/{written}/w"
 
 
-def test_headers_and_cookies_are_written_and_reserved_characters_left_where_the_document_says_so() -> None:
+def test_headers_and_cookies_are_written_and_reserved_characters_left_where_the_document_says_so() -> (
+    None
+):
     made = plan(
         {**parameter("header", explode=False), "name": "X-A"},
         {**parameter("cookie"), "name": "c"},
@@ -131,7 +145,11 @@ _DEEP = {"style": "deepObject", "explode": True}
         (_DEEP, "", "x="),
         (_DEEP, {"c": {"d": 2}}, "x[c][d]=2"),
         (_DEEP, ["card", "link"], "x[]=card&x[]=link"),
-        (_DEEP, [{"price": "p1", "tax": ["t1"]}, {"price": "p2"}], "x[0][price]=p1&x[0][tax][]=t1&x[1][price]=p2"),
+        (
+            _DEEP,
+            [{"price": "p1", "tax": ["t1"]}, {"price": "p2"}],
+            "x[0][price]=p1&x[0][tax][]=t1&x[1][price]=p2",
+        ),
         (_DEEP, {"items": [[1, 2], [3]]}, "x[items][0][]=1&x[items][0][]=2&x[items][1][]=3"),
         ({"style": "form", "explode": True}, _OBJECT, "R=100&G=200&B=150"),
         ({"style": "form", "explode": False}, _OBJECT, "x=R,100,G,200,B,150"),
@@ -156,7 +174,10 @@ def test_a_form_writes_each_value_as_the_document_says(
 
 def test_a_form_is_an_object_and_its_names_cannot_add_values() -> None:
     made = plan(body={_FORM: {"encoding": {"x": _DEEP}}})
-    assert body_of(made, {"body": {"x": {"a&b": ["c =d"]}}}) == (b"x%5Ba%26b%5D%5B%5D=c%20%3Dd", _FORM)
+    assert body_of(made, {"body": {"x": {"a&b": ["c =d"]}}}) == (
+        b"x%5Ba%26b%5D%5B%5D=c%20%3Dd",
+        _FORM,
+    )
     with pytest.raises(InvalidArgs, match="an object"):
         body_of(made, {"body": "text"})
 
@@ -184,16 +205,37 @@ def test_a_raw_body_without_contents_is_refused() -> None:
 
 
 def test_parts_carry_texts_objects_and_files() -> None:
-    made = plan(body={"multipart/form-data": {"schema": {"properties": {"f": {"type": "string", "format": "binary"}}}}})
+    made = plan(
+        body={
+            "multipart/form-data": {
+                "schema": {"properties": {"f": {"type": "string", "format": "binary"}}}
+            }
+        }
+    )
     data = bytes(range(256))
-    file = {"base64": base64.b64encode(data).decode(), "filename": 'a"b\r\n.bin', "type": "image/png"}
+    file = {
+        "base64": base64.b64encode(data).decode(),
+        "filename": 'a"b\r\n.bin',
+        "type": "image/png",
+    }
     body, media = body_of(made, {"body": {"t": "ü", "o": {"a": 1}, "f": file, "l": [1, 2]}})
     assert body is not None
-    parts = list(message_from_bytes(f"Content-Type: {media}\r\n\r\n".encode() + body, policy=HTTP).iter_parts())
-    found = [(part.get_param("name", header="content-disposition"), part.get_content_type()) for part in parts]
+    parts = list(
+        message_from_bytes(
+            f"Content-Type: {media}\r\n\r\n".encode() + body, policy=HTTP
+        ).iter_parts()
+    )
+    found = [
+        (part.get_param("name", header="content-disposition"), part.get_content_type())
+        for part in parts
+    ]
     assert found == [
-        ("t", "text/plain"), ("o", "application/json"), ("f", "image/png"), ("l", "text/plain"), ("l", "text/plain"),
-    ]  # fmt: skip
+        ("t", "text/plain"),
+        ("o", "application/json"),
+        ("f", "image/png"),
+        ("l", "text/plain"),
+        ("l", "text/plain"),
+    ]
     assert data in body and b'filename="a%22b%0D%0A.bin"' in body and b'{"a":1}' in body
     for wrong in ({"base64": "!"}, {"text": "x", "type": "a/b\r\nX: y"}):
         with pytest.raises(InvalidArgs):
@@ -203,7 +245,10 @@ def test_parts_carry_texts_objects_and_files() -> None:
 def test_of_several_media_types_json_is_taken_and_a_text_is_sent_as_it_is() -> None:
     made = plan(body={"text/plain": {}, "application/vnd.api+json": {"schema": {"type": "array"}}})
     assert body_of(made, {"body": [1, None]}) == (b"[1, null]", "application/vnd.api+json")
-    assert body_of(plan(body={"application/xml": {}}), {"body": "<a/>"}) == (b"<a/>", "application/xml")
+    assert body_of(plan(body={"application/xml": {}}), {"body": "<a/>"}) == (
+        b"<a/>",
+        "application/xml",
+    )
     assert body_of(made, {}) == (None, "")
 
 

@@ -1,4 +1,5 @@
-"""Recipe files: what they give, every mistake with its line, and nothing of a project runs before it is trusted."""
+"""Recipe files: what they give, every mistake with its line, and nothing of a project runs before
+it is trusted."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,11 @@ def test_a_prompt_has_inputs_and_what_holds_while_it_runs() -> None:
         RecipeInput("depth", "integer", required=False, default=2),
     )
     (step,) = recipe.steps
-    assert (step.tools, step.mode, step.limits) == (("read", "list"), "plan", StepLimits(max_turns=5))
+    assert (step.tools, step.mode, step.limits) == (
+        ("read", "list"),
+        "plan",
+        StepLimits(max_turns=5),
+    )
     assert step.prompt == "Review {{inputs.project}} to depth {{inputs.depth}}.\n"
     assert recipe.usage == "<project> [depth]" and not recipe.trusted
 
@@ -109,7 +114,11 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         "look.md",
         ["2: tools: 'a b' is not a tool's name; * and ? may stand for parts of one"],
     ),
-    ("---\nmode: yolo\n---\nx", "look.md", ["2: mode: write ask, accept-edits, plan or auto, not 'yolo'"]),
+    (
+        "---\nmode: yolo\n---\nx",
+        "look.md",
+        ["2: mode: write ask, accept-edits, plan or auto, not 'yolo'"],
+    ),
     ("---\nlimits: {money: 3}\n---\nx", "look.md", ["2: limits.money: no such key"]),
     (
         "---\nlimits: {max_turns: 0}\n---\nx",
@@ -117,7 +126,11 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         ["2: limits.max_turns: it should be greater than or equal to 1"],
     ),
     ("---\ndescription: x\n---\n\n", "look.md", ["2: there is no prompt below the front matter"]),
-    ("one\ntwo {{inputs.x}}", "look.md", ["2: {{inputs.x}} does not name an input; there are none"]),
+    (
+        "one\ntwo {{inputs.x}}",
+        "look.md",
+        ["2: {{inputs.x}} does not name an input; there are none"],
+    ),
     (
         "---\ninputs:\n- name: topic\n---\n{{inputs.topc}}",
         "look.md",
@@ -128,7 +141,11 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
     ),
     ("{{steps.a.text}}", "look.md", ["1: {{steps.a.text}} does not name an earlier step"]),
     ("hello", "help.md", ["1: name: /help is built in; give the recipe another name"]),
-    ("hello", "two words.md", ["1: name: 'two words' is not a name; use 1 to 64 letters, digits, _ or -"]),
+    (
+        "hello",
+        "two words.md",
+        ["1: name: 'two words' is not a name; use 1 to 64 letters, digits, _ or -"],
+    ),
     (
         "---\ninputs:\n- {name: a, type: choice}\n- {name: a, choices: [x], default: y}\n---\n{{inputs.a}}",
         "look.md",
@@ -143,25 +160,39 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         "look.md",
         ["2: inputs[0].default: n must be a whole number, not 'many'"],
     ),
-    ("name: x\nprompt: y\n", "x.yaml", ["1: a recipe in YAML has steps; a prompt of one step is a file NAME.md"]),
+    (
+        "name: x\nprompt: y\n",
+        "x.yaml",
+        ["1: a recipe in YAML has steps; a prompt of one step is a file NAME.md"],
+    ),
     ("steps: []\n", "x.yaml", ["1: steps: it is empty"]),
-    ("steps:\n- {id: a, prompt: x}\n- {id: a, prompt: y}\n", "x.yaml", ["3: steps[1].id: there is another step a"]),
+    (
+        "steps:\n- {id: a, prompt: x}\n- {id: a, prompt: y}\n",
+        "x.yaml",
+        ["3: steps[1].id: there is another step a"],
+    ),
     (
         "steps:\n- {id: a, prompt: 'x {{steps.b.text}}'}\n- {id: b, prompt: y}\n",
         "x.yaml",
         ["2: steps[0].prompt: {{steps.b.text}} does not name an earlier step"],
     ),
-    ("steps:\n- {prompt: x, tool: [y]}\n", "x.yaml", ["2: steps[0].tool: no such key; did you mean tools?"]),
+    (
+        "steps:\n- {prompt: x, tool: [y]}\n",
+        "x.yaml",
+        ["2: steps[0].tool: no such key; did you mean tools?"],
+    ),
 )
 
 
 @for_each("content, name, said", WRONG)
-def test_a_mistake_is_a_problem_with_its_line_and_there_is_no_recipe(content: str, name: str, said: list[str]) -> None:
+def test_a_mistake_is_a_problem_with_its_line_and_there_is_no_recipe(
+    content: str, name: str, said: list[str]
+) -> None:
     assert load(content, name).recipe is None
     found = problems(content, name)
-    assert len(found) == len(said) and all(line.startswith(start) for line, start in zip(found, said, strict=True)), (
-        found
-    )
+    assert len(found) == len(said) and all(
+        line.startswith(start) for line, start in zip(found, said, strict=True)
+    ), found
 
 
 @given(st.binary(max_size=400), st.sampled_from(["a.md", "a.yaml"]))
@@ -177,7 +208,9 @@ def test_no_front_matter_is_more_than_a_problem(head: str) -> None:
 
 
 def test_a_bomb_of_aliases_is_refused() -> None:
-    layers = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]" for n in range(9))
+    layers = "\n".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x'}]" for n in range(9)
+    )
     assert load(f"---\n{layers}\n---\nx").recipe is None
 
 
@@ -191,7 +224,9 @@ def test_of_a_command_of_another_program_only_the_prompt_is_taken() -> None:
 
 
 def test_a_misspelt_key_of_a_command_of_another_program_is_pointed_out() -> None:
-    (problem,) = load("---\ndescripton: Fix it\n---\nFix $1.\n", "fix.md", folder=".claude").problems
+    (problem,) = load(
+        "---\ndescripton: Fix it\n---\nFix $1.\n", "fix.md", folder=".claude"
+    ).problems
     assert problem.where.endswith(":2: descripton") and problem.level == "warning"
     assert "did you mean description?" in problem.text
 
@@ -235,9 +270,15 @@ def test_a_projects_recipes_run_only_as_they_were_trusted(folders: tuple[Path, P
     write(own / "commands", mine="my own")
     trust = Trusting()
     book = RecipeFolders(recipe_folders(root, own), trust)
-    assert [(one.name, one.trusted) for one in book.listed] == [("mine", True), ("look", False), ("fix", False)]
+    assert [(one.name, one.trusted) for one in book.listed] == [
+        ("mine", True),
+        ("look", False),
+        ("fix", False),
+    ]
     assert book.untrusted == (".codeagent/commands/look.md", ".claude/commands/fix.md")
-    with pytest.raises(ConfigError, match=r"look\.md comes with this project, whose recipes you have not trusted"):
+    with pytest.raises(
+        ConfigError, match=r"look\.md comes with this project, whose recipes you have not trusted"
+    ):
         require_trust(find_recipe(book, "look"))
     book.trust()
     require_trust(find_recipe(book, "look"))
@@ -268,7 +309,9 @@ def test_accepting_holds_for_what_is_read_first_only(folders: tuple[Path, Path])
     assert not find_recipe(book, "look").trusted
 
 
-def test_the_first_recipe_of_a_name_keeps_it_and_the_users_own_come_first(folders: tuple[Path, Path]) -> None:
+def test_the_first_recipe_of_a_name_keeps_it_and_the_users_own_come_first(
+    folders: tuple[Path, Path],
+) -> None:
     root, own = folders
     write(own / "commands", look="mine")
     write(root / ".codeagent/commands", look="theirs")
@@ -296,7 +339,9 @@ def test_no_link_leads_out_of_the_workspace(folders: tuple[Path, Path]) -> None:
     ]
 
 
-def test_a_recipe_that_is_not_there_is_named_with_those_that_are(folders: tuple[Path, Path]) -> None:
+def test_a_recipe_that_is_not_there_is_named_with_those_that_are(
+    folders: tuple[Path, Path],
+) -> None:
     root, own = folders
     write(own / "commands", review="x", broken="{{inputs.x}}")
     book = RecipeFolders(recipe_folders(root, own), None)

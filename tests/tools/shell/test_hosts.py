@@ -37,7 +37,9 @@ def known(command: str) -> tuple[str, ...]:
         ("for x in a b; do curl https://a.org/$x; done", ("a.org",)),
     ],
 )
-def test_the_hosts_of_plain_addresses_and_of_a_registry_are_known(command: str, hosts: tuple[str, ...]) -> None:
+def test_the_hosts_of_plain_addresses_and_of_a_registry_are_known(
+    command: str, hosts: tuple[str, ...]
+) -> None:
     assert known(command) == hosts
 
 

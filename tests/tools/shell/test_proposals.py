@@ -1,4 +1,5 @@
-"""The rule that is proposed with a question: as narrow as it can be and still of use, and never a way to everything."""
+"""The rule that is proposed with a question: as narrow as it can be and still of use, and never a
+way to everything."""
 
 from dataclasses import replace
 
@@ -61,7 +62,9 @@ def test_a_short_beginning_is_proposed(command: str, rule: str) -> None:
         ("cd src && pytest && rm x", ""),
     ],
 )
-def test_of_several_commands_the_rule_is_for_the_one_that_does_more_than_read(command: str, rule: str) -> None:
+def test_of_several_commands_the_rule_is_for_the_one_that_does_more_than_read(
+    command: str, rule: str
+) -> None:
     assert proposed(command) == rule
 
 
@@ -144,7 +147,8 @@ def test_whatever_is_proposed_allows_the_call_and_is_no_bare_name() -> None:
             assert policy.check("bash", key, "prompt", "anything").source == "rule", (command, rule)
         if rule.endswith("*)"):
             assert not any(
-                hostile_word in rule for hostile_word in ("bash(sh", "bash(bash", "bash(python *", "bash(sudo")
+                hostile_word in rule
+                for hostile_word in ("bash(sh", "bash(bash", "bash(python *", "bash(sudo")
             )
 
 
@@ -186,7 +190,9 @@ def test_of_a_file_its_folder_is_proposed_and_at_the_top_its_suffix(path: str, r
         (".eslintrc.json", "write(**/.eslintrc.json)"),
     ],
 )
-def test_of_a_file_that_runs_when_the_project_is_built_its_kind_is_proposed(path: str, rule: str) -> None:
+def test_of_a_file_that_runs_when_the_project_is_built_its_kind_is_proposed(
+    path: str, rule: str
+) -> None:
     assert path_proposal("write", key(path, sensitive=host_reason(path))) == rule
 
 
@@ -215,7 +221,10 @@ def test_for_what_runs_by_itself_or_says_what_may_run_there_is_no_rule(path: str
 def test_for_what_is_secret_or_not_certain_there_is_no_rule() -> None:
     assert path_proposal("write", key(".npmrc", sensitive=host_reason(".npmrc"))) == ""
     assert path_proposal("write", key(".env", sensitive="looks like a file of secrets")) == ""
-    assert path_proposal("write", key("Makefile", sensitive="Makefile is what Makefile.in leads to")) == ""
+    assert (
+        path_proposal("write", key("Makefile", sensitive="Makefile is what Makefile.in leads to"))
+        == ""
+    )
     assert path_proposal("write", ApprovalKey("path", ("a/b.py",), opaque=True)) == ""
 
 
@@ -241,7 +250,9 @@ def test_without_a_sandbox_nothing_is_known_to_only_read(box: Toolbox) -> None:
     tool = Bash(box.outputs, box.reads, always_ask="it runs on your machine")
     for command in ("ls", "git status && ls", "cat .env"):
         found = tool.approval_key(tool.Args(command=command))
-        assert found == replace(found, reads_only=False, reading=frozenset(), sensitive="it runs on your machine")
+        assert found == replace(
+            found, reads_only=False, reading=frozenset(), sensitive="it runs on your machine"
+        )
         assert Policy(mode="auto").check("bash", found, "prompt", "anything").permission == "prompt"
     assert tool.proposal(tool.Args(command="pytest -q")) == "bash(pytest *)"
     assert tool.proposal(tool.Args(command="cd src && pytest -q")) == ""

@@ -1,4 +1,5 @@
-"""What is known to only read, and how the line is read for it (the corpora are in tests/security)."""
+"""What is known to only read, and how the line is read for it (the corpora are in
+tests/security)."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,9 @@ def reads(line: str) -> bool:
 
 
 def test_the_strict_reading_takes_quotes_away_and_tells_globs() -> None:
-    commands = strict_commands("cat 'a b' \"c\\\"d\" e\\ f *.py '*.md' | wc -l < x 2>/dev/null # done")
+    commands = strict_commands(
+        "cat 'a b' \"c\\\"d\" e\\ f *.py '*.md' | wc -l < x 2>/dev/null # done"
+    )
     assert commands is not None
     cat, wc = commands
     assert cat.texts == ("cat", "a b", 'c"d', "e f", "*.py", "*.md")
@@ -28,7 +31,9 @@ def test_the_strict_reading_takes_quotes_away_and_tells_globs() -> None:
 
 def test_the_strict_reading_has_commands_in_order_whatever_joins_them() -> None:
     line = "if ! a; then (b; c) && { d; } || e | f\nelse g; fi"
-    assert [command.texts for command in strict_commands(line) or ()] == [(letter,) for letter in "abcdefg"]
+    assert [command.texts for command in strict_commands(line) or ()] == [
+        (letter,) for letter in "abcdefg"
+    ]
 
 
 @given(st.text(alphabet="ls;&|()<>{}$`'\"\\ \n#=!*~-[]é", max_size=30) | st.text(max_size=30))
@@ -38,7 +43,10 @@ def test_any_text_is_read_strictly_or_not_at_all(line: str) -> None:
 
 
 @given(
-    st.lists(st.text(alphabet=st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=8), min_size=1)
+    st.lists(
+        st.text(alphabet=st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=8),
+        min_size=1,
+    )
 )
 def test_quoted_words_come_back_as_they_were(words: list[str]) -> None:
     quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
@@ -47,10 +55,14 @@ def test_quoted_words_come_back_as_they_were(words: list[str]) -> None:
     assert commands is not None or not quoted.isascii()
 
 
-def test_a_line_the_two_readings_see_differently_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_the_two_readings_see_differently_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert reads("ls -la")
     command_key.cache_clear()
-    monkeypatch.setattr("codeagent.tools.shell.syntax.strict_commands", lambda line: strict_commands("ls -l"))
+    monkeypatch.setattr(
+        "codeagent.tools.shell.syntax.strict_commands", lambda line: strict_commands("ls -l")
+    )
     assert not reads("ls -la")
     command_key.cache_clear()
 

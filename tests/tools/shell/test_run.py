@@ -10,7 +10,9 @@ from tests.fakes import FakeOutputs
 from tests.table import for_each
 
 
-def run(*pieces: tuple[str, bytes], head: int = 16_000, tail: int = 16_000) -> tuple[str, CommandOutput, FakeOutputs]:
+def run(
+    *pieces: tuple[str, bytes], head: int = 16_000, tail: int = 16_000
+) -> tuple[str, CommandOutput, FakeOutputs]:
     outputs = FakeOutputs()
     output = CommandOutput(lambda: outputs.create("c"), head, tail)
     for stream, data in pieces:
@@ -24,7 +26,10 @@ def run(*pieces: tuple[str, bytes], head: int = 16_000, tail: int = 16_000) -> t
         ("a\r\nb\r\n", "a\nb\n"),
         ("10%\r50%\r100%\ndone\n", "100%\ndone\n"),
         ("50%\r", "50%"),
-        ("\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;http://u\x1b\\link\x1b]8;;\x1b\\", "red xlink"),
+        (
+            "\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;http://u\x1b\\link\x1b]8;;\x1b\\",
+            "red xlink",
+        ),
         ("a\x1b[2K\rb", "b"),
         ("abc\b\b\bxyz", "xyz"),
         ("bell\x07 nul\x00 tab\t", "bell nul tab\t"),
@@ -62,7 +67,12 @@ def test_short_output_is_whole_and_leaves_nothing_in_the_store() -> None:
     assert outputs.texts == {}
 
 
-@given(st.lists(st.tuples(st.sampled_from(["output", "stdout", "stderr"]), st.binary(max_size=40)), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["output", "stdout", "stderr"]), st.binary(max_size=40)),
+        max_size=30,
+    )
+)
 def test_nothing_is_lost_whatever_the_chunks(pieces: list[tuple[str, bytes]]) -> None:
     text, output, outputs = run(*pieces, head=20, tail=20)
     assert output.bytes == sum(len(data) for _, data in pieces)
@@ -101,7 +111,12 @@ def test_a_flood_keeps_head_and_tail_in_bounded_memory() -> None:
 
 @for_each(
     ("printed", "left_out"),
-    [("x\n" * 100, 0), ("line\n" * 100_000, 93_601), ("line\n" * 100_000 + "no newline", 93_603), ("x" * 65_536, 0)],
+    [
+        ("x\n" * 100, 0),
+        ("line\n" * 100_000, 93_601),
+        ("line\n" * 100_000 + "no newline", 93_603),
+        ("x" * 65_536, 0),
+    ],
 )
 def test_the_lines_that_the_model_is_not_shown_are_counted(printed: str, left_out: int) -> None:
     text, output, _ = run(("stdout", printed.encode()))

@@ -1,4 +1,5 @@
-"""Reads that may come across files they do not name are asked about where secrets are not all hidden."""
+"""Reads that may come across files they do not name are asked about where secrets are not all
+hidden."""
 
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from codeagent.tools.shell.read_only import sweeps
@@ -6,11 +7,28 @@ from tests.table import for_each
 from tests.tools.conftest import Toolbox
 
 SWEEPING = (
-    "grep -r KEY .", "rg KEY", "cat *", "cat .e*", "head -n 5 {a,b}", "git grep KEY", "git diff", "git log -p",
-    "git log -U3 -1", "git log --unified=5", "git log -wp", "git log --cc", "git reflog -c", "git log --binary",
-    "grep -d recurse KEY .", "grep -nd rec KEY", "grep --directories=recurse KEY .",
-    "xargs cat", "cat conf[ig]", "time rg KEY", "cd src && cat *",
-)  # fmt: skip
+    "grep -r KEY .",
+    "rg KEY",
+    "cat *",
+    "cat .e*",
+    "head -n 5 {a,b}",
+    "git grep KEY",
+    "git diff",
+    "git log -p",
+    "git log -U3 -1",
+    "git log --unified=5",
+    "git log -wp",
+    "git log --cc",
+    "git reflog -c",
+    "git log --binary",
+    "grep -d recurse KEY .",
+    "grep -nd rec KEY",
+    "grep --directories=recurse KEY .",
+    "xargs cat",
+    "cat conf[ig]",
+    "time rg KEY",
+    "cd src && cat *",
+)
 NAMING = (
     "cat README.md",
     "ls -la",
@@ -37,7 +55,9 @@ def test_a_command_that_shows_named_files_or_none_does_not(command: str) -> None
     assert not sweeps(command)
 
 
-def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(box: Toolbox) -> None:
+def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(
+    box: Toolbox,
+) -> None:
     exposed = ""
     bash = Bash(box.outputs, box.reads, exposed=lambda: exposed)
     sweep, named = BashArgs(command="grep -r KEY ."), BashArgs(command="cat README.md")

@@ -252,14 +252,21 @@ def test_a_line_of_allowed_commands_only_is_not_asked_about(command: str) -> Non
     ],
 )
 def test_a_denying_rule_sees_the_command_wherever_it_hides(command: str) -> None:
-    assert verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
+    assert (
+        verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)))
+        == "deny"
+    )
 
 
 @for_each("count", [51, 500, 5_000])
 def test_however_many_commands_there_are_the_last_is_still_seen(count: int) -> None:
     line = "; ".join(f"ls {n}" for n in range(count)) + "; git push"
-    assert verdict(line, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
-    assert verdict(line.replace("; git push", "")) == "prompt", "more than a hundred nodes are asked about"
+    assert (
+        verdict(line, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
+    )
+    assert verdict(line.replace("; git push", "")) == "prompt", (
+        "more than a hundred nodes are asked about"
+    )
 
 
 @for_each(
@@ -282,7 +289,10 @@ def test_however_many_commands_there_are_the_last_is_still_seen(count: int) -> N
     ],
 )
 def test_a_denying_rule_sees_through_the_flags_of_wrappers(command: str) -> None:
-    assert verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),))) == "deny"
+    assert (
+        verdict(command, Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)))
+        == "deny"
+    )
 
 
 WRAPPERS = ("nice ", "nice -n5 ", "sudo -u x ", "env A=1 ", "timeout 5 ", "command ")
@@ -290,14 +300,25 @@ WRAPPERS = ("nice ", "nice -n5 ", "sudo -u x ", "env A=1 ", "timeout 5 ", "comma
 
 @for_each(
     ("wrapper", "count"),
-    [*((wrapper, count) for wrapper in WRAPPERS for count in (11, 500)), ("nice ", 6_000), ("timeout 5 ", 6_000)],
+    [
+        *((wrapper, count) for wrapper in WRAPPERS for count in (11, 500)),
+        ("nice ", 6_000),
+        ("timeout 5 ", 6_000),
+    ],
 )
-def test_however_many_wrappers_there_are_the_innermost_command_is_seen(wrapper: str, count: int) -> None:
+def test_however_many_wrappers_there_are_the_innermost_command_is_seen(
+    wrapper: str, count: int
+) -> None:
     assert (
-        verdict(wrapper * count + "git push", Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)))
+        verdict(
+            wrapper * count + "git push",
+            Policy(mode="auto", rules=(Rule.parse("bash(git push*)", "deny"),)),
+        )
         == "deny"
     )
-    assert verdict(wrapper * count + "ls", Policy(rules=(Rule.parse("bash(*)", "auto"),))) == "prompt"
+    assert (
+        verdict(wrapper * count + "ls", Policy(rules=(Rule.parse("bash(*)", "auto"),))) == "prompt"
+    )
 
 
 def test_parts_are_words_with_single_spaces_and_their_redirections() -> None:
@@ -322,6 +343,8 @@ def test_any_text_has_a_key(command: str) -> None:
     assert key.parts
 
 
-@for_each("text", ["(" * 20_000, "$(" * 20_000, "`" * 9_999, "{ " * 20_000, "if " * 20_000, "\\" * 9_999])
+@for_each(
+    "text", ["(" * 20_000, "$(" * 20_000, "`" * 9_999, "{ " * 20_000, "if " * 20_000, "\\" * 9_999]
+)
 def test_deep_nesting_is_asked_about_and_never_an_error(text: str) -> None:
     assert command_key(text).opaque

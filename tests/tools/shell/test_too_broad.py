@@ -47,7 +47,10 @@ def test_a_narrow_rule_is_taken(rule: str) -> None:
         ("bash(git -c *)", "git without a sub-command can be made to run anything"),
         ("bash(network: *)", "it starts with a wildcard"),
         ("bash(network: curl *)", "curl connects to other machines"),
-        ("bash(network: pip*)", "the names of other programs begin with pip too; put a space before the *"),
+        (
+            "bash(network: pip*)",
+            "the names of other programs begin with pip too; put a space before the *",
+        ),
         ("bash(rm *)", "rm destroys whatever it is given"),
     ],
 )

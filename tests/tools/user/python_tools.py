@@ -32,7 +32,9 @@ class Author:
         self.sandbox: Sandbox | None = None
         self.updates: list[tuple[str, str]] = []
 
-    def load(self, source: str | bytes, shown: str = SHOWN, place: Literal["project", "user"] = "project") -> Loaded:
+    def load(
+        self, source: str | bytes, shown: str = SHOWN, place: Literal["project", "user"] = "project"
+    ) -> Loaded:
         content = source.encode() if isinstance(source, str) else source
         return self.loader.load(ToolFile(Path("/nowhere") / shown, shown, content, place))
 
@@ -53,7 +55,9 @@ class Author:
 
     async def call(self, tool: Tool[Any], /, **arguments: object) -> ToolResult:
         args = parse_arguments(tool, json.dumps(arguments))
-        return await tool.run(args, tool_context(self.workspace, self.sandbox, updates=self.updates))
+        return await tool.run(
+            args, tool_context(self.workspace, self.sandbox, updates=self.updates)
+        )
 
     async def text(self, source: str, /, **arguments: object) -> str:
         """The text for the model, of the file's first tool."""

@@ -86,7 +86,9 @@ Short = Annotated[str, Field(max_length=5)]
 Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 '''
 
-STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+STRING, INTEGER, NUMBER, BOOLEAN = (
+    {"type": kind} for kind in ("string", "integer", "number", "boolean")
+)
 STRINGS = {"type": "array", "items": STRING}
 POINT = {
     "type": "object",
@@ -96,7 +98,10 @@ POINT = {
 }
 USER = {
     "type": "object",
-    "properties": {"name": {"type": "string", "description": "The name.", "minLength": 1}, "age": INTEGER},
+    "properties": {
+        "name": {"type": "string", "description": "The name.", "minLength": 1},
+        "age": INTEGER,
+    },
     "required": ["name"],
 }
 MOVIE = {
@@ -110,12 +115,21 @@ CAT = {
     "properties": {"kind": {"const": "cat", "type": "string"}, "lives": INTEGER},
     "required": ["kind", "lives"],
 }
-DOG = {"type": "object", "properties": {"kind": {"const": "dog", "type": "string"}}, "required": ["kind"]}
+DOG = {
+    "type": "object",
+    "properties": {"kind": {"const": "dog", "type": "string"}},
+    "required": ["kind"],
+}
 DECIMAL = {"anyOf": [NUMBER, STRING]}
 
 INTEGERS_BY_NAME = {"type": "object", "additionalProperties": INTEGER}
 PAIR = {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2}
-PLACE = {"type": "array", "prefixItems": [INTEGER, {"type": "integer", "default": 0}], "minItems": 1, "maxItems": 2}
+PLACE = {
+    "type": "array",
+    "prefixItems": [INTEGER, {"type": "integer", "default": 0}],
+    "minItems": 1,
+    "maxItems": 2,
+}
 LINE = {
     "type": "object",
     "properties": {"start": POINT, "end": POINT, "tags": STRINGS},
@@ -136,7 +150,10 @@ def again(name: str) -> dict[str, Any]:
 
 FOLDER = {
     "type": "object",
-    "properties": {"name": STRING, "folders": {"type": "array", "items": again("Folder"), "default": []}},
+    "properties": {
+        "name": STRING,
+        "folders": {"type": "array", "items": again("Folder"), "default": []},
+    },
     "required": ["name"],
 }
 NODE = {
@@ -175,7 +192,11 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("x: list[str] = []", {"x": {**STRINGS, "default": []}}, []),
     ("x: dict[str, int] = {'title': 1}", {"x": {**INTEGERS_BY_NAME, "default": {"title": 1}}}, []),
     ("x: Path = Path('.')", {"x": {"type": "string", "format": "path", "default": "."}}, []),
-    ("x: Colour = Colour.RED", {"x": {"type": "string", "enum": ["red", "blue"], "default": "red"}}, []),
+    (
+        "x: Colour = Colour.RED",
+        {"x": {"type": "string", "enum": ["red", "blue"], "default": "red"}},
+        [],
+    ),
     ("x: Point = Point(1)", {"x": {**POINT, "default": {"x": 1, "y": 0}}}, []),
     (
         "x: int = Field(5, ge=1, description='How many.')",
@@ -191,7 +212,11 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("x: int | None = 5", {"x": {"anyOf": [INTEGER, {"type": "null"}], "default": 5}}, []),
     ("x: int | str", {"x": {"anyOf": [INTEGER, STRING]}}, ["x"]),
     ("x: Union[int, str, None] = None", {"x": {"anyOf": [INTEGER, STRING]}}, []),
-    ("x: list[int | None]", {"x": {"type": "array", "items": {"anyOf": [INTEGER, {"type": "null"}]}}}, ["x"]),
+    (
+        "x: list[int | None]",
+        {"x": {"type": "array", "items": {"anyOf": [INTEGER, {"type": "null"}]}}},
+        ["x"],
+    ),
     ("x: Point | None = None", {"x": POINT}, []),
     ("x: Cat | Dog", {"x": {"anyOf": [CAT, DOG]}}, ["x"]),
     ("x: Pet", {"x": {"oneOf": [CAT, DOG]}}, ["x"]),
@@ -199,7 +224,11 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("x: list", {"x": {"type": "array", "items": {}}}, ["x"]),
     ("x: list[str]", {"x": STRINGS}, ["x"]),
     ("x: Names", {"x": STRINGS}, ["x"]),
-    ("x: List[List[int]]", {"x": {"type": "array", "items": {"type": "array", "items": INTEGER}}}, ["x"]),
+    (
+        "x: List[List[int]]",
+        {"x": {"type": "array", "items": {"type": "array", "items": INTEGER}}},
+        ["x"],
+    ),
     ("x: Sequence[str]", {"x": STRINGS}, ["x"]),
     ("x: set[str]", {"x": {**STRINGS, "uniqueItems": True}}, ["x"]),
     ("x: frozenset[str]", {"x": {**STRINGS, "uniqueItems": True}}, ["x"]),
@@ -215,12 +244,20 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("x: Literal['a']", {"x": {"type": "string", "const": "a"}}, ["x"]),
     ("x: Literal[1, 2]", {"x": {"type": "integer", "enum": [1, 2]}}, ["x"]),
     ("x: Literal['a', 1]", {"x": {"enum": ["a", 1]}}, ["x"]),
-    ("x: Literal['a', 'b'] = 'a'", {"x": {"type": "string", "enum": ["a", "b"], "default": "a"}}, []),
+    (
+        "x: Literal['a', 'b'] = 'a'",
+        {"x": {"type": "string", "enum": ["a", "b"], "default": "a"}},
+        [],
+    ),
     ("x: Colour", {"x": {"type": "string", "enum": ["red", "blue"]}}, ["x"]),
     ("x: Level", {"x": {"type": "integer", "enum": [1, 2]}}, ["x"]),
     ("x: Size", {"x": {"type": "string", "enum": ["s"]}}, ["x"]),
     ("x: Mixed", {"x": {"enum": ["a", 2]}}, ["x"]),
-    ("x: list[Colour]", {"x": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}}}, ["x"]),
+    (
+        "x: list[Colour]",
+        {"x": {"type": "array", "items": {"type": "string", "enum": ["red", "blue"]}}},
+        ["x"],
+    ),
     # objects
     ("x: Movie", {"x": MOVIE}, ["x"]),
     ("x: list[Movie]", {"x": {"type": "array", "items": MOVIE}}, ["x"]),
@@ -234,15 +271,27 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("x: Node", {"x": NODE}, ["x"]),
     ("x: Tree", {"x": TREE}, ["x"]),
     # Annotated
-    ("x: Annotated[int, 'How many.']", {"x": {"type": "integer", "description": "How many."}}, ["x"]),
-    ("x: Annotated[int, Field(ge=1, le=9)]", {"x": {"type": "integer", "minimum": 1, "maximum": 9}}, ["x"]),
+    (
+        "x: Annotated[int, 'How many.']",
+        {"x": {"type": "integer", "description": "How many."}},
+        ["x"],
+    ),
+    (
+        "x: Annotated[int, Field(ge=1, le=9)]",
+        {"x": {"type": "integer", "minimum": 1, "maximum": 9}},
+        ["x"],
+    ),
     (
         "x: Annotated[int, Field(description='How many.')] = 2",
         {"x": {"type": "integer", "description": "How many.", "default": 2}},
         [],
     ),
     ("x: Annotated[list[str], Field(default_factory=list)]", {"x": STRINGS}, []),
-    ("x: Annotated[str | None, 'Who.'] = None", {"x": {"type": "string", "description": "Who."}}, []),
+    (
+        "x: Annotated[str | None, 'Who.'] = None",
+        {"x": {"type": "string", "description": "Who."}},
+        [],
+    ),
     ("x: Short", {"x": {"type": "string", "maxLength": 5}}, ["x"]),
     ("x: Annotated[str, Field(pattern='^a')]", {"x": {"type": "string", "pattern": "^a"}}, ["x"]),
     ("x: Annotated[int, Field(alias='how-many')]", {"how-many": INTEGER}, ["how-many"]),
@@ -263,7 +312,11 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     # the context is nobody's argument
     ("ctx: ToolContext", {}, []),
     ("ctx: ToolContext, x: int", {"x": INTEGER}, ["x"]),
-    ("x: int, ctx: 'ToolContext', y: int = 1", {"x": INTEGER, "y": {"type": "integer", "default": 1}}, ["x"]),
+    (
+        "x: int, ctx: 'ToolContext', y: int = 1",
+        {"x": INTEGER, "y": {"type": "integer", "default": 1}},
+        ["x"],
+    ),
     ("x: int, *, ctx: Optional[ToolContext] = None", {"x": INTEGER}, ["x"]),
     ("ctx: Annotated[ToolContext, 'the call'], /", {}, []),
     # hints as text, and names that pydantic uses itself

@@ -53,7 +53,10 @@ def test_only_functions_can_be_marked(thing: object) -> None:
         ({"sandbox": 1}, "sandbox is True or False, not 1"),
         ({"require_info": "yes"}, "require_info is True or False, not 'yes'"),
         ({"hint": 3}, "hint is a string, not 3"),
-        ({"aproval": "auto"}, "register_tool has no argument 'aproval'; it takes name, label, description, approval, "),
+        (
+            {"aproval": "auto"},
+            "register_tool has no argument 'aproval'; it takes name, label, description, approval, ",
+        ),
     ],
 )
 def test_what_it_is_told_wrong_is_said_at_once(said: dict[str, object], problem: str) -> None:

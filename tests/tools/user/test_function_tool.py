@@ -1,4 +1,5 @@
-"""A function as a tool: what it gets, what becomes of what it returns, prints and raises, and how it is stopped."""
+"""A function as a tool: what it gets, what becomes of what it returns, prints and raises, and how
+it is stopped."""
 
 import asyncio
 import json
@@ -18,7 +19,16 @@ from codeagent.core.errors import RunCancelled
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import CommandResult
-from codeagent.core.tool import Cancelled, Failed, InvalidArgs, NotFound, TimedOut, Tool, ToolContext, ToolError
+from codeagent.core.tool import (
+    Cancelled,
+    Failed,
+    InvalidArgs,
+    NotFound,
+    TimedOut,
+    Tool,
+    ToolContext,
+    ToolError,
+)
 from codeagent.tools.arguments import parse_arguments
 from tests.fakes import FakeSandbox, tool_context
 from tests.table import for_each
@@ -31,7 +41,12 @@ def author(tmp_path: Path) -> Author:
 
 
 def written(
-    body: str, signature: str = "", *, decorator: str = "@register_tool", kind: str = "def", head: str = ""
+    body: str,
+    signature: str = "",
+    *,
+    decorator: str = "@register_tool",
+    kind: str = "def",
+    head: str = "",
 ) -> str:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     return f"{HEAD}{head}\n{decorator}\n{kind} does_it({signature}):\n    'Does what it has to do.'\n{lines}\n"
@@ -58,20 +73,34 @@ RETURNS = [
     ("return ToolResult.from_text('as it is')", "as it is"),
     ("import dataclasses as d\nreturn d.make_dataclass('P', [('x', int)])(3)", '{\n  "x": 3\n}'),
     ("import pydantic as p\nreturn p.create_model('P', x=(int, 4))()", '{\n  "x": 4\n}'),
-    ("import pathlib, datetime\nreturn [pathlib.Path('a'), datetime.date(2024, 1, 2)]", '[\n  "a",\n  "2024-01-02"\n]'),
-    ("import enum\nreturn {'colour': enum.Enum('C', {'RED': 'red'}).RED}", '{\n  "colour": "red"\n}'),
+    (
+        "import pathlib, datetime\nreturn [pathlib.Path('a'), datetime.date(2024, 1, 2)]",
+        '[\n  "a",\n  "2024-01-02"\n]',
+    ),
+    (
+        "import enum\nreturn {'colour': enum.Enum('C', {'RED': 'red'}).RED}",
+        '{\n  "colour": "red"\n}',
+    ),
 ]
 
 
 @for_each("kind", ["def", "async def"])
 @for_each(("body", "text"), RETURNS)
-async def test_what_is_returned_becomes_this_text(author: Author, body: str, text: str, kind: str) -> None:
+async def test_what_is_returned_becomes_this_text(
+    author: Author, body: str, text: str, kind: str
+) -> None:
     assert await author.text(written(body, kind=kind)) == text
 
 
-@pytest.mark.parametrize("value", ["object()", "lambda: 1", "open", "{'a': object()}", "b'' + b'\\xff', b'\\xff'"])
-async def test_what_cannot_be_shown_is_an_error_that_says_what_can(author: Author, value: str) -> None:
-    with pytest.raises(Failed, match=r"which cannot be shown .* a tool may return text, None, anything that can be"):
+@pytest.mark.parametrize(
+    "value", ["object()", "lambda: 1", "open", "{'a': object()}", "b'' + b'\\xff', b'\\xff'"]
+)
+async def test_what_cannot_be_shown_is_an_error_that_says_what_can(
+    author: Author, value: str
+) -> None:
+    with pytest.raises(
+        Failed, match=r"which cannot be shown .* a tool may return text, None, anything that can be"
+    ):
         await author.text(written(f"return {value}"))
 
 
@@ -96,9 +125,17 @@ async def test_arguments_come_as_the_types_the_function_declares(author: Author)
     )
     text = await author.text(
         written("return repr((c, p, d, t.year, f, n, u.int, s, w, z))", signature, head=head),
-        c="r", p={"x": 1}, d="2024-01-02", t="2024-01-02T03:04:05Z", f="a/b", n="1.10",
-        u="00000000-0000-0000-0000-000000000001", s=[1, 1], w=[1, "a"], z=["r"],
-    )  # fmt: skip
+        c="r",
+        p={"x": 1},
+        d="2024-01-02",
+        t="2024-01-02T03:04:05Z",
+        f="a/b",
+        n="1.10",
+        u="00000000-0000-0000-0000-000000000001",
+        s=[1, 1],
+        w=[1, "a"],
+        z=["r"],
+    )
     assert text == (
         "(<C.RED: 'r'>, P(x=1), datetime.date(2024, 1, 2), 2024, PosixPath('a/b'), Decimal('1.10'), 1, {1}, (1, 'a'), "
         "(<C.RED: 'r'>,))"
@@ -108,10 +145,22 @@ async def test_arguments_come_as_the_types_the_function_declares(author: Author)
 @pytest.mark.parametrize(
     ("signature", "arguments", "said"),
     [
-        ("x: int", {"x": "5"}, "Argument 'x' for tool 'does_it' should be a valid integer; got a string '5'"),
+        (
+            "x: int",
+            {"x": "5"},
+            "Argument 'x' for tool 'does_it' should be a valid integer; got a string '5'",
+        ),
         ("x: int", {}, "Missing required argument 'x' for tool 'does_it'"),
-        ("path: str", {"pth": "a"}, "Unknown argument 'pth' for tool 'does_it'; did you mean path?"),
-        ("x: 'list[str]'", {"x": ["a", 1]}, "Argument 'x.1' for tool 'does_it' should be a valid string"),
+        (
+            "path: str",
+            {"pth": "a"},
+            "Unknown argument 'pth' for tool 'does_it'; did you mean path?",
+        ),
+        (
+            "x: 'list[str]'",
+            {"x": ["a", 1]},
+            "Argument 'x.1' for tool 'does_it' should be a valid string",
+        ),
         ("x: bool", {"x": "yes"}, "Argument 'x' for tool 'does_it' should be a valid boolean"),
         ("_x: int", {"_x": "a"}, "Argument '_x' for tool 'does_it' should be a valid integer"),
     ],
@@ -125,11 +174,21 @@ async def test_arguments_are_checked_strictly(
 
 
 async def test_the_context_is_given_wherever_it_is_asked_for(author: Author) -> None:
-    assert await author.text(awaited("return f'{x} {ctx.call_id}'", "x: int, ctx: ToolContext"), x=1) == "1 call-1"
-    assert await author.text(written("return ctx.call_id + x", "ctx: 'ToolContext', /, *, x: str"), x="!") == "call-1!"
+    assert (
+        await author.text(awaited("return f'{x} {ctx.call_id}'", "x: int, ctx: ToolContext"), x=1)
+        == "1 call-1"
+    )
+    assert (
+        await author.text(
+            written("return ctx.call_id + x", "ctx: 'ToolContext', /, *, x: str"), x="!"
+        )
+        == "call-1!"
+    )
 
 
-async def test_a_plain_function_runs_in_a_thread_and_an_async_one_on_the_loop(author: Author) -> None:
+async def test_a_plain_function_runs_in_a_thread_and_an_async_one_on_the_loop(
+    author: Author,
+) -> None:
     body = "import threading\nreturn threading.get_ident()"
     assert await author.text(written(body)) != str(threading.get_ident())
     assert await author.text(awaited(body)) == str(threading.get_ident())
@@ -155,13 +214,17 @@ async def test_a_coroutine_that_a_plain_function_returns_is_awaited(author: Auth
         ("assert 1 == 2, 'why'", f"AssertionError: why ({SHOWN}:6)"),
     ],
 )
-async def test_an_exception_is_a_failure_with_its_line(author: Author, body: str, said: str, kind: str) -> None:
+async def test_an_exception_is_a_failure_with_its_line(
+    author: Author, body: str, said: str, kind: str
+) -> None:
     with pytest.raises(Failed) as caught:
         await author.text(written(body, kind=kind))
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(("raised", "kind"), [("Failed", Failed), ("NotFound", NotFound), ("InvalidArgs", InvalidArgs)])
+@pytest.mark.parametrize(
+    ("raised", "kind"), [("Failed", Failed), ("NotFound", NotFound), ("InvalidArgs", InvalidArgs)]
+)
 async def test_an_error_that_is_raised_on_purpose_is_the_result(
     author: Author, raised: str, kind: type[ToolError]
 ) -> None:
@@ -209,7 +272,9 @@ async def test_threads_that_a_function_starts_print_to_its_call(
     assert capfd.readouterr() == ("", "")
 
 
-async def test_our_own_prints_come_out_meanwhile(author: Author, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_our_own_prints_come_out_meanwhile(
+    author: Author, capsys: pytest.CaptureFixture[str]
+) -> None:
     head = "import threading\ngo = threading.Event()\n"
     tool = author.tool(written("go.wait(10)\nprint('theirs')", head=head))
     call = asyncio.create_task(author.call(tool))
@@ -234,7 +299,9 @@ async def test_of_what_nobody_has_seen_yet_only_the_end_waits(author: Author) ->
 
 @for_each("depth", [100, 150, 199, 201, 500, 5000])
 @for_each("hint", ["Any", "Node"])
-async def test_deep_arguments_are_a_result_however_deep(author: Author, hint: str, depth: int) -> None:
+async def test_deep_arguments_are_a_result_however_deep(
+    author: Author, hint: str, depth: int
+) -> None:
     head = (
         "from typing import Any\nfrom dataclasses import dataclass\n"
         "@dataclass\nclass Node:\n    x: 'Node | None' = None\n"
@@ -270,7 +337,9 @@ async def stopped(author: Author, source: str, reason: str = "cancelled") -> Bas
     return caught.value
 
 
-async def test_a_thread_that_cannot_be_stopped_is_said_to_go_on(author: Author, tmp_path: Path) -> None:
+async def test_a_thread_that_cannot_be_stopped_is_said_to_go_on(
+    author: Author, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     error = await stopped(author, written(f"print('began')\nopen({str(gate)!r}).read()"))
@@ -307,7 +376,9 @@ def ready(author: Author, *printed: bytes, code: int = 0) -> FakeSandbox:
 
 async def test_run_runs_a_command_in_the_sandbox_and_gives_what_it_printed(author: Author) -> None:
     sandbox = ready(author, b"3 passed\n")
-    source = awaited("return (await ctx.run('pytest -q', hosts=('pypi.org',))).upper()", "ctx: ToolContext")
+    source = awaited(
+        "return (await ctx.run('pytest -q', hosts=('pypi.org',))).upper()", "ctx: ToolContext"
+    )
     assert await author.text(source) == "3 PASSED"
     [command] = sandbox.commands
     assert (command.text, command.call_id, command.hosts, command.read_only) == (
@@ -321,7 +392,9 @@ async def test_run_runs_a_command_in_the_sandbox_and_gives_what_it_printed(autho
 
 async def test_a_sequence_reaches_the_program_word_for_word(author: Author) -> None:
     sandbox = ready(author)
-    await author.text(awaited("await ctx.run(['echo', 'a b', '$HOME', \"it's\"])", "ctx: ToolContext"))
+    await author.text(
+        awaited("await ctx.run(['echo', 'a b', '$HOME', \"it's\"])", "ctx: ToolContext")
+    )
     assert sandbox.commands[0].text == """echo 'a b' '$HOME' 'it'"'"'s'"""
 
 
@@ -333,7 +406,9 @@ async def test_plan_mode_is_passed_on_to_commands(author: Author) -> None:
     assert sandbox.commands[0].read_only
 
 
-async def test_a_command_that_fails_is_a_failure_with_its_output_unless_it_is_caught(author: Author) -> None:
+async def test_a_command_that_fails_is_a_failure_with_its_output_unless_it_is_caught(
+    author: Author,
+) -> None:
     ready(author, b"boom\n", code=3)
     with pytest.raises(Failed) as caught:
         await author.text(awaited("await ctx.run('make')", "ctx: ToolContext"))
@@ -348,15 +423,21 @@ async def test_a_command_has_its_own_time_limit(author: Author) -> None:
         await author.text(awaited("await ctx.run('sleep 60', timeout=0.05)", "ctx: ToolContext"))
 
 
-@pytest.mark.parametrize(("command", "said"), [("''", "the command is empty"), ("'a\\0b'", "cannot contain a NUL")])
-async def test_a_command_that_none_can_run_is_refused(author: Author, command: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "said"), [("''", "the command is empty"), ("'a\\0b'", "cannot contain a NUL")]
+)
+async def test_a_command_that_none_can_run_is_refused(
+    author: Author, command: str, said: str
+) -> None:
     ready(author)
     with pytest.raises(InvalidArgs, match=said):
         await author.text(awaited(f"await ctx.run({command})", "ctx: ToolContext"))
 
 
 async def test_without_a_sandbox_no_command_runs(author: Author) -> None:
-    with pytest.raises(Failed, match="there is no sandbox, so this tool cannot run commands; nothing was run"):
+    with pytest.raises(
+        Failed, match="there is no sandbox, so this tool cannot run commands; nothing was run"
+    ):
         await author.text(awaited("await ctx.run('ls')", "ctx: ToolContext"))
 
 
@@ -384,7 +465,10 @@ async def test_what_a_function_says_is_shown_in_its_order_whether_or_not_it_is_a
 ) -> None:
     author.updates.clear()
     assert await author.text(source) == "a\nc\ne"
-    shown = [(kind, "".join(text for _, text in pieces)) for kind, pieces in groupby(author.updates, itemgetter(0))]
+    shown = [
+        (kind, "".join(text for _, text in pieces))
+        for kind, pieces in groupby(author.updates, itemgetter(0))
+    ]
     assert shown == [
         ("stdout", "a\n"),
         ("progress", "1 of 22 of 2"),
@@ -409,7 +493,9 @@ async def test_what_an_interactive_job_says_without_waiting_is_shown(author: Aut
         ("on_update('x', 'stdin')", "stream is one of output, stdout, stderr, not 'stdin'"),
     ],
 )
-async def test_what_cannot_be_shown_fails_where_it_is_said(author: Author, call: str, told: str, kind: str) -> None:
+async def test_what_cannot_be_shown_fails_where_it_is_said(
+    author: Author, call: str, told: str, kind: str
+) -> None:
     with pytest.raises(Failed, match=told):
         await author.text(written(f"ctx.{call}", "ctx: ToolContext", kind=kind))
 
@@ -417,7 +503,9 @@ async def test_what_cannot_be_shown_fails_where_it_is_said(author: Author, call:
 @pytest.mark.parametrize("call", ["run('ls')", "receive()"])
 async def test_a_plain_function_is_told_that_it_cannot_await(author: Author, call: str) -> None:
     ready(author)
-    with pytest.raises(Failed, match="a plain function cannot await this; make the tool `async def`"):
+    with pytest.raises(
+        Failed, match="a plain function cannot await this; make the tool `async def`"
+    ):
         await author.text(written(f"ctx.{call}", "ctx: ToolContext"))
 
 
@@ -441,19 +529,29 @@ def test_arguments_in_any_order_are_one_key_and_nothing_is_proposed(author: Auth
     tool = author.tool(written("return 1", "path: str, more: dict[str, int]"))
     first = parse_arguments(tool, '{"path": "ü", "more": {"b": 1, "a": 2}}')
     second = parse_arguments(tool, '{"more": {"a": 2, "b": 1}, "path": "\\u00fc"}')
-    assert tool.approval_key(first).parts == tool.approval_key(second).parts == ('{"more":{"a":2,"b":1},"path":"ü"}',)
+    assert (
+        tool.approval_key(first).parts
+        == tool.approval_key(second).parts
+        == ('{"more":{"a":2,"b":1},"path":"ü"}',)
+    )
     assert tool.proposal(first) == ""
 
 
-def test_what_is_logged_and_judged_is_what_was_asked_for_whatever_a_type_shows(author: Author) -> None:
-    tool = author.tool(written("return 1", "key: SecretStr", head="from pydantic import SecretStr\n"))
+def test_what_is_logged_and_judged_is_what_was_asked_for_whatever_a_type_shows(
+    author: Author,
+) -> None:
+    tool = author.tool(
+        written("return 1", "key: SecretStr", head="from pydantic import SecretStr\n")
+    )
     args = parse_arguments(tool, '{"key": "abc"}')
     assert tool.approval_key(args).parts == ('{"key":"abc"}',)
     assert args.model_dump(mode="json", exclude_unset=True) == {"key": "abc"}
 
 
 async def previewed(author: Author, tool: Tool[Any], **arguments: object) -> str:
-    preview = await tool.preview(parse_arguments(tool, json.dumps(arguments)), tool_context(author.workspace))
+    preview = await tool.preview(
+        parse_arguments(tool, json.dumps(arguments)), tool_context(author.workspace)
+    )
     [block] = preview.blocks
     assert block.type == "text"
     return block.text
@@ -470,7 +568,9 @@ async def test_the_preview_is_the_call_as_a_user_would_write_it(author: Author) 
 async def test_a_long_text_is_shown_line_by_line_and_whole(author: Author) -> None:
     tool = author.tool(written("return 1", "path: str, text: str"))
     shown = await previewed(author, tool, path="a", text="one\ntwo\x1b[2J")
-    assert shown.startswith("does_it(\n    path='a',\n    text=(\n        'one\\n'\n        'two\\x1b[2J'\n    ),\n)\n")
+    assert shown.startswith(
+        "does_it(\n    path='a',\n    text=(\n        'one\\n'\n        'two\\x1b[2J'\n    ),\n)\n"
+    )
 
 
 # stateful
@@ -486,7 +586,9 @@ async def test_an_async_generator_is_a_stateful_tool(author: Author) -> None:
 
 def talking(author: Author, source: str) -> AsyncGenerator[str, str | None]:
     tool = author.tool(source)
-    return tool.talk(parse_arguments(tool, "{}"), tool_context(author.workspace, updates=author.updates))
+    return tool.talk(
+        parse_arguments(tool, "{}"), tool_context(author.workspace, updates=author.updates)
+    )
 
 
 async def test_each_yield_is_an_update_and_gives_what_was_sent(author: Author) -> None:
@@ -500,7 +602,9 @@ async def test_each_yield_is_an_update_and_gives_what_was_sent(author: Author) -
 
 
 async def test_a_talk_that_is_closed_cleans_up(author: Author) -> None:
-    talk = talking(author, awaited("try:\n    yield 'on'\n    yield 'never'\nfinally:\n    print('off')"))
+    talk = talking(
+        author, awaited("try:\n    yield 'on'\n    yield 'never'\nfinally:\n    print('off')")
+    )
     assert await talk.asend(None) == "on"
     await talk.aclose()
     assert author.updates == [("stdout", "off\n")]

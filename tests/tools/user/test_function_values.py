@@ -57,12 +57,15 @@ WHOLE = st.integers(-(2**53), 2**53)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 POINT = st.recursive(
-    st.builds(Point, WHOLE, st.none() | TEXT), lambda inner: st.builds(Point, WHOLE, TEXT, st.lists(inner, max_size=3))
+    st.builds(Point, WHOLE, st.none() | TEXT),
+    lambda inner: st.builds(Point, WHOLE, TEXT, st.lists(inner, max_size=3)),
 )
 USER = st.builds(User, name=TEXT, born=st.none() | st.dates(), tags=st.sets(TEXT, max_size=3))
 MOVIE = st.fixed_dictionaries({"title": TEXT}, optional={"year": WHOLE})
 PLAIN = st.recursive(
-    st.none() | st.booleans() | WHOLE | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=8
+    st.none() | st.booleans() | WHOLE | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=8,
 )
 
 VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -99,7 +102,8 @@ VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 @functools.cache
 def written(at: int, way: str) -> tuple[FunctionSchema, TypeAdapter[Any]]:
-    """A function with the parameter x of the type at that place in VALUES, and what writes such a value as JSON."""
+    """A function with the parameter x of the type at that place in VALUES, and what writes such a
+    value as JSON."""
 
     def plain(x: Any) -> None:
         """Takes it."""

@@ -1,4 +1,5 @@
-"""SECURITY.md T37: whatever a value holds, the program gets exactly it, and the shell runs nothing of it."""
+"""SECURITY.md T37: whatever a value holds, the program gets exactly it, and the shell runs nothing
+of it."""
 
 import random
 import subprocess
@@ -21,20 +22,36 @@ STATES: dict[str, tuple[str, str, str]] = {
     "bare": (SHOW + "{{args.x}}", "", ""),
     "bare with text around": (SHOW + "a={{args.x}}.b", "a=", ".b"),
     "in double quotes": (SHOW + '"{{args.x}}"', "", ""),
-    "in double quotes with text": (SHOW + '"say ${HOME_OF_NOBODY}{{args.x}}\\" `true`"', "say ", '" '),
+    "in double quotes with text": (
+        SHOW + '"say ${HOME_OF_NOBODY}{{args.x}}\\" `true`"',
+        "say ",
+        '" ',
+    ),
     "in single quotes": (SHOW + "'{{args.x}}'", "", ""),
     "in single quotes with text": (SHOW + "'a\"b\\{{args.x}}\\'", 'a"b\\', "\\"),
     "in $'…'": (SHOW + "$'\\x41{{args.x}}\\n'", "A", "\n"),
     "between quotes of both kinds": (SHOW + "\"a\"'b'{{args.x}}'c'\"d\"", "ab", "cd"),
     "in a substitution": ("true $(" + SHOW + "{{args.x}} >&3)", "", ""),
     "in backticks": ("true `" + SHOW.replace("\\0", "\\\\0") + "{{args.x}} >&3`", "", ""),
-    "in backticks in double quotes": ('true "`' + SHOW.replace("\\0", "\\\\0") + '{{args.x}} >&3`"', "", ""),
+    "in backticks in double quotes": (
+        'true "`' + SHOW.replace("\\0", "\\\\0") + '{{args.x}} >&3`"',
+        "",
+        "",
+    ),
     "in a function": ("show() { " + SHOW + '"{{args.x}}"; }; show other', "", ""),
     "in a loop": ("for one in {{args.x}}; do " + SHOW + '"$one"; done', "", ""),
     "assigned": ("kept={{args.x}}; " + SHOW + '"$kept"', "", ""),
     "assigned in quotes": ("kept='a{{args.x}}'; " + SHOW + '"$kept"', "a", ""),
-    "exported": ('export kept="{{args.x}}"; bash -c \'' + SHOW.replace("'", '"') + '"$kept"\'', "", ""),
-    "before a command": ("kept={{args.x}} bash -c '" + SHOW.replace("'", '"') + '"$kept"\'', "", ""),
+    "exported": (
+        'export kept="{{args.x}}"; bash -c \'' + SHOW.replace("'", '"') + '"$kept"\'',
+        "",
+        "",
+    ),
+    "before a command": (
+        "kept={{args.x}} bash -c '" + SHOW.replace("'", '"') + '"$kept"\'',
+        "",
+        "",
+    ),
     "given to a shell": ("bash -c '" + SHOW.replace("'", '"') + '"$1"\' _ {{args.x}}', "", ""),
     "in a comment": ("true # {{args.x}}\n" + SHOW + "none # '{{args.x}}", "none", None),  # type: ignore[dict-item]  # the value is nowhere
     "in braces": (SHOW + "{z,{{args.x}}} | tail -zn 1", "", ""),
@@ -53,12 +70,78 @@ DOCUMENTS = {
     "in a here-string": ("cat <<< '<{{args.x}}>'", "<", ">\n"),
 }
 PIECES = (
-    "'", '"', "`", "$", "\\", "$(touch P)", "`touch P`", "${IFS}", "$'", '$"', "; touch P #", "&& touch P", "|touch P",
-    "\n", "\r\n", "\t", " ", "", "*", "?", "[a-z]", "{a,b}", "~", "!", "!!", "#", "%s", "%n", "<", ">", "<(touch P)",
-    "EOF", "\nEOF\n", "\n\tEOF\ntouch P\n", "--", "-rf", "--pre=./x", "-", "=", "a[$(touch P)]", "$((1))", "$[1]",
-    "\x01", "\x7f", "\x1b[31m", "é", "日本", "\U0001f600", "\u202e", "\u2028", "\ufeff", "]]", "))", "esac", "fi",
-    ";;", "}", "done", "$@", "$*", "$1", "$0", "$?", "${x@P}", "\\'", '\\"', "\\\\", "\\n", "\\x27", "\\0", "\xa0",
-)  # fmt: skip
+    "'",
+    '"',
+    "`",
+    "$",
+    "\\",
+    "$(touch P)",
+    "`touch P`",
+    "${IFS}",
+    "$'",
+    '$"',
+    "; touch P #",
+    "&& touch P",
+    "|touch P",
+    "\n",
+    "\r\n",
+    "\t",
+    " ",
+    "",
+    "*",
+    "?",
+    "[a-z]",
+    "{a,b}",
+    "~",
+    "!",
+    "!!",
+    "#",
+    "%s",
+    "%n",
+    "<",
+    ">",
+    "<(touch P)",
+    "EOF",
+    "\nEOF\n",
+    "\n\tEOF\ntouch P\n",
+    "--",
+    "-rf",
+    "--pre=./x",
+    "-",
+    "=",
+    "a[$(touch P)]",
+    "$((1))",
+    "$[1]",
+    "\x01",
+    "\x7f",
+    "\x1b[31m",
+    "é",
+    "日本",
+    "\U0001f600",
+    "\u202e",
+    "\u2028",
+    "\ufeff",
+    "]]",
+    "))",
+    "esac",
+    "fi",
+    ";;",
+    "}",
+    "done",
+    "$@",
+    "$*",
+    "$1",
+    "$0",
+    "$?",
+    "${x@P}",
+    "\\'",
+    '\\"',
+    "\\\\",
+    "\\n",
+    "\\x27",
+    "\\0",
+    "\xa0",
+)
 
 
 def hostile_values(seed: int) -> list[str]:
@@ -68,13 +151,19 @@ def hostile_values(seed: int) -> list[str]:
 
 
 def bash(scripts: Sequence[str], folder: Path) -> list[bytes]:
-    """What each script writes; they are run one after another by one shell, and a broken one breaks the count."""
+    """What each script writes; they are run one after another by one shell, and a broken one breaks
+    the count."""
     mark = b"\x02end-of-one\x02\n"
     marked = [f"{script}\nprintf '\\002end-of-one\\002\\n'" for script in scripts]
     together = "\n".join(["exec 3>&1", *marked])
     (folder / "script").write_bytes(together.encode())
     done = subprocess.run(
-        ["bash", "script"], cwd=folder, capture_output=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+        ["bash", "script"],
+        cwd=folder,
+        capture_output=True,
+        timeout=100,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     pieces = done.stdout.split(mark)
     assert pieces[-1] == b"", done.stderr[-2000:]
@@ -129,22 +218,34 @@ def test_a_list_becomes_one_argument_for_each_item(tmp_path: Path) -> None:
         [shell.render({"x": items}) for items in lists],
         [argv.command_line({"x": items}) for items in lists],
     ):
-        expected = ["".join(f"<{item}>\0" for item in ["first", *items]).encode() for items in lists]
+        expected = [
+            "".join(f"<{item}>\0" for item in ["first", *items]).encode() for items in lists
+        ]
         assert bash(scripts, tmp_path) == expected
 
 
 @settings(max_examples=times(20), deadline=None)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), min_size=20, max_size=60))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+        min_size=20,
+        max_size=60,
+    )
+)
 def test_any_text_at_all_arrives(values: list[str]) -> None:
     single = ShellTemplate(SHOW + "\"{{args.x}}\" '{{args.x}}' $'{{args.x}}' {{args.x}}", TEXT)
     script = "\n".join(single.render({"x": value}) for value in values)
-    done = subprocess.run(["bash"], input=script.encode(), capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["bash"], input=script.encode(), capture_output=True, timeout=60, check=True
+    )
     assert done.stdout == "".join(f"<{value}>\0" * 4 for value in values).encode()
 
 
 @pytest.mark.soak(tried=len(PIECES))
 def test_the_line_that_rules_see_says_the_same_as_the_line_that_runs(tmp_path: Path) -> None:
-    states = [state for state in STATES if state not in ("in a comment",) and "backticks" not in state]
+    states = [
+        state for state in STATES if state not in ("in a comment",) and "backticks" not in state
+    ]
     values = part(PIECES, 20)
     for state in states:
         template, before, after = STATES[state]

@@ -24,7 +24,9 @@ class Made(Tool[OpenArgs]):
 
 def said(name: str = "word_count", description: str = GOOD, **properties: object) -> list[str]:
     problems = lint(Made(name, description, **properties), "tools/x.py:3")
-    assert all(problem.level == "warning" and problem.where == "tools/x.py:3" for problem in problems)
+    assert all(
+        problem.level == "warning" and problem.where == "tools/x.py:3" for problem in problems
+    )
     return [problem.text for problem in problems]
 
 
@@ -51,7 +53,9 @@ def test_a_description_has_to_be_a_sentence(description: str) -> None:
 
 
 def test_parameters_without_a_description_are_listed_in_one_line() -> None:
-    [text] = said(path={"type": "string"}, limit={"type": "integer", "description": ""}, deep=DESCRIBED)
+    [text] = said(
+        path={"type": "string"}, limit={"type": "integer", "description": ""}, deep=DESCRIBED
+    )
     assert text == "word_count does not describe 'path', 'limit'; say what belongs there"
 
 
@@ -75,7 +79,9 @@ def test_a_long_list_is_cut() -> None:
 )
 def test_what_may_hold_anything_is_named(node: dict[str, Any]) -> None:
     [text] = said(value={**node, "description": "A value."})
-    assert text == "'value' of word_count can hold anything; a narrower type would catch wrong calls"
+    assert (
+        text == "'value' of word_count can hold anything; a narrower type would catch wrong calls"
+    )
 
 
 @for_each(

@@ -76,7 +76,10 @@ def installed(tmp_path: Path) -> Iterator[Path]:
 
 def loaded(installed: Path, *values: str, import_seconds: float = 10) -> Loaded:
     distribution = Distribution.at(installed / "many_tools-1.2.dist-info")
-    points = [EntryPoint(value.replace(":", "."), value, "codeagent.tools")._for(distribution) for value in values]  # type: ignore[attr-defined]  # as importlib.metadata makes them
+    points = [
+        EntryPoint(value.replace(":", "."), value, "codeagent.tools")._for(distribution)
+        for value in values
+    ]  # type: ignore[attr-defined]  # as importlib.metadata makes them
     return entry_point_tools(FakeOutputs(), points, import_seconds)
 
 
@@ -89,7 +92,9 @@ def loaded(installed: Path, *values: str, import_seconds: float = 10) -> Loaded:
         ("good_tools", ["first_tool", "second_tool"]),
     ],
 )
-def test_an_entry_point_is_a_function_a_class_a_tool_or_a_module(installed: Path, value: str, names: list[str]) -> None:
+def test_an_entry_point_is_a_function_a_class_a_tool_or_a_module(
+    installed: Path, value: str, names: list[str]
+) -> None:
     found = loaded(installed, value)
     assert [tool.name for tool in found.tools] == names and found.problems == ()
     assert {(tool.source, tool.origin) for tool in found.tools} == {("python", "many-tools 1.2")}
@@ -99,12 +104,24 @@ def test_an_entry_point_is_a_function_a_class_a_tool_or_a_module(installed: Path
     ("value", "said"),
     [
         ("broken_tools", "broken_tools cannot be loaded: RuntimeError: broken"),
-        ("nowhere_tools", "nowhere_tools cannot be loaded: ModuleNotFoundError: No module named 'nowhere_tools'"),
-        ("many_tools:gone", "many_tools:gone cannot be loaded: AttributeError: module 'many_tools' has no attribute"),
+        (
+            "nowhere_tools",
+            "nowhere_tools cannot be loaded: ModuleNotFoundError: No module named 'nowhere_tools'",
+        ),
+        (
+            "many_tools:gone",
+            "many_tools:gone cannot be loaded: AttributeError: module 'many_tools' has no attribute",
+        ),
         ("leaving_tools", "leaving_tools cannot be loaded: SystemExit: 3"),
         ("many_tools:Needy", "many_tools:Needy cannot be loaded: TypeError: "),
-        ("many_tools:number", "many_tools:number is neither a Tool nor a function marked with @register_tool"),
-        ("many_tools:unmarked", "many_tools:unmarked is neither a Tool nor a function marked with @register_tool"),
+        (
+            "many_tools:number",
+            "many_tools:number is neither a Tool nor a function marked with @register_tool",
+        ),
+        (
+            "many_tools:unmarked",
+            "many_tools:unmarked is neither a Tool nor a function marked with @register_tool",
+        ),
         ("many_tools:untyped", "untyped: parameter 'x' has no type hint, as in x: str"),
         ("json", "json holds no function that is marked with @register_tool"),
     ],
@@ -127,7 +144,9 @@ def test_one_that_takes_too_long_is_a_problem(installed: Path) -> None:
 
 def test_a_name_that_a_package_brings_twice_is_a_problem(installed: Path) -> None:
     found = loaded(installed, "good_tools", "many_tools:first_tool")
-    assert [problem.text for problem in found.problems] == ["there is another tool first_tool in this package"]
+    assert [problem.text for problem in found.problems] == [
+        "there is another tool first_tool in this package"
+    ]
     assert [tool.name for tool in found.tools] == ["first_tool", "second_tool"]
 
 
@@ -139,7 +158,10 @@ def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_
     plain = tmp_path / "plain"
     ours = tmp_path / "ours"
     zipped = tmp_path / "packages.zip"
-    for site, text in ((plain, "[console_scripts]\nx = y:z\n"), (ours, "[codeagent.tools]\nx = y:z\n")):
+    for site, text in (
+        (plain, "[console_scripts]\nx = y:z\n"),
+        (ours, "[codeagent.tools]\nx = y:z\n"),
+    ):
         info = site / "some-1.0.dist-info"
         info.mkdir(parents=True)
         (info / "entry_points.txt").write_text(text)
@@ -150,7 +172,9 @@ def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_
     assert may_bring(groups, [str(zipped)])
 
 
-def test_a_place_that_cannot_be_listed_brings_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_cannot_be_listed_brings_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(path: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -1,4 +1,5 @@
-"""The how-to about tools in Python is true: its examples load without a word and do what it says."""
+"""The how-to about tools in Python is true: its examples load without a word and do what it
+says."""
 
 import os
 import re
@@ -28,7 +29,9 @@ def example(author: Author, name: str) -> Tool[object]:
 
 
 @pytest.mark.parametrize("source", EXAMPLES)
-def test_every_example_is_a_tool_that_nothing_can_be_said_against(author: Author, source: str) -> None:
+def test_every_example_is_a_tool_that_nothing_can_be_said_against(
+    author: Author, source: str
+) -> None:
     loaded = author.load(source, place="user")
     assert len(loaded.tools) == 1 and loaded.problems == ()
 
@@ -52,7 +55,9 @@ async def test_tests_that_fail_are_returned_with_their_output(author: Author) ->
     assert "exit code 1" in result.content[0].text  # type: ignore[union-attr]  # text
 
 
-async def test_the_longest_line_is_shown_while_it_is_looked_for(author: Author, tmp_path: Path) -> None:
+async def test_the_longest_line_is_shown_while_it_is_looked_for(
+    author: Author, tmp_path: Path
+) -> None:
     (tmp_path / "list.txt").write_text("bb\n" + "a\n" * 1000)
     result = await author.call(example(author, "longest_line"), path=str(tmp_path / "list.txt"))
     assert author.updates == [("output", "1: 2 characters\n"), ("progress", "1000 lines so far")]

@@ -1,4 +1,5 @@
-"""A function that runs inside the sandbox: what goes in, what comes back, and what no print can forge."""
+"""A function that runs inside the sandbox: what goes in, what comes back, and what no print can
+forge."""
 
 import ast
 import asyncio
@@ -40,7 +41,9 @@ async def author(tmp_path: Path) -> AsyncIterator[Author]:
 
 def written(body: str, signature: str = "", *, kind: str = "def", head: str = "") -> str:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    start = f"@register_tool(sandbox=True)\n{kind} does_it({signature}):\n    'Does its work inside.'\n"
+    start = (
+        f"@register_tool(sandbox=True)\n{kind} does_it({signature}):\n    'Does its work inside.'\n"
+    )
     return f"{HEAD}{head}\n{start}{lines}\n"
 
 
@@ -65,7 +68,10 @@ async def test_it_says_so_before_it_runs(author: Author) -> None:
         ("return [1, {'a': None}]", '[\n  1,\n  {\n    "a": null\n  }\n]'),
         ("return b'abc'", "(3 bytes, which a model cannot read; return text)"),
         ("return ToolResult.from_text('as it is')", "as it is"),
-        ("import dataclasses as d\nreturn d.make_dataclass('P', [('x', int)])(3)", '{\n  "x": 3\n}'),
+        (
+            "import dataclasses as d\nreturn d.make_dataclass('P', [('x', int)])(3)",
+            '{\n  "x": 3\n}',
+        ),
         ("import sys\nprint('two', file=sys.stderr)\nreturn 'three'", "two\nthree"),
         (
             "import subprocess\nprint('one', flush=True)\nsubprocess.run(['echo', 'child'])\n"
@@ -79,7 +85,12 @@ async def test_what_it_returns_and_prints_comes_back(author: Author, body: str, 
 
 
 async def test_an_async_function_is_awaited_there(author: Author) -> None:
-    assert await author.text(written("import asyncio\nawait asyncio.sleep(0)\nreturn 'x'", kind="async def")) == "x"
+    assert (
+        await author.text(
+            written("import asyncio\nawait asyncio.sleep(0)\nreturn 'x'", kind="async def")
+        )
+        == "x"
+    )
 
 
 async def test_what_is_cheap_to_make_arrives_as_its_type(author: Author) -> None:
@@ -93,9 +104,19 @@ async def test_what_is_cheap_to_make_arrives_as_its_type(author: Author) -> None
     )
     text = await author.text(
         written("return repr((c, p, d, f, n, s, w, z, o, m, u, b, k))", signature, head=head),
-        c="r", p={"x": 1, "c": "r"}, d="2024-01-02", f="a/b", n="1.10", s=[1, 1], w=[1, "a"], z=["r"],
-        o={"x": 2}, m={"k": {"x": 3}}, u="t", b=2,
-    )  # fmt: skip
+        c="r",
+        p={"x": 1, "c": "r"},
+        d="2024-01-02",
+        f="a/b",
+        n="1.10",
+        s=[1, 1],
+        w=[1, "a"],
+        z=["r"],
+        o={"x": 2},
+        m={"k": {"x": 3}},
+        u="t",
+        b=2,
+    )
     red = "<C.RED: 'r'>"
     assert text == (
         f"({red}, P(x=1, c={red}), datetime.date(2024, 1, 2), PosixPath('a/b'), Decimal('1.10'), {{1}}, (1, 'a'), "
@@ -106,7 +127,11 @@ async def test_what_is_cheap_to_make_arrives_as_its_type(author: Author) -> None
 async def test_a_default_that_a_field_makes_arrives(author: Author) -> None:
     pytest.importorskip("pydantic")
     head = "from typing import Annotated\nfrom pydantic import Field\n"
-    tool = author.tool(written("return x", "x: Annotated[list[int], Field(default_factory=lambda: [1])]", head=head))
+    tool = author.tool(
+        written(
+            "return x", "x: Annotated[list[int], Field(default_factory=lambda: [1])]", head=head
+        )
+    )
     args = parse_arguments(tool, "{}")
     assert tool._schema.plain(args) == {"x": [1]}  # type: ignore[attr-defined]  # of a FunctionTool
 
@@ -123,13 +148,18 @@ async def test_arguments_are_checked_on_our_side_first(author: Author) -> None:
     [
         ("raise ValueError('bad')", f"ValueError: bad ({SHOWN}:6)"),
         ("import sys\nsys.exit(2)", f"SystemExit: 2 ({SHOWN}:7)"),
-        ("return object()", "it returned object, which cannot be written as JSON (object); return text or plain data"),
+        (
+            "return object()",
+            "it returned object, which cannot be written as JSON (object); return text or plain data",
+        ),
         ("import os\nos._exit(0)", "the function ended its process before it returned"),
         ("import os\nos._exit(9)", "exit code 9"),
         ("print('got here')\nraise ValueError('bad')", f"got here\nValueError: bad ({SHOWN}:7)"),
     ],
 )
-async def test_what_goes_wrong_there_is_a_failure_here(author: Author, body: str, said: str) -> None:
+async def test_what_goes_wrong_there_is_a_failure_here(
+    author: Author, body: str, said: str
+) -> None:
     with pytest.raises(Failed) as caught:
         await author.text(written(body))
     assert str(caught.value) == said
@@ -141,19 +171,27 @@ async def test_an_error_that_is_raised_on_purpose_keeps_its_kind(author: Author)
 
 
 async def test_what_the_sandbox_does_not_have_is_said(author: Author) -> None:
-    author.sandbox = FakeSandbox([("stderr", b"bash: exec: python3: not found\n")], CommandResult(exit_code=127))
-    with pytest.raises(Failed, match="the sandbox has no python3, which a tool with sandbox=True needs"):
+    author.sandbox = FakeSandbox(
+        [("stderr", b"bash: exec: python3: not found\n")], CommandResult(exit_code=127)
+    )
+    with pytest.raises(
+        Failed, match="the sandbox has no python3, which a tool with sandbox=True needs"
+    ):
         await author.text(written("return 1"))
 
 
 async def test_without_a_sandbox_it_runs_nowhere(author: Author) -> None:
     author.sandbox = None
-    with pytest.raises(Failed, match="there is no sandbox, and this tool runs only there; nothing was run"):
+    with pytest.raises(
+        Failed, match="there is no sandbox, and this tool runs only there; nothing was run"
+    ):
         await author.text(written("return 1"))
 
 
 async def test_a_print_cannot_forge_the_answer(author: Author) -> None:
-    text = await author.text(written("print('\\x1e' + '0' * 32 + ':' + '{\"value\": 1}')\nreturn 'real'"))
+    text = await author.text(
+        written("print('\\x1e' + '0' * 32 + ':' + '{\"value\": 1}')\nreturn 'real'")
+    )
     assert text.endswith("real")
 
 
@@ -165,7 +203,9 @@ async def test_a_cancel_stops_it(author: Author) -> None:
         began.set()
 
     given_context = tool_context(author.workspace, author.sandbox)
-    context = ToolContext("c", "t", author.workspace, author.sandbox, given_context.cancel, on_update=on_update)
+    context = ToolContext(
+        "c", "t", author.workspace, author.sandbox, given_context.cancel, on_update=on_update
+    )
     call = asyncio.create_task(tool.run(parse_arguments(tool, "{}"), context))
     await asyncio.wait_for(began.wait(), 20)
     call.cancel()
@@ -186,7 +226,10 @@ async def test_it_runs_in_the_container_with_hostile_text_and_much_of_it(
         "return [hashlib.sha256(x.encode()).hexdigest(), in_container]"
     )
     text = await author.text(written(body, "x: str"), x=hostile)
-    assert ast.literal_eval(text.replace("true", "True")) == [hashlib.sha256(hostile.encode()).hexdigest(), True]
+    assert ast.literal_eval(text.replace("true", "True")) == [
+        hashlib.sha256(hostile.encode()).hexdigest(),
+        True,
+    ]
 
 
 JSON = st.recursive(
@@ -200,14 +243,20 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=times(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=times(2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(values=st.lists(JSON, min_size=20, max_size=40))
 def test_any_values_arrive_and_return_equal(tmp_path: Path, values: list[Any]) -> None:
     async def echoed() -> list[Any]:
         author = Author(tmp_path)
         author.sandbox = HostSandbox(tmp_path, dict(os.environ), tmp_path / "state")
         source = written(
-            "return ToolResult.from_text('', details={'x': x})", "x: list[Any]", head="from typing import Any\n"
+            "return ToolResult.from_text('', details={'x': x})",
+            "x: list[Any]",
+            head="from typing import Any\n",
         )
         result = await author.call(author.tool(source), x=values)
         await author.sandbox.close()
@@ -228,8 +277,14 @@ class Printing:
         return CommandResult(exit_code=0)
 
 
-@given(before=st.binary(max_size=40), after=st.binary(max_size=40), cuts=st.lists(st.integers(0, 140), max_size=8))
-def test_the_answer_is_taken_out_of_the_output_however_it_is_cut(before: bytes, after: bytes, cuts: list[int]) -> None:
+@given(
+    before=st.binary(max_size=40),
+    after=st.binary(max_size=40),
+    cuts=st.lists(st.integers(0, 140), max_size=8),
+)
+def test_the_answer_is_taken_out_of_the_output_however_it_is_cut(
+    before: bytes, after: bytes, cuts: list[int]
+) -> None:
     marker, whole = b"\x1eabab:", b""
     before, after = before.replace(marker, b""), after.replace(marker, b"")
     whole = before + marker + b'{"value": 1}' + b"\n" + after
@@ -249,9 +304,13 @@ def test_the_answer_is_taken_out_of_the_output_however_it_is_cut(before: bytes, 
     assert (tap.answer, b"".join(passed)) == (b'{"value": 1}', before + after)
 
 
-async def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, author: Author) -> None:
+async def test_an_answer_without_end_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, author: Author
+) -> None:
     monkeypatch.setattr(sandboxed_function, "LARGEST_ANSWER", 1 << 20)
-    with pytest.raises(Failed, match="the function returned more than 1 MiB; write it to a file instead"):
+    with pytest.raises(
+        Failed, match="the function returned more than 1 MiB; write it to a file instead"
+    ):
         await author.text(written("return 'x' * 2_000_000"))
 
 

@@ -1,4 +1,5 @@
-"""The documentation's tool files are good ones, and the editors' schema says of a file what the loader says."""
+"""The documentation's tool files are good ones, and the editors' schema says of a file what the
+loader says."""
 
 import re
 from pathlib import Path
@@ -13,7 +14,9 @@ from tests.tools.user.test_yaml_refusals import BROKEN, load
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/yaml-tools.md"
 EXAMPLES = [
-    text for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) if "name:" in text
+    text
+    for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    if "name:" in text
 ]
 VALIDATOR: Any = Draft202012Validator(file_schema())
 
@@ -26,7 +29,11 @@ def test_an_example_is_a_tool_without_a_fault(example: str) -> None:
 
 
 def test_the_page_names_every_field() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("## The fields")[2].partition("## Placeholders")[0]
+    table = (
+        PAGE.read_text(encoding="utf-8")
+        .partition("## The fields")[2]
+        .partition("## Placeholders")[0]
+    )
     assert [name for name in ToolFields.model_fields if f"`{name}" not in table] == []
 
 

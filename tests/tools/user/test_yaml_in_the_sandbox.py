@@ -1,4 +1,5 @@
-"""The check of FEATURES F16 in a real container: the child gets each value byte for byte, and no file P exists."""
+"""The check of FEATURES F16 in a real container: the child gets each value byte for byte, and no
+file P exists."""
 
 import json
 from pathlib import Path
@@ -17,7 +18,12 @@ from tests.fakes import FakeOutputs, tool_context
 
 pytestmark = pytest.mark.docker
 
-VALUES = ["'; touch P #$(touch P)`touch P`\ntwo\nlines \u202eé\x1b[1m\n", "--pre=./x", "", "x" * 120_000]
+VALUES = [
+    "'; touch P #$(touch P)`touch P`\ntwo\nlines \u202eé\x1b[1m\n",
+    "--pre=./x",
+    "",
+    "x" * 120_000,
+]
 """The first runs something wherever quotes of either kind do not hold."""
 HEX = "import sys; print(' '.join(one.encode().hex() or '-' for one in sys.argv[1:]))"
 TOOLS = f"""
@@ -64,5 +70,7 @@ async def test_f16_values_arrive_byte_for_byte_and_nothing_of_them_runs(
     (workspace_dir / "sub").mkdir()
     with pytest.raises(Failed) as caught:
         await surroundings.run(parse_arguments(surroundings, "{}"), context)
-    assert text_of(caught.value.content) == f"{workspace_dir}/sub\na 'b' $c\nno network\n[exit code 3]"
+    assert (
+        text_of(caught.value.content) == f"{workspace_dir}/sub\na 'b' $c\nno network\n[exit code 3]"
+    )
     workspace.close()

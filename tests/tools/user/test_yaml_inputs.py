@@ -1,4 +1,5 @@
-"""`{{inputs.x}}` of the running recipe in YAML tools: exactly the value, chosen by the user and never by the model."""
+"""`{{inputs.x}}` of the running recipe in YAML tools: exactly the value, chosen by the user and
+never by the model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +57,9 @@ class InputBox(Box):
 
     async def shown(self, tool: Tool[OpenArgs], **arguments: object) -> str:
         """The script as it would run."""
-        preview = await tool.preview(OpenArgs(**arguments), tool_context(self.workspace, self.sandbox))
+        preview = await tool.preview(
+            OpenArgs(**arguments), tool_context(self.workspace, self.sandbox)
+        )
         block = preview.blocks[0]
         assert isinstance(block, TerminalBlock)
         return block.command
@@ -92,7 +95,9 @@ async def test_the_program_gets_exactly_the_input(does: str, box: InputBox, tmp_
 
 
 async def test_the_file_of_the_specification_loads_as_it_is(box: InputBox) -> None:
-    assert [problem.where for problem in box.load(SPECIFIED).problems if problem.where != "t.yaml:14"] == []
+    assert [
+        problem.where for problem in box.load(SPECIFIED).problems if problem.where != "t.yaml:14"
+    ] == []
     read, search, tests = box.load(SPECIFIED).tools
     put(box.root, "app/a.py", "x\n")
     put(box.root, "other/b.py", "y\n")
@@ -102,12 +107,17 @@ async def test_the_file_of_the_specification_loads_as_it_is(box: InputBox) -> No
         await box.call(read, path="other/b.py")
     with pytest.raises(Denied, match=r"this tool may read only app/\*\*"):
         await box.call(search, pattern="y", path="other")
-    assert await box.shown(tests, file="app/tests/test_a.py") == "exec -- pytest --rootdir=app -- app/tests/test_a.py"
+    assert (
+        await box.shown(tests, file="app/tests/test_a.py")
+        == "exec -- pytest --rootdir=app -- app/tests/test_a.py"
+    )
     with pytest.raises(Denied):
         await box.shown(tests, file="app/a.py")
 
 
-def test_a_tool_with_the_name_of_the_built_in_one_that_it_narrows_takes_its_place(box: InputBox) -> None:
+def test_a_tool_with_the_name_of_the_built_in_one_that_it_narrows_takes_its_place(
+    box: InputBox,
+) -> None:
     narrowed = box.load(SPECIFIED).tools[0]
     builtin = list(box.loader._builtins.values())
     catalog = ToolCatalog(builtin, packages=box.load(SPECIFIED))
@@ -126,18 +136,29 @@ def test_the_second_that_narrows_a_built_in_tool_is_refused(box: InputBox) -> No
     assert catalog.get("read") is first and "has one of that name" in catalog.now.problems[0].text
 
 
-async def test_without_a_recipe_a_needed_input_denies_the_call_and_a_default_is_used(box: InputBox) -> None:
-    tool = box.tool(HEAD + "inputs: [{name: x}, {name: y, default: two}]\nargv: [p, '{{inputs.x}}', '{{inputs.y}}']\n")
-    with pytest.raises(Denied, match="the input 'x' is missing: the user runs a recipe with it, as text"):
+async def test_without_a_recipe_a_needed_input_denies_the_call_and_a_default_is_used(
+    box: InputBox,
+) -> None:
+    tool = box.tool(
+        HEAD
+        + "inputs: [{name: x}, {name: y, default: two}]\nargv: [p, '{{inputs.x}}', '{{inputs.y}}']\n"
+    )
+    with pytest.raises(
+        Denied, match="the input 'x' is missing: the user runs a recipe with it, as text"
+    ):
         await box.call(tool)
     box.inputs["x"] = "one"
     assert await box.shown(tool) == "exec -- p one two"
 
 
 async def test_an_input_of_another_type_is_refused(box: InputBox) -> None:
-    tool = box.tool(HEAD + "inputs: [{name: n, type: integer}]\ncommand: echo $(({{inputs.n}} + 1))\n")
+    tool = box.tool(
+        HEAD + "inputs: [{name: n, type: integer}]\ncommand: echo $(({{inputs.n}} + 1))\n"
+    )
     box.inputs["n"] = "1; touch P"
-    with pytest.raises(Denied, match=r"the input 'n' is not valid for this tool: .* as a whole number"):
+    with pytest.raises(
+        Denied, match=r"the input 'n' is not valid for this tool: .* as a whole number"
+    ):
         await box.call(tool)
 
 
@@ -148,7 +169,10 @@ async def test_an_input_that_would_be_an_option_is_refused_like_an_argument(box:
 
 
 def test_the_model_neither_sees_nor_sets_an_input(box: InputBox) -> None:
-    tool = box.tool(HEAD + "inputs: [{name: x}]\nparameters: [{name: a}]\nargv: [p, '{{inputs.x}}', '{{args.a}}']\n")
+    tool = box.tool(
+        HEAD
+        + "inputs: [{name: x}]\nparameters: [{name: a}]\nargv: [p, '{{inputs.x}}', '{{args.a}}']\n"
+    )
     assert list(tool.schema["properties"]) == ["a"]
     box.inputs["x"] = "users own"
     assert key(tool, a="its").parts == ("its 'users own'",)
@@ -157,26 +181,46 @@ def test_the_model_neither_sees_nor_sets_an_input(box: InputBox) -> None:
 @for_each(
     "text, said",
     [
-        ("parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{args.p}}/**']\n",
-         "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
-        ("parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{inputs.q}}/**']\n",
-         "{{inputs.q}} does not name an input; there are none"),
-        ("inputs: [{name: x}]\nargv: [git, '{{inputs.x}}']\nrestrictions: {commands: ['git {{inputs.y}}']}\n",
-         "restrictions.commands: {{inputs.y}} does not name an input; there are x"),
-        ("parameters: [{name: p}]\nargv: [git, '{{args.p}}']\nrestrictions: {commands: ['git {{args.p}}']}\n",
-         "{{args.p}} is given by the model, which must not choose its own restriction; make it an input"),
-        ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.y}}.example.org']\n",
-         "network: {{inputs.y}} does not name an input; there are x"),
-        ("inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.x}}.example.org']\nrestrictions: {hosts: [a.b]}\n",
-         "{{inputs.x}}.example.org is not among restrictions.hosts"),
-        ("inputs: [{name: x}]\nparameters: [{name: x}]\nargv: [p, '{{args.x}}']\n", "there is an input of that name"),
-        ("inputs: [{name: x}]\nargv: [p, '{{inputs.y}}']\n", "{{inputs.y}} does not name a parameter; there are x"),
+        (
+            "parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{args.p}}/**']\n",
+            "{{args.p}} is given by the model, which must not choose its own restriction; make it an input",
+        ),
+        (
+            "parameters: [{name: p, type: path}]\nargv: [cat, --, '{{args.p}}']\nrestrictions: ['{{inputs.q}}/**']\n",
+            "{{inputs.q}} does not name an input; there are none",
+        ),
+        (
+            "inputs: [{name: x}]\nargv: [git, '{{inputs.x}}']\nrestrictions: {commands: ['git {{inputs.y}}']}\n",
+            "restrictions.commands: {{inputs.y}} does not name an input; there are x",
+        ),
+        (
+            "parameters: [{name: p}]\nargv: [git, '{{args.p}}']\nrestrictions: {commands: ['git {{args.p}}']}\n",
+            "{{args.p}} is given by the model, which must not choose its own restriction; make it an input",
+        ),
+        (
+            "inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.y}}.example.org']\n",
+            "network: {{inputs.y}} does not name an input; there are x",
+        ),
+        (
+            "inputs: [{name: x}]\nargv: [curl]\nnetwork: ['{{inputs.x}}.example.org']\nrestrictions: {hosts: [a.b]}\n",
+            "{{inputs.x}}.example.org is not among restrictions.hosts",
+        ),
+        (
+            "inputs: [{name: x}]\nparameters: [{name: x}]\nargv: [p, '{{args.x}}']\n",
+            "there is an input of that name",
+        ),
+        (
+            "inputs: [{name: x}]\nargv: [p, '{{inputs.y}}']\n",
+            "{{inputs.y}} does not name a parameter; there are x",
+        ),
         ("inputs: [{name: x}]\ncommand: 'bash -c \"{{inputs.x}}\"'\n", "is not allowed here"),
         ("builtin: 1\n", "write true, or the name of a built-in tool"),
         ("builtin: true\n", "there is no built-in tool show"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_an_input_is_refused_when_the_file_is_loaded(tmp_path: Path, text: str, said: str) -> None:
+)
+def test_what_cannot_be_an_input_is_refused_when_the_file_is_loaded(
+    tmp_path: Path, text: str, said: str
+) -> None:
     (tmp_path / "project").mkdir(exist_ok=True)
     errors = InputBox(tmp_path / "project").errors(HEAD + text)
     assert errors and said in errors[0], errors
@@ -188,11 +232,15 @@ def test_a_recipe_among_the_tools_is_sent_to_its_place(box: InputBox) -> None:
 
 
 @given(st.text(alphabet="ab./*?\\ ~\0[]{}-", max_size=12))
-def test_no_input_at_all_widens_a_restriction_beyond_the_workspace(tmp_path_factory: Any, value: str) -> None:
+def test_no_input_at_all_widens_a_restriction_beyond_the_workspace(
+    tmp_path_factory: Any, value: str
+) -> None:
     root = tmp_path_factory.getbasetemp() / "widening"
     root.mkdir(exist_ok=True)
     box = InputBox(root)
-    tool = box.tool("name: look\nbuiltin: read\ninputs: [{name: x}]\nrestrictions: ['{{inputs.x}}/keep/**']\n")
+    tool = box.tool(
+        "name: look\nbuiltin: read\ninputs: [{name: x}]\nrestrictions: ['{{inputs.x}}/keep/**']\n"
+    )
     box.inputs["x"] = value
     for outside in ("/etc/keep/passwd", "../keep/x", "a/../../keep/x", "other/x", "keepx"):
         with pytest.raises(Denied):
@@ -200,8 +248,12 @@ def test_no_input_at_all_widens_a_restriction_beyond_the_workspace(tmp_path_fact
     box.workspace.close()
 
 
-async def test_an_input_decides_the_beginning_of_a_command_and_is_one_plain_word(box: InputBox) -> None:
-    tool = box.tool("name: bash\nbuiltin: true\ninputs: [{name: x}]\nrestrictions: {commands: ['make {{inputs.x}}']}\n")
+async def test_an_input_decides_the_beginning_of_a_command_and_is_one_plain_word(
+    box: InputBox,
+) -> None:
+    tool = box.tool(
+        "name: bash\nbuiltin: true\ninputs: [{name: x}]\nrestrictions: {commands: ['make {{inputs.x}}']}\n"
+    )
     box.inputs["x"] = "test"
     checked = tool._checked(OpenArgs(command="make test -j2"), box.workspace)  # type: ignore[attr-defined]  # as below
     assert checked.command == "make test -j2"
@@ -232,7 +284,9 @@ async def test_an_input_decides_the_host_that_is_reached_and_is_a_plain_name(box
 
 def test_the_inputs_of_a_tool_that_is_broken_elsewhere_are_known(box: InputBox) -> None:
     shared = "inputs: [{name: x}]\ntools:\n- {name: t, description: D., inputs: [{name: y}], "
-    loaded = box.load(shared + "argv: [p, '{{inputs.x}}', '{{inputs.y}}', '{{inputs.z}}'], timeout: soon}\n")
+    loaded = box.load(
+        shared + "argv: [p, '{{inputs.x}}', '{{inputs.y}}', '{{inputs.z}}'], timeout: soon}\n"
+    )
     assert [problem.text.partition(",")[0] for problem in loaded.problems] == [
         "write seconds as a number",
         "{{inputs.z}} does not name a parameter; there are y",

@@ -80,7 +80,9 @@ async def test_a_result_is_that_of_a_command(box: Box) -> None:
     tool = box.tool(HEAD + "argv: [./deploy.sh]\n")
     result = await box.call(tool)
     assert text_of(result.content) == "out"
-    assert result.blocks == (TerminalBlock(command="exec -- ./deploy.sh", output="out", exit_code=0),)
+    assert result.blocks == (
+        TerminalBlock(command="exec -- ./deploy.sh", output="out", exit_code=0),
+    )
     box.sandbox.result = CommandResult(exit_code=3)
     with pytest.raises(Failed, match="exit code 3"):
         await box.call(tool)
@@ -98,16 +100,32 @@ def test_every_field_arrives(box: Box) -> None:
         "documentation: '# All'\napproval: deny\n"
     )
     tool = box.tool(text)
-    facts = (tool.name, tool.label, tool.timeout, tool.mode, tool.max_calls, tool.hint, tool.documentation)
+    facts = (
+        tool.name,
+        tool.label,
+        tool.timeout,
+        tool.mode,
+        tool.max_calls,
+        tool.hint,
+        tool.documentation,
+    )
     assert facts == ("deploy", "Deploy it", 7, "background", 2, "Test first.", "# All")
-    assert (tool.permission, tool.source, tool.origin, tool.sandboxed) == ("deny", "yaml", "t.yaml:1", True)
+    assert (tool.permission, tool.source, tool.origin, tool.sandboxed) == (
+        "deny",
+        "yaml",
+        "t.yaml:1",
+        True,
+    )
     args = OpenArgs()
     assert tool.time_limit(args) == 7 and tool.in_background(args)
     assert box.tool(HEAD + "argv: [ls]\n").time_limit(args) == 120
 
 
 def test_several_documents_and_a_list_give_several_tools(box: Box) -> None:
-    text = HEAD + "argv: [a]\n---\ntools:\n- {name: two, description: d, argv: [b]}\n- {name: three, builtin: read}\n"
+    text = (
+        HEAD
+        + "argv: [a]\n---\ntools:\n- {name: two, description: d, argv: [b]}\n- {name: three, builtin: read}\n"
+    )
     assert [(tool.name, tool.origin) for tool in box.load(text).tools] == [
         ("deploy", "t.yaml:1"),
         ("two", "t.yaml:6"),
@@ -116,7 +134,9 @@ def test_several_documents_and_a_list_give_several_tools(box: Box) -> None:
 
 
 async def test_args_and_inputs_are_the_same_and_defaults_are_filled_in(box: Box) -> None:
-    text = HEAD + "parameters: [{name: a, default: x y}]\nargv: [p, '{{args.a}}', '{{ inputs.a }}']\n"
+    text = (
+        HEAD + "parameters: [{name: a, default: x y}]\nargv: [p, '{{args.a}}', '{{ inputs.a }}']\n"
+    )
     assert await box.script(text) == "exec -- p 'x y' 'x y'"
 
 
@@ -131,7 +151,10 @@ async def test_a_missing_argument_drops_its_item_and_what_is_grouped_with_it(box
 
 
 async def test_a_missing_argument_drops_its_word_of_a_command(box: Box) -> None:
-    text = HEAD + 'parameters: [{name: a, required: false}]\ncommand: p "--a={{args.a}}" $(q {{args.a}}) end\n'
+    text = (
+        HEAD
+        + 'parameters: [{name: a, required: false}]\ncommand: p "--a={{args.a}}" $(q {{args.a}}) end\n'
+    )
     assert await box.script(text) == "p  $(q ) end"
 
 
@@ -141,7 +164,9 @@ async def test_values_are_written_as_json_writes_them(box: Box) -> None:
         "- {name: o, type: object}\n- {name: l, type: array}\n"
         "argv: [p, '{{args.i}}', '{{args.n}}', '{{args.b}}', '{{args.o}}', '{{args.l}}']\n"
     )
-    script = await box.script(text, i=5.0, n=1.5, b=True, o={"k": "é"}, l=["a", 2, False, {"x": [1]}])
+    script = await box.script(
+        text, i=5.0, n=1.5, b=True, o={"k": "é"}, l=["a", 2, False, {"x": [1]}]
+    )
     assert script == 'exec -- p 5 1.5 true \'{"k":"é"}\' a 2 false \'{"x":[1]}\''
 
 
@@ -159,15 +184,27 @@ async def test_values_are_written_as_json_writes_them(box: Box) -> None:
     ],
 )
 @for_each("quote", ["", "'", '"'])
-async def test_a_value_that_would_be_an_option_is_refused(box: Box, argv: list[str], refused: bool, quote: str) -> None:
-    names = [{"name": "a", "default": "-x"}, {"name": "e", "default": ""}, {"name": "f", "default": "f"}]
-    tool = {"name": "t", "description": "d", "parameters": [*names, {"name": "d", "default": "-x", "allow_dash": True}]}
+async def test_a_value_that_would_be_an_option_is_refused(
+    box: Box, argv: list[str], refused: bool, quote: str
+) -> None:
+    names = [
+        {"name": "a", "default": "-x"},
+        {"name": "e", "default": ""},
+        {"name": "f", "default": "f"},
+    ]
+    tool = {
+        "name": "t",
+        "description": "d",
+        "parameters": [*names, {"name": "d", "default": "-x", "allow_dash": True}],
+    }
     line = " ".join(f"{quote}{word}{quote}" if "{" in word else word for word in argv)
     for text in (json.dumps({**tool, "argv": argv}), json.dumps({**tool, "command": line})):
         if not refused:
             await box.script(text)
             continue
-        with pytest.raises(InvalidArgs, match="begins with -, so the program would take it for an option"):
+        with pytest.raises(
+            InvalidArgs, match="begins with -, so the program would take it for an option"
+        ):
             await box.script(text)
 
 
@@ -181,7 +218,10 @@ async def test_a_nul_is_refused_and_newlines_and_nothing_pass(box: Box) -> None:
 
 async def test_a_command_gets_values_in_variables(box: Box) -> None:
     text = HEAD + "parameters: [{name: a-b}]\ncommand: |-\n  echo 'it {{args.a-b}}' # arg_a_b\n"
-    assert await box.script(text, **{"a-b": "is'"}) == "arg_a_b_='is'\"'\"''\necho 'it '\"${arg_a_b_}\"'' # arg_a_b"
+    assert (
+        await box.script(text, **{"a-b": "is'"})
+        == "arg_a_b_='is'\"'\"''\necho 'it '\"${arg_a_b_}\"'' # arg_a_b"
+    )
 
 
 async def test_folder_variables_and_hosts_go_with_the_command(box: Box) -> None:
@@ -190,7 +230,10 @@ async def test_folder_variables_and_hosts_go_with_the_command(box: Box) -> None:
         "parameters: [{name: a, required: false}]\nargv: [p]\ncwd: sub dir/\nnetwork: [a.org, '*.B.org']\n"
         "env: {LEVEL: high, NOTE: 'a {{args.a}}'}\n"
     )
-    assert await box.script(text, a="$x") == "export LEVEL=high\nexport NOTE='a $x'\ncd -- 'sub dir' || exit\nexec -- p"
+    assert (
+        await box.script(text, a="$x")
+        == "export LEVEL=high\nexport NOTE='a $x'\ncd -- 'sub dir' || exit\nexec -- p"
+    )
     assert box.sandbox.commands[-1].hosts == ("a.org", "*.b.org")
     assert "NOTE" not in await box.script(text)
 
@@ -217,12 +260,19 @@ async def test_network_is_what_is_declared(box: Box, network: str, hosts: tuple[
     assert key(tool).network is bool(hosts)
 
 
-def test_a_tool_that_may_reach_any_host_is_asked_about_once_with_what_it_needs_or_when_it_connects(box: Box) -> None:
+def test_a_tool_that_may_reach_any_host_is_asked_about_once_with_what_it_needs_or_when_it_connects(
+    box: Box,
+) -> None:
     anywhere = key(box.tool(HEAD + "argv: [make, x]\nnetwork: true\n"))
-    assert (anywhere.needs, anywhere.offline) == ((), replace(anywhere, sensitive=None, network=False, offline=None))
+    assert (anywhere.needs, anywhere.offline) == (
+        (),
+        replace(anywhere, sensitive=None, network=False, offline=None),
+    )
     assert key(box.tool(HEAD + "argv: [npm, ci]\nnetwork: true\n")).needs == ("registry.npmjs.org",)
     listed = key(box.tool(HEAD + "argv: [npm, ci]\nnetwork: [a.org]\n"))
-    assert (listed.needs, listed.offline) == ((), None), "its question names the list, which is never asked about again"
+    assert (listed.needs, listed.offline) == ((), None), (
+        "its question names the list, which is never asked about again"
+    )
 
 
 def test_network_asks_in_every_mode_unless_a_rule_names_it(box: Box) -> None:
@@ -230,7 +280,10 @@ def test_network_asks_in_every_mode_unless_a_rule_names_it(box: Box) -> None:
     verdict = Policy(mode="auto").check("deploy", key(tool), tool.permission, tool.effect)
     assert (verdict.permission, verdict.reason) == ("prompt", "with network access to a.org")
     rule = Rule.parse("deploy(network: *)", "auto")
-    assert Policy(rules=(rule,)).check("deploy", key(tool), tool.permission, tool.effect).permission == "auto"
+    assert (
+        Policy(rules=(rule,)).check("deploy", key(tool), tool.permission, tool.effect).permission
+        == "auto"
+    )
 
 
 async def test_the_preview_shows_what_will_run_and_where_it_comes_from(box: Box) -> None:
@@ -271,11 +324,19 @@ def test_rules_are_matched_against_the_arguments_in_their_order(
 
 
 @pytest.mark.parametrize("permission", ["deny", "prompt"])
-def test_a_rule_against_the_program_holds_although_another_tool_runs_it(box: Box, permission: str) -> None:
+def test_a_rule_against_the_program_holds_although_another_tool_runs_it(
+    box: Box, permission: str
+) -> None:
     rules = (Rule.parse("bash(rm *)", permission), Rule.parse("deploy", "auto"))  # type: ignore[arg-type]  # one of them
-    for text in (RULED, HEAD + "parameters: [{name: env}]\ncommand: ls && sudo rm '{{args.env}}'\n"):
+    for text in (
+        RULED,
+        HEAD + "parameters: [{name: env}]\ncommand: ls && sudo rm '{{args.env}}'\n",
+    ):
         found = key(box.tool(text), env="x")
-        assert Policy(rules=rules).check("deploy", found, "prompt", "anything").permission == permission
+        assert (
+            Policy(rules=rules).check("deploy", found, "prompt", "anything").permission
+            == permission
+        )
 
 
 def test_a_rule_is_proposed_for_exactly_this_call(box: Box) -> None:
@@ -309,7 +370,9 @@ async def test_a_path_within_its_globs_is_taken_as_it_was_given(box: Box, path: 
     assert await box.script(PATHS, p=path) == f"exec -- wc {path}"
 
 
-@pytest.mark.parametrize("path", ["secret", "docs/../secret", "/etc/passwd", "../x", "docs/link", "docs/out"])
+@pytest.mark.parametrize(
+    "path", ["secret", "docs/../secret", "/etc/passwd", "../x", "docs/link", "docs/out"]
+)
 async def test_a_path_beyond_them_is_denied_also_through_a_link(box: Box, path: str) -> None:
     put(box.root, "secret", "x")
     put(box.root, "docs/a.md", "x")
@@ -319,11 +382,16 @@ async def test_a_path_beyond_them_is_denied_also_through_a_link(box: Box, path: 
         await box.script(PATHS, p=path)
 
 
-@pytest.mark.parametrize("written", ["{paths: ['docs/**']}", "['docs/**']"], ids=["paths as a list", "a plain list"])
+@pytest.mark.parametrize(
+    "written", ["{paths: ['docs/**']}", "['docs/**']"], ids=["paths as a list", "a plain list"]
+)
 @pytest.mark.parametrize("access", ["", ", access: read", ", access: write"])
-async def test_a_list_of_globs_holds_for_reading_and_for_changing(box: Box, written: str, access: str) -> None:
+async def test_a_list_of_globs_holds_for_reading_and_for_changing(
+    box: Box, written: str, access: str
+) -> None:
     text = (
-        HEAD + f"parameters: [{{name: p, type: path{access}}}]\nargv: [wc, '{{{{args.p}}}}']\nrestrictions: {written}\n"
+        HEAD
+        + f"parameters: [{{name: p, type: path{access}}}]\nargv: [wc, '{{{{args.p}}}}']\nrestrictions: {written}\n"
     )
     put(box.root, "docs/a.md", "x")
     assert await box.script(text, p="docs/a.md") == "exec -- wc docs/a.md"
@@ -345,7 +413,9 @@ async def test_what_a_path_is_for_chooses_the_globs(box: Box) -> None:
         "argv: [cp, '{{args.from}}', '{{args.to}}']\nrestrictions: {paths: {read: ['src/**'], write: ['out/**']}}\n"
     )
     assert await box.script(text, **{"from": "src/a", "to": "out/a"}) == "exec -- cp src/a out/a"
-    with pytest.raises(Denied, match=r"argument 'to' is 'src/b'; this tool may write only out/\*\*"):
+    with pytest.raises(
+        Denied, match=r"argument 'to' is 'src/b'; this tool may write only out/\*\*"
+    ):
         await box.script(text, **{"from": "src/a", "to": "src/b"})
 
 
@@ -363,8 +433,12 @@ class TestBuiltin:
 
     async def test_it_does_the_same_with_what_is_set(self, box: Box) -> None:
         put(box.root, "a.txt", "1\n2\n3\n")
-        tool = box.tool("name: peek\nbuiltin: read\nparameters: [{name: path}, {name: limit, value: 2}]\n")
-        assert "3" not in text_of((await box.call(tool, path="a.txt")).content).splitlines()[-1].split("\t")
+        tool = box.tool(
+            "name: peek\nbuiltin: read\nparameters: [{name: path}, {name: limit, value: 2}]\n"
+        )
+        assert "3" not in text_of((await box.call(tool, path="a.txt")).content).splitlines()[
+            -1
+        ].split("\t")
         assert (tool.permission, tool.effect, tool.label) == ("auto", "nothing", "peek")
         with pytest.raises(InvalidArgs, match="Unknown argument 'limit' for tool 'peek'"):
             await box.call(tool, path="a.txt", limit=5)
@@ -377,8 +451,14 @@ class TestBuiltin:
         with pytest.raises(InvalidArgs) as caught:
             await box.call(tool, path="b", limit=9)
         said = str(caught.value)
-        assert "Argument 'path' for tool 'peek' should match the pattern '^a'; got a string 'b'" in said
-        assert "Argument 'limit' for tool 'peek' should be less than or equal to 5; got a number '9'" in said
+        assert (
+            "Argument 'path' for tool 'peek' should match the pattern '^a'; got a string 'b'"
+            in said
+        )
+        assert (
+            "Argument 'limit' for tool 'peek' should be less than or equal to 5; got a number '9'"
+            in said
+        )
 
     async def test_its_paths_are_restricted_with_links_followed(self, box: Box) -> None:
         put(box.root, "docs/a", "x")
@@ -391,7 +471,9 @@ class TestBuiltin:
                 await box.call(tool, path=path)
 
     @pytest.mark.parametrize("inner", ["read", "write"])
-    async def test_a_list_of_globs_holds_for_whatever_it_does_with_its_path(self, box: Box, inner: str) -> None:
+    async def test_a_list_of_globs_holds_for_whatever_it_does_with_its_path(
+        self, box: Box, inner: str
+    ) -> None:
         put(box.root, "docs/a", "x")
         tool = box.tool(f"name: peek\nbuiltin: {inner}\nrestrictions: ['docs/**']\n")
         arguments = {} if inner == "read" else {"content": "y"}
@@ -402,11 +484,19 @@ class TestBuiltin:
     async def test_its_commands_are_restricted_by_what_the_line_runs(self, box: Box) -> None:
         tool = box.tool("name: gitlog\nbuiltin: bash\nrestrictions: {commands: [git log, head]}\n")
         await box.call(tool, command="git log -3 | head -1")
-        for command in ("git push", "git log; rm x", "git log $(rm x)", "env git push", "git log > x"):
+        for command in (
+            "git push",
+            "git log; rm x",
+            "git log $(rm x)",
+            "env git push",
+            "git log > x",
+        ):
             with pytest.raises(Denied):
                 await box.call(tool, command=command)
 
-    def test_rules_about_the_inner_tool_that_deny_hold_and_those_that_allow_do_not(self, box: Box) -> None:
+    def test_rules_about_the_inner_tool_that_deny_hold_and_those_that_allow_do_not(
+        self, box: Box
+    ) -> None:
         tool = box.tool("name: save\nbuiltin: write\n")
         found = key(tool, path="a.txt", content="x")
 
@@ -421,7 +511,8 @@ class TestBuiltin:
     async def test_arguments_that_do_not_fit_together_are_a_result(self, box: Box) -> None:
         tool = box.tool("name: run\nbuiltin: bash\nparameters: [{name: command}]\n")
         with pytest.raises(
-            InvalidArgs, match="the arguments are not valid for bash: command: Value error, the command is empty"
+            InvalidArgs,
+            match="the arguments are not valid for bash: command: Value error, the command is empty",
         ):
             await box.call(tool, command=" ")
         assert key(tool, command=" ").opaque

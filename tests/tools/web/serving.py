@@ -1,4 +1,5 @@
-"""Servers on loopback for tools that make requests, a name service whose answers change, and one way to call a tool."""
+"""Servers on loopback for tools that make requests, a name service whose answers change, and one
+way to call a tool."""
 
 import asyncio
 import ipaddress
@@ -55,7 +56,10 @@ class Site:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.rstrip("\r\n").split("\r\n")
             method, target, _ = first.split(" ")
-            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            headers = {
+                name.lower(): value.strip()
+                for name, _, value in (line.partition(":") for line in lines)
+            }
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             seen = Seen(method, target, headers, body)
             self.seen.append(seen)
@@ -63,7 +67,9 @@ class Site:
             status, fields, said = reply if isinstance(reply, tuple) else await reply
             told = {"content-length": str(len(said)), "connection": "close", **fields}
             writer.write(f"HTTP/1.1 {status} X\r\n".encode())
-            writer.write("".join(f"{name}: {value}\r\n" for name, value in told.items()).encode("latin-1"))
+            writer.write(
+                "".join(f"{name}: {value}\r\n" for name, value in told.items()).encode("latin-1")
+            )
             writer.write(b"\r\n" + (b"" if method == "HEAD" else said))
             await writer.drain()
             await reader.read()
@@ -82,7 +88,8 @@ async def serving(site: Site) -> AsyncIterator[Site]:
 
 
 class FlippingNames:
-    """A name service that gives the next answer each time it is asked, and keeps giving the last one."""
+    """A name service that gives the next answer each time it is asked, and keeps giving the last
+    one."""
 
     def __init__(self, *answers: str) -> None:
         self._answers = [tuple(map(ipaddress.ip_address, answer.split())) for answer in answers]

@@ -1,4 +1,5 @@
-"""Requests leave only for addresses that were checked, whatever a name or a server says (SECURITY.md T36)."""
+"""Requests leave only for addresses that were checked, whatever a name or a server says
+(SECURITY.md T36)."""
 
 import asyncio
 import gzip
@@ -37,9 +38,13 @@ async def test_a_name_that_leads_near_is_refused(address: str) -> None:
 
 
 @pytest.mark.soak(tried=1, row="egress")
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[fc00::1]", "localhost"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "[fc00::1]", "localhost"]
+)
 async def test_an_address_that_is_near_is_refused(host: str) -> None:
-    with pytest.raises(Denied, match=rf"not public.*; the user may add {re.escape(host)}:8080 to web.private_hosts"):
+    with pytest.raises(
+        Denied, match=rf"not public.*; the user may add {re.escape(host)}:8080 to web.private_hosts"
+    ):
         await WebClient({}).send(get(f"http://{host}:8080/latest/meta-data"))
 
 
@@ -108,7 +113,9 @@ async def test_a_redirected_post_is_not_sent_again() -> None:
 async def test_a_redirect_that_the_caller_does_not_want_is_handed_back() -> None:
     async with serving(Site(lambda seen: (302, {"location": "/admin"}, b""))) as site:
         client = WebClient({}, [site.place])
-        response = await client.send(get(f"{site.url}/v1/x"), follow=lambda url: url.path.startswith("/v1/"))
+        response = await client.send(
+            get(f"{site.url}/v1/x"), follow=lambda url: url.path.startswith("/v1/")
+        )
         assert response.redirect is not None and len(site.seen) == 1
 
 
@@ -122,8 +129,16 @@ async def test_a_body_is_read_up_to_the_cap_even_if_it_unpacks_to_more() -> None
 
 BOMB = gzip.compress(bytes(200_000_000), 1)
 CANNOT_BE_READ: dict[str, tuple[dict[str, str], bytes, str]] = {
-    "packed twice": ({"content-encoding": "gzip, gzip"}, gzip.compress(BOMB), "unpacks to more than can be taken in"),
-    "packed nine times": ({"content-encoding": ", ".join(["gzip"] * 9)}, BOMB, "could not be unpacked"),
+    "packed twice": (
+        {"content-encoding": "gzip, gzip"},
+        gzip.compress(BOMB),
+        "unpacks to more than can be taken in",
+    ),
+    "packed nine times": (
+        {"content-encoding": ", ".join(["gzip"] * 9)},
+        BOMB,
+        "could not be unpacked",
+    ),
     "no gzip": ({"content-encoding": "gzip"}, b"nonsense" * 100, "could not be unpacked"),
     "no brotli": ({"content-encoding": "br"}, b"\xff" * 500, "could not be unpacked"),
     "an unknown packing": ({"content-encoding": "snappy"}, b"x", "could not be unpacked"),
@@ -136,19 +151,27 @@ CANNOT_BE_READ: dict[str, tuple[dict[str, str], bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", CANNOT_BE_READ)
-async def test_what_cannot_be_read_is_said_in_one_line_with_what_was_kept_and_the_next_step(case: str) -> None:
+async def test_what_cannot_be_read_is_said_in_one_line_with_what_was_kept_and_the_next_step(
+    case: str,
+) -> None:
     headers, body, words = CANNOT_BE_READ[case]
     async with serving(Site(lambda seen: (200, headers, body))) as site:
         with pytest.raises(Failed) as failed:
             await WebClient({}, [site.place]).send(get(f"{site.url}/"))
     said = str(failed.value)
-    assert said.startswith(f"no answer from {site.place}: ") and words in said and "what had come was dropped; " in said
+    assert (
+        said.startswith(f"no answer from {site.place}: ")
+        and words in said
+        and "what had come was dropped; " in said
+    )
     assert said == one_line(said, 400) and "pycurl" not in said and "pause" not in said
 
 
 async def test_a_body_that_is_packed_twice_and_is_no_bomb_is_read() -> None:
     packed = gzip.compress(gzip.compress(b"hello"))
-    async with serving(Site(lambda seen: (200, {"content-encoding": "gzip, gzip"}, packed))) as site:
+    async with serving(
+        Site(lambda seen: (200, {"content-encoding": "gzip, gzip"}, packed))
+    ) as site:
         response = await WebClient({}, [site.place]).send(get(f"{site.url}/"))
         assert (response.body, response.complete) == (b"hello", True)
 
@@ -162,20 +185,32 @@ async def test_a_server_without_the_tls_that_was_asked_for_is_said_in_one_line()
     server = await asyncio.start_server(plain, "127.0.0.1", 0)
     async with server:
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(Failed, match=f"no answer from {place}: no secure connection .*; nothing was read; check"):
+        with pytest.raises(
+            Failed,
+            match=f"no answer from {place}: no secure connection .*; nothing was read; check",
+        ):
             await WebClient({}, [place]).send(get(f"https://{place}/"))
 
 
 async def test_a_header_that_looks_like_a_status_line_is_a_header() -> None:
-    async with serving(Site(lambda seen: (200, {"HTTP/nonsense": "y", "HTTP/1.1 999 x": "z"}, b"ok"))) as site:
+    async with serving(
+        Site(lambda seen: (200, {"HTTP/nonsense": "y", "HTTP/1.1 999 x": "z"}, b"ok"))
+    ) as site:
         response = await WebClient({}, [site.place]).send(get(site.url))
-        assert (response.status, response.body, response.headers.get("http/nonsense")) == (200, b"ok", "y")
+        assert (response.status, response.body, response.headers.get("http/nonsense")) == (
+            200,
+            b"ok",
+            "y",
+        )
 
 
 async def test_a_post_without_a_body_names_no_type_of_one() -> None:
     async with serving(Site()) as site:
         await WebClient({}, [site.place]).send(WebRequest("POST", WebUrl.parse(site.url)))
-        assert "content-type" not in site.seen[0].headers and site.seen[0].headers["content-length"] == "0"
+        assert (
+            "content-type" not in site.seen[0].headers
+            and site.seen[0].headers["content-length"] == "0"
+        )
 
 
 @pytest.mark.soak(tried=1, row="egress")
@@ -212,11 +247,15 @@ async def test_a_name_that_nobody_knows_and_a_closed_port_are_said() -> None:
         await WebClient({}, resolve=unknown).send(get("https://gone.example/"))
     async with serving(Site()) as site:
         pass
-    with pytest.raises(Failed, match=f"no answer from {site.place}: it refused the connection; nothing was read"):
+    with pytest.raises(
+        Failed, match=f"no answer from {site.place}: it refused the connection; nothing was read"
+    ):
         await WebClient({}, [site.place]).send(get(site.url))
 
 
-async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusable_one_stops_the_request() -> None:
+async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusable_one_stops_the_request() -> (
+    None
+):
     async with serving(Site(lambda seen: (403, {}, b""))) as proxy:
         environment = {"https_proxy": proxy.url, "no_proxy": "*"}
         client = WebClient(environment, resolve=FlippingNames(_FAR), allowed=far_only)
@@ -224,7 +263,9 @@ async def test_the_proxy_of_this_machine_is_used_as_commands_use_it_and_an_unusa
             await client.send(get("http://far.example/"))
         assert (proxy.seen[0].method, proxy.seen[0].target) == ("CONNECT", "far.example:80")
         with pytest.raises(Denied, match="not public"):
-            await WebClient(environment, resolve=FlippingNames(_NEAR)).send(get("http://near.example/"))
+            await WebClient(environment, resolve=FlippingNames(_NEAR)).send(
+                get("http://near.example/")
+            )
         assert proxy.connections == 1
     with pytest.raises(Failed, match="https_proxy"):
         await WebClient({"https_proxy": "socks5://x.example"}).send(get("https://far.example/"))

@@ -1,4 +1,5 @@
-"""Addresses are read in one way only, and no spelling of a near address passes as a host (SECURITY.md T36)."""
+"""Addresses are read in one way only, and no spelling of a near address passes as a host
+(SECURITY.md T36)."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ http://ⓔxample.org/ https://exam%70le.org/ http://example.org.%2e/ http://-a.e
 _REFUSED = _SPELLINGS.split()
 
 
-@for_each("text", [*_REFUSED, "https://a.example/\r\nX: y", "https://a.exa mple/", "http://a.example\t/"])
+@for_each(
+    "text", [*_REFUSED, "https://a.example/\r\nX: y", "https://a.exa mple/", "http://a.example\t/"]
+)
 def test_what_another_parser_could_read_as_another_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not an address|not a host"):
         WebUrl.parse(text)

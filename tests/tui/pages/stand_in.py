@@ -1,4 +1,5 @@
-"""An app in the place of codeagent's: a composer to give the focus back to, and a theme in force."""
+"""An app in the place of codeagent's: a composer to give the focus back to, and a theme in
+force."""
 
 import os
 from pathlib import Path
@@ -51,7 +52,10 @@ class StandIn(App[None]):
     @property
     def rows(self) -> list[str]:
         """What is on screen, as text."""
-        return ["".join(segment.text for segment in strip) for strip in self.screen._compositor.render_strips()]
+        return [
+            "".join(segment.text for segment in strip)
+            for strip in self.screen._compositor.render_strips()
+        ]
 
     @property
     def shown(self) -> str:

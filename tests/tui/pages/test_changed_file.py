@@ -45,12 +45,22 @@ def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, wor
         (Node("link", b"x"), TEXT, ("a file now; it was a link to x",)),
         (TEXT, Node("link", b"x"), ("a link to x now; it was a file",)),
         (Node("link", b"x"), None, ("deleted; it was a link to x",)),
-        (Node("file", b"a\0b"), Node("file", b"\0"), ("a binary file: 3 bytes before, 1 bytes now",)),
+        (
+            Node("file", b"a\0b"),
+            Node("file", b"\0"),
+            ("a binary file: 3 bytes before, 1 bytes now",),
+        ),
         (None, Node("file", b"\0\0"), ("a new file", "a binary file: 2 bytes now")),
-        (TEXT, Node("file", b"x" * (3 << 20)), ("too large to compare here: 4 bytes before, 3,145,728 bytes now",)),
+        (
+            TEXT,
+            Node("file", b"x" * (3 << 20)),
+            ("too large to compare here: 4 bytes before, 3,145,728 bytes now",),
+        ),
     ],
 )
-def test_what_has_no_lines_is_said_in_words(then: Node | None, now: Node | None, words: tuple[str, ...]) -> None:
+def test_what_has_no_lines_is_said_in_words(
+    then: Node | None, now: Node | None, words: tuple[str, ...]
+) -> None:
     view = changed_file("a", then, now)
 
     assert view.diff is None

@@ -1,4 +1,5 @@
-"""/diff: every file that differs from the session's beginning, and a way back for each part that was asked about."""
+"""/diff: every file that differs from the session's beginning, and a way back for each part that
+was asked about."""
 
 import asyncio
 

@@ -44,7 +44,9 @@ def test_twice_goes_back_only_within_two_seconds(seconds: float, meaning: Meanin
 
 def test_a_press_that_meant_something_else_is_not_the_first_of_two() -> None:
     escape = Escape(Clock())
-    assert [escape.press(each) for each in (IDLE, Situation(finding=True), IDLE)][-1] == "offer_rewind"
+    assert [escape.press(each) for each in (IDLE, Situation(finding=True), IDLE)][
+        -1
+    ] == "offer_rewind"
 
 
 def test_a_pause_that_was_asked_for_can_be_made_a_stop_at_once() -> None:
@@ -64,12 +66,16 @@ def test_a_pause_that_is_asked_for_again_after_something_was_sent_does_not_stop(
     assert escape.press(WORKING) == "pause"
 
 
-@pytest.mark.parametrize("first", [Situation(busy=True, command=True), Situation("paused", busy=True)])
+@pytest.mark.parametrize(
+    "first", [Situation(busy=True, command=True), Situation("paused", busy=True)]
+)
 def test_after_a_stop_further_presses_do_nothing_for_two_seconds(first: Situation) -> None:
     clock = Clock()
     escape = Escape(clock)
     assert escape.press(first).startswith("stop")
-    assert [escape.press(each) for each in (IDLE, WORKING, IDLE, Situation("stopping", busy=True))] == ["stopped"] * 4
+    assert [
+        escape.press(each) for each in (IDLE, WORKING, IDLE, Situation("stopping", busy=True))
+    ] == ["stopped"] * 4
     clock.now += AGAIN
     assert escape.press(IDLE) == "offer_rewind"
 
@@ -99,7 +105,10 @@ def test_four_fast_presses_end_a_run_and_nothing_else() -> None:
         min_size=2,
         max_size=2,
     ),
-    st.lists(st.builds(Situation, finding=st.booleans(), plan=st.booleans(), busy=st.booleans()), max_size=4),
+    st.lists(
+        st.builds(Situation, finding=st.booleans(), plan=st.booleans(), busy=st.booleans()),
+        max_size=4,
+    ),
 )
 def test_of_two_presses_on_something_that_runs_the_second_stops_it(
     situations: list[Situation], before: list[Situation]

@@ -9,8 +9,15 @@ from codeagent.tui.pages.opening import FirstRun
 from tests.table import for_each
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
-SERVER = ModelRow("ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434")
-MISSING = Missing("key", "anthropic/claude needs a key: ANTHROPIC_API_KEY is not set", "ANTHROPIC_API_KEY", (SERVER,))
+SERVER = ModelRow(
+    "ollama/qwen3:8b", "answers on http://127.0.0.1:11434", True, "http://127.0.0.1:11434"
+)
+MISSING = Missing(
+    "key",
+    "anthropic/claude needs a key: ANTHROPIC_API_KEY is not set",
+    "ANTHROPIC_API_KEY",
+    (SERVER,),
+)
 OPTIONS = LaunchOptions(model="m")
 SECRET = "sk-ant-" + "q7Zp" * 8
 
@@ -81,7 +88,8 @@ async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_b
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:
         app.push_screen(
-            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS), app.given.append
+            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS),
+            app.given.append,
         )
         await pilot.pause()
         app.post_message(events.Paste(f"  sk-or-{SECRET}\n"))
@@ -104,7 +112,8 @@ async def test_what_is_no_key_is_not_stored_and_not_repeated(typed: str, said: s
     app, drawer = StandIn(), Drawer()
     async with app.run_test(size=(120, 40)) as pilot:
         app.push_screen(
-            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS), app.given.append
+            FirstRun(Missing("model", "no model is chosen yet"), drawer.keep, options=OPTIONS),
+            app.given.append,
         )
         await pilot.press("enter")
         app.post_message(events.Paste(typed))
@@ -139,7 +148,9 @@ async def test_a_refusal_to_store_is_said_without_the_key_in_it() -> None:
         ("gateway.example/v1", None),
     ],
 )
-async def test_only_an_address_on_this_machine_may_lack_its_scheme(typed: str, address: str | None) -> None:
+async def test_only_an_address_on_this_machine_may_lack_its_scheme(
+    typed: str, address: str | None
+) -> None:
     app = StandIn()
     async with app.run_test() as pilot:
         app.push_screen(FirstRun(MISSING, Drawer().keep, options=OPTIONS), app.given.append)
@@ -186,14 +197,19 @@ async def test_text_of_others_on_the_first_screen_is_shown_never_obeyed() -> Non
     app = StandIn()
     row = ModelRow(MANNERS, MANNERS, True)
     async with app.run_test() as pilot:
-        app.push_screen(FirstRun(Missing("error", MANNERS, "", (row,)), Drawer().keep, options=OPTIONS))
+        app.push_screen(
+            FirstRun(Missing("error", MANNERS, "", (row,)), Drawer().keep, options=OPTIONS)
+        )
         await pilot.pause()
         assert "\x1b" not in app.shown
         assert "[bold]x[/]" in app.shown
 
 
 async def test_enter_takes_the_first_model_of_a_server_that_was_named() -> None:
-    app, server = StandIn(), ModelRow("openai/qwen", "at http://127.0.0.1:9/v1", True, "http://127.0.0.1:9/v1")
+    app, server = (
+        StandIn(),
+        ModelRow("openai/qwen", "at http://127.0.0.1:9/v1", True, "http://127.0.0.1:9/v1"),
+    )
     missing = Missing("model", "Choose a model of 127.0.0.1:9", servers=(server,))
     named = LaunchOptions(api_base="http://127.0.0.1:9")
     async with app.run_test() as pilot:

@@ -36,7 +36,9 @@ async def test_a_y_that_was_typed_before_the_question_could_be_read_does_not_cou
 async def test_a_git_directory_elsewhere_is_named_and_read_after_a_yes_alone() -> None:
     app, clock = StandIn(), Clock()
     async with app.run_test() as pilot:
-        app.push_screen(FolderQuestion("this is a worktree, at /main/.git", clock, asks=GIT), app.given.append)
+        app.push_screen(
+            FolderQuestion("this is a worktree, at /main/.git", clock, asks=GIT), app.given.append
+        )
         await pilot.pause()
         asked = "/main/.git: may commands in the sandbox read it, and may commits you approve be written to it?"
         assert asked in " ".join(app.shown.split())

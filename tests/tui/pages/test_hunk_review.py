@@ -17,7 +17,12 @@ LINES = [f"line {at}" for at in range(1, 61)]
 
 def changed(*numbers: int) -> DiffBlock:
     after = [f"{line} new" if at in numbers else line for at, line in enumerate(LINES, 1)]
-    return DiffBlock(path="src/a.py", before="\n".join(LINES) + "\n", after="\n".join(after) + "\n", start_line=101)
+    return DiffBlock(
+        path="src/a.py",
+        before="\n".join(LINES) + "\n",
+        after="\n".join(after) + "\n",
+        start_line=101,
+    )
 
 
 THREE = changed(5, 8, 50)
@@ -50,7 +55,11 @@ class Review:
         return self.app.given[0] if self.app.given else "none yet"
 
     def headings(self) -> list[str]:
-        return [row.replace("─", " ").split("hunk ")[1].split(" · ")[1] for row in self.app.rows if " · line " in row]
+        return [
+            row.replace("─", " ").split("hunk ")[1].split(" · ")[1]
+            for row in self.app.rows
+            if " · line " in row
+        ]
 
 
 async def test_all_hunks_are_taken_unless_the_user_says_otherwise() -> None:
@@ -243,7 +252,10 @@ async def test_what_would_act_is_shown_and_not_put_into_a_field_to_write_in() ->
         assert "a\\u202e.py" in review.app.rows[0]
         assert not any(char in review.app.shown for char in "\x1b\x07\u202e")
         await review.press(pilot, "e")
-        assert "it contains invisible characters: Ctrl+G edits it in your editor" in review.app.rows[-1]
+        assert (
+            "it contains invisible characters: Ctrl+G edits it in your editor"
+            in review.app.rows[-1]
+        )
 
 
 async def test_columns_are_beside_each_other_where_they_fit() -> None:

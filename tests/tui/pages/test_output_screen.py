@@ -12,7 +12,9 @@ async def test_two_hundred_thousand_lines_open_at_once_and_only_what_is_seen_is_
     app = StandIn()
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(TextArea).focus()
-        app.push_screen(OutputScreen("pytest", [f"line {number} of many" for number in range(200_000)]))
+        app.push_screen(
+            OutputScreen("pytest", [f"line {number} of many" for number in range(200_000)])
+        )
         await pilot.pause()
         assert "200,000 lines" in app.rows[0]
         await pilot.press("end")
@@ -36,7 +38,12 @@ async def test_colours_are_shown_matches_are_marked_and_wide_rows_are_reached() 
     async with app.run_test(size=(40, 10)) as pilot:
         app.push_screen(OutputScreen("ls", "\x1b[31mred\x1b[0m plain " + "x" * 100 + " the end"))
         await pilot.pause()
-        red = next(part for strip in app.screen._compositor.render_strips() for part in strip if "red" in part.text)
+        red = next(
+            part
+            for strip in app.screen._compositor.render_strips()
+            for part in strip
+            if "red" in part.text
+        )
         assert red.style is not None
         assert red.style.color is not None
         assert red.style.color != Color.parse(app.themes.get("ink").textual.foreground or "")
@@ -60,7 +67,9 @@ async def test_what_was_printed_is_shown_never_obeyed(size: tuple[int, int]) -> 
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(app.shown)
 
 
-async def test_everything_is_copied_where_nothing_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_is_copied_where_nothing_is_selected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     app = StandIn()
     async with app.run_test() as pilot:

@@ -43,7 +43,11 @@ def test_only_colours_act() -> None:
 
 def test_the_whole_is_the_rows_as_they_are_shown() -> None:
     text = OutputText("a\x1b[31mb\x1b[0m\tc\n1%\r2%\n\x1b]0;t\x07d\n\u202ee\n")
-    assert text.whole == "\n".join(text.plain(row) for row in range(len(text))) == "ab    c\n2%\nd\n\\u202ee"
+    assert (
+        text.whole
+        == "\n".join(text.plain(row) for row in range(len(text)))
+        == "ab    c\n2%\nd\n\\u202ee"
+    )
 
 
 def test_a_line_that_is_very_long_goes_on_in_further_rows() -> None:
@@ -51,7 +55,10 @@ def test_a_line_that_is_very_long_goes_on_in_further_rows() -> None:
     assert [len(text.plain(row)) for row in range(len(text))] == [LONGEST, LONGEST, 5, LONGEST]
 
 
-@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n"), max_size=20), max_size=6), st.text(max_size=2))
+@given(
+    st.lists(st.text(alphabet=st.characters(exclude_characters="\n"), max_size=20), max_size=6),
+    st.text(max_size=2),
+)
 def test_what_is_found_is_where_it_says(lines: list[str], wanted: str) -> None:
     text = OutputText(lines)
     found = text.find(wanted, 0, 0)

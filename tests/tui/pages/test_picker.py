@@ -1,4 +1,5 @@
-"""A picker lies over the conversation: letters narrow it, Enter takes a row, Esc changes nothing."""
+"""A picker lies over the conversation: letters narrow it, Enter takes a row, Esc changes
+nothing."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,9 @@ async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
 async def test_the_users_own_keys_are_the_ones_that_count() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
-        app.set_keymap(Keymap({"picker.choose": ("f9", "alt+m"), "picker.down": ("ctrl+t",)}).overrides)
+        app.set_keymap(
+            Keymap({"picker.choose": ("f9", "alt+m"), "picker.down": ("ctrl+t",)}).overrides
+        )
         app.push_screen(Picker("Rows", ROWS), app.given.append)
         await pilot.press("down", "enter", "ctrl+t", "alt+m")
         await pilot.pause()
@@ -93,7 +96,9 @@ async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> No
         await pilot.pause()
         assert " ▸ row 41" in app.shown
         assert "Enter chooses it" in app.rows[-1]
-        await pilot.click(offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row))))
+        await pilot.click(
+            offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row)))
+        )
         await pilot.pause()
         assert app.given == ["39"]
 
@@ -101,7 +106,9 @@ async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> No
 async def test_text_of_others_is_shown_never_obeyed() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
-        app.push_screen(Picker(MANNERS, [PickerRow("1", MANNERS, MANNERS, warn=True)]), app.given.append)
+        app.push_screen(
+            Picker(MANNERS, [PickerRow("1", MANNERS, MANNERS, warn=True)]), app.given.append
+        )
         await pilot.pause()
         assert "\x1b" not in app.shown
         assert "[bold]x[/] \\x1b[2J" in app.shown

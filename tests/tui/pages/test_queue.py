@@ -1,4 +1,5 @@
-"""What waits to be read can be edited, moved and taken back; what the agent read meanwhile is not lost."""
+"""What waits to be read can be edited, moved and taken back; what the agent read meanwhile is not
+lost."""
 
 from pathlib import Path
 

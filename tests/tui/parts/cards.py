@@ -130,9 +130,13 @@ def asking(
     )
 
 
-def command(text: str, approval_id: str = "b", *, proposal: str = "", editable: bool = False) -> ApprovalRequested:
+def command(
+    text: str, approval_id: str = "b", *, proposal: str = "", editable: bool = False
+) -> ApprovalRequested:
     asked = asking("bash", approval_id, text.split("\n")[0], TerminalBlock(command=text))
-    return replace(asked, proposal=proposal, arguments=json.dumps({"command": text}) if editable else "")
+    return replace(
+        asked, proposal=proposal, arguments=json.dumps({"command": text}) if editable else ""
+    )
 
 
 def edit(
@@ -140,14 +144,23 @@ def edit(
 ) -> ApprovalRequested:
     """`everything`: it may be answered with a rule, by other arguments, and hunk by hunk."""
     asked = asking(
-        "edit", approval_id, "src/dates.py", DiffBlock(path="src/dates.py", before=before, after=after, start_line=41)
+        "edit",
+        approval_id,
+        "src/dates.py",
+        DiffBlock(path="src/dates.py", before=before, after=after, start_line=41),
     )
     if not everything:
         return asked
-    return replace(asked, proposal="edit(src/**)", arguments='{"path": "src/dates.py"}', by_hunk=True)
+    return replace(
+        asked, proposal="edit(src/**)", arguments='{"path": "src/dates.py"}', by_hunk=True
+    )
 
 
 def question(*options: str, approval_id: str = "q") -> ApprovalRequested:
     return asking(
-        "ask_user", approval_id, "Which?", QuestionBlock(question="Which **one**?", options=options), reason=""
+        "ask_user",
+        approval_id,
+        "Which?",
+        QuestionBlock(question="Which **one**?", options=options),
+        reason="",
     )

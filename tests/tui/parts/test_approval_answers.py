@@ -18,7 +18,8 @@ PYTEST = command("pytest -q", proposal="bash(pytest *)", editable=True)
 
 
 def writes(monkeypatch: pytest.MonkeyPatch, *texts: str | Exception) -> list[tuple[str, str]]:
-    """The user's editor makes these texts, one after the other; returns (text, suffix) of what it got."""
+    """The user's editor makes these texts, one after the other; returns (text, suffix) of what it
+    got."""
     given, made = list[tuple[str, str]](), iter(texts)
 
     async def edited(app: Any, text: str, *, suffix: str) -> str:
@@ -61,7 +62,9 @@ async def test_a_rule_is_kept_only_after_the_card_said_so() -> None:
         assert app.decisions == [Decision("rule", rule="bash(pytest *)", keep=True)]
 
 
-async def test_hosts_are_kept_for_the_folder_unless_the_user_says_otherwise_and_never_is_one_key() -> None:
+async def test_hosts_are_kept_for_the_folder_unless_the_user_says_otherwise_and_never_is_one_key() -> (
+    None
+):
     said = TextBlock(text="pip install x\n\nwants to reach\n\n  a.org\n  b.org")
     asked = replace(asking("network", "n", "a.org, b.org", said), proposal="network(a.org, b.org)")
     app = CardApp(asked)
@@ -113,7 +116,9 @@ async def test_a_rule_that_cannot_be_seen_whole_is_not_given() -> None:
         assert app.decisions != []
 
 
-async def test_what_cannot_be_seen_in_a_proposal_or_a_paste_shows_and_looks_alike_are_named() -> None:
+async def test_what_cannot_be_seen_in_a_proposal_or_a_paste_shows_and_looks_alike_are_named() -> (
+    None
+):
     hidden = command("pytest $X", proposal="bash(pytest\u202e *)")
     app = CardApp(hidden)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -163,7 +168,9 @@ async def test_a_rule_for_what_was_not_shown_to_its_end_reads_on_first() -> None
         assert app.card.has_class("-writing")
 
 
-async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_allows_nothing_by_itself_needs_no_look_at_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     edited = writes(monkeypatch, "{")
     app = CardApp()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -223,10 +230,14 @@ async def test_an_edit_needs_no_look_at_all_of_the_call_and_survives_esc() -> No
     app = CardApp(command("x" * 2000, editable=True))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "e", "!", "escape", "e", "enter")
-        assert app.decisions == [Decision("edit", arguments=json.dumps({"command": "x" * 2000 + "!"}))]
+        assert app.decisions == [
+            Decision("edit", arguments=json.dumps({"command": "x" * 2000 + "!"}))
+        ]
 
 
-async def test_several_lines_and_other_tools_are_edited_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_several_lines_and_other_tools_are_edited_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given = writes(monkeypatch, "make\nmake test", '{"path": "src/new.py"}')
     app = CardApp(command("make\nmake lint", editable=True))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -243,7 +254,9 @@ async def test_several_lines_and_other_tools_are_edited_outside(monkeypatch: pyt
     assert given == [("make\nmake lint", ".sh"), ('{\n  "path": "src/dates.py"\n}', ".json")]
 
 
-async def test_what_is_no_json_is_said_kept_and_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_json_is_said_kept_and_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given = writes(monkeypatch, "{", '{"path": "b"}')
     app = CardApp(edit(everything=True))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -256,7 +269,9 @@ async def test_what_is_no_json_is_said_kept_and_gone_on_with(monkeypatch: pytest
         assert app.decisions == [Decision("edit", arguments='{"path": "b"}')]
 
 
-async def test_an_editor_that_fails_leaves_the_question_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_editor_that_fails_leaves_the_question_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     writes(monkeypatch, EditorFailed("No editor is set."))
     app = CardApp(edit(everything=True))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -266,7 +281,9 @@ async def test_an_editor_that_fails_leaves_the_question_waiting(monkeypatch: pyt
         assert (app.decisions, app.told) == ([], [("No editor is set.", "")])
 
 
-async def test_what_was_written_about_a_question_that_went_away_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_written_about_a_question_that_went_away_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = CardApp(edit(everything=True))
 
     async def edited(*_: Any, suffix: str) -> str:

@@ -68,8 +68,11 @@ async def test_either_everything_was_on_screen_or_allowing_is_off(size: tuple[in
 
 @pytest.mark.soak(tried=COMMANDS, row="hidden tails")
 @pytest.mark.parametrize("size", SIZES)
-async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(size: tuple[int, int]) -> None:
-    """One card for all of them, without waiting for frames: what the pane would draw now is what is looked at."""
+async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(
+    size: tuple[int, int],
+) -> None:
+    """One card for all of them, without waiting for frames: what the pane would draw now is what is
+    looked at."""
     app = CardApp(command("\n".join(map(str, range(200)))))
     opened_at_once = 0
     async with app.run_test(size=size) as pilot:
@@ -115,7 +118,9 @@ async def test_another_question_with_the_same_id_is_not_taken_for_the_one_that_w
 
 
 async def test_a_command_with_sixty_newlines_cannot_hide_its_tail() -> None:
-    app = CardApp(command("git status" + "".join(f"\n: {number}" for number in range(60)) + "\nrm -rf /"))
+    app = CardApp(
+        command("git status" + "".join(f"\n: {number}" for number in range(60)) + "\nrm -rf /")
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert "read on, page 1 of" in app.text()
@@ -137,7 +142,9 @@ async def test_each_y_turns_a_page_and_the_one_on_the_last_page_answers(way: str
         assert pages > 2
         for page in range(1, pages):
             assert app.answers == []
-            assert f"{'y' if way == 'tab' else 'Alt+Y'}: read on, page {page} of {pages}" in app.text()
+            assert (
+                f"{'y' if way == 'tab' else 'Alt+Y'}: read on, page {page} of {pages}" in app.text()
+            )
             await app.keys(pilot, key)
         assert "rm -rf /" in app.text() and "read on" not in app.text()
         await app.keys(pilot, key)

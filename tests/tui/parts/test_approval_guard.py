@@ -35,8 +35,21 @@ async def test_two_hundred_characters_typed_while_a_card_appears_approve_nothing
 
 @pytest.mark.soak(tried=times(10))
 @pytest.mark.parametrize("question", EVERYTHING, ids=["command", "edit"])
-async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(question: ApprovalRequested) -> None:
-    keys = [*"yapehnrA*", *["enter"] * 3, "space", "left", "right", "home", "end", "up", "down", "backspace"]
+async def test_keys_at_the_speed_of_typing_in_the_line_of_a_rule_approve_nothing(
+    question: ApprovalRequested,
+) -> None:
+    keys = [
+        *"yapehnrA*",
+        *["enter"] * 3,
+        "space",
+        "left",
+        "right",
+        "home",
+        "end",
+        "up",
+        "down",
+        "backspace",
+    ]
     chance = random.Random(question.approval_id)
     app = CardApp(question)
     async with app.run_test(size=(80, 24)) as pilot:

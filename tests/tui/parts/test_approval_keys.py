@@ -11,13 +11,20 @@ from tests.tui.parts.cards import edit
 
 
 def keys(
-    *, focused: bool = True, note: str = "", off: bool = False, several: bool = True, beyond: bool = False
+    *,
+    focused: bool = True,
+    note: str = "",
+    off: bool = False,
+    several: bool = True,
+    beyond: bool = False,
 ) -> ChoiceRow:
     """`beyond`: a rule, an edit and hunks are offered as well."""
     row = ChoiceRow()
     asks = asked(edit(everything=beyond))
     calls = 2 if several else 1
-    context = ApprovalContext(waiting=calls, calls=calls, split=False, wide=not beyond, now=0.0, keep_key="Down")
+    context = ApprovalContext(
+        waiting=calls, calls=calls, split=False, wide=not beyond, now=0.0, keep_key="Down"
+    )
     content = approval_content((asks,), CardView(), context)
     choices = labelled(content.choices, Keymap(), scope="card", focused=focused, tab="to answer")
     row.show(choices, marked=content.marked, note=note, off=off)
@@ -31,8 +38,14 @@ def said(width: int, **how: bool | str) -> str:
 @for_each(
     ("width", "text"),
     [
-        (110, " y  allow once   a  allow for this session  › n  deny   r  deny, because…   A  all of them…   t  split"),
-        (76, " y  allow once   a  allow for this session  › n  deny   r  deny, because…\n A  all of them…   t  split"),
+        (
+            110,
+            " y  allow once   a  allow for this session  › n  deny   r  deny, because…   A  all of them…   t  split",
+        ),
+        (
+            76,
+            " y  allow once   a  allow for this session  › n  deny   r  deny, because…\n A  all of them…   t  split",
+        ),
         (40, " y  allow   a  session  › n  deny\n r  because…   A  all…   t  split"),
         (20, " y  allow  › n  deny\n r  because…"),
         (13, " y  allow\n› n  deny"),
@@ -67,11 +80,20 @@ def test_a_note_takes_the_place_of_the_keys() -> None:
 def test_what_allows_is_greyed_while_it_is_off_and_nothing_is_struck_out() -> None:
     palette = Palette()
     segments = [
-        segment for line in keys(off=True, beyond=True, several=False).rows(76, palette) for segment in line.strip
+        segment
+        for line in keys(off=True, beyond=True, several=False).rows(76, palette)
+        for segment in line.strip
     ]
     assert not any(segment.style is not None and segment.style.strike for segment in segments)
     grey = [segment.text.strip() for segment in segments if segment.style == palette.muted]
-    assert grey == ["y", "allow once", "a", "allow for this session", "p", "always allow like this…"]
+    assert grey == [
+        "y",
+        "allow once",
+        "a",
+        "allow for this session",
+        "p",
+        "always allow like this…",
+    ]
 
 
 @for_each("width", range(9, 120))

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.parts.boundary import outline, pause_choices, paused_pieces, plan_pieces, state_of, title_of
+from codeagent.tui.parts.boundary import (
+    outline,
+    pause_choices,
+    paused_pieces,
+    plan_pieces,
+    state_of,
+    title_of,
+)
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled, letters_of
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused, PausedCall
@@ -26,7 +33,10 @@ def rows(paused: Paused, width: int = WIDE, *, marked: int = 0, problem: str = "
     [
         (CALL, "runs"),
         (PausedCall("c1", "bash", "x", "prompt", "this tool asks"), "will ask"),
-        (PausedCall("c1", "bash", "x", "deny", "outside\nthe workspace"), "denied: outside the workspace"),
+        (
+            PausedCall("c1", "bash", "x", "deny", "outside\nthe workspace"),
+            "denied: outside the workspace",
+        ),
         (PausedCall("c1", "bash", "x", "deny", ""), "denied"),
         (PausedCall("c1", "bash", "x", "deny", "why", state="skipped"), "skipped"),
         (PausedCall("c1", "bash", "x", "auto", "", state="edited"), "edited, runs"),
@@ -76,17 +86,29 @@ def test_what_does_not_fit_stands_below_the_call_it_is_about() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.text(max_size=20), st.text(max_size=200), st.text(max_size=80)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.text(max_size=20), st.text(max_size=200), st.text(max_size=80)),
+        min_size=1,
+        max_size=12,
+    ),
     st.integers(24, 200),
     st.data(),
 )
-def test_no_row_is_wider_than_the_card(calls: list[tuple[str, str, str]], width: int, data: st.DataObject) -> None:
+def test_no_row_is_wider_than_the_card(
+    calls: list[tuple[str, str, str]], width: int, data: st.DataObject
+) -> None:
     made = tuple(
-        PausedCall(str(at), name, target, data.draw(st.sampled_from(["auto", "prompt", "deny"])), reason)
+        PausedCall(
+            str(at), name, target, data.draw(st.sampled_from(["auto", "prompt", "deny"])), reason
+        )
         for at, (name, target, reason) in enumerate(calls)
     )
-    pieces = paused_pieces(Paused("step", "", 1, made), data.draw(st.integers(0, len(made) - 1)), "no")
-    assert all(found.strip.cell_length <= width for piece in pieces for found in piece(width, Palette()))
+    pieces = paused_pieces(
+        Paused("step", "", 1, made), data.draw(st.integers(0, len(made) - 1)), "no"
+    )
+    assert all(
+        found.strip.cell_length <= width for piece in pieces for found in piece(width, Palette())
+    )
 
 
 def test_the_outline_of_a_plan_is_its_headings_and_items_without_code() -> None:
@@ -114,8 +136,12 @@ def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> Non
     row.show(shown, marked="none", note="", off=False)
     rows = [line.strip.text for line in row.rows(WIDE, Palette())]
     assert len(rows) <= 2 and max(map(cell_len, rows)) <= WIDE
-    labels = [choice.label.capitalize() if choice.label == "esc" else choice.label for choice in shown]
-    assert [label for label in labels if label != "text" and f" {label} " not in "\n".join(rows)] == []
+    labels = [
+        choice.label.capitalize() if choice.label == "esc" else choice.label for choice in shown
+    ]
+    assert [
+        label for label in labels if label != "text" and f" {label} " not in "\n".join(rows)
+    ] == []
     assert rows[0].startswith(" Tab  to choose")
 
 

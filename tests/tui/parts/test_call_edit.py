@@ -13,9 +13,12 @@ from codeagent.tui.rendering.marked import unseen
 from tests.table import for_each
 
 TEXTS = st.text(
-    st.sampled_from('a\n\t \u202e\u200b\xa0\u2800é漢\U000e0041\ud800\x1b"\\') | st.characters(), max_size=30
+    st.sampled_from('a\n\t \u202e\u200b\xa0\u2800é漢\U000e0041\ud800\x1b"\\') | st.characters(),
+    max_size=30,
 )
-VALUES = st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner, max_size=3))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner, max_size=3)
+)
 
 
 def edit_of(name: str, **arguments: Any) -> CallEdit:
@@ -46,7 +49,9 @@ def test_anything_else_is_json() -> None:
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_json_comes_back_as_it_was_and_shows_all_of_itself(arguments: dict[str, Any]) -> None:
-    edit = edit_of("write", **{"path": "a", **{f"x{key}": value for key, value in arguments.items()}})
+    edit = edit_of(
+        "write", **{"path": "a", **{f"x{key}": value for key, value in arguments.items()}}
+    )
     assert json.loads(edit.arguments(edit.text)) == json.loads(json.dumps(json.loads(edit.text)))
     assert visible(edit.text) == edit.text and not unseen(edit.text.replace("\n", ""))
     given_back = json.loads(edit.arguments(edit.text))

@@ -27,7 +27,10 @@ def test_a_key_means_the_same_alone_and_with_alt(pressed: str, meant: str) -> No
     assert letters_of("card", Keymap(), OTHERS).get(pressed, "") == meant
 
 
-@for_each(("pressed", "meant"), [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")])
+@for_each(
+    ("pressed", "meant"),
+    [("o", "y"), ("alt+o", "y"), ("f5", "y"), ("y", ""), ("ctrl+y", "A"), ("n", "n")],
+)
 def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, meant: str) -> None:
     assert letters_of("card", OWN, OTHERS).get(pressed, "") == meant
 

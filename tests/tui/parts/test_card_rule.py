@@ -23,7 +23,9 @@ def problem(text: str, waiting: ApprovalRequested = PYTEST) -> str:
 
 def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
     rule = "bash(pytest *)"
-    assert check_rule(rule, PYTEST, keep=False) == Check("", ("for this session", "no questions for what it matches"))
+    assert check_rule(rule, PYTEST, keep=False) == Check(
+        "", ("for this session", "no questions for what it matches")
+    )
     assert check_rule(rule, PYTEST, keep=True).says[0] == "always, in this folder"
 
 
@@ -31,7 +33,10 @@ def test_a_rule_that_fits_says_for_how_long_it_holds() -> None:
     ("text", "said"),
     [
         ("", "write what to allow, such as bash(git status*)"),
-        ("bash(pytest", "not a rule: 'bash(pytest'; write tool or tool(pattern), as in bash(git status*)"),
+        (
+            "bash(pytest",
+            "not a rule: 'bash(pytest'; write tool or tool(pattern), as in bash(git status*)",
+        ),
         ("bash", "a rule cannot allow every call of a tool: say which, bash(…)"),
         ("*", "it must be about bash, not *"),
         ("b*(pytest *)", "it must be about bash, not b*"),
@@ -67,7 +72,9 @@ def test_letters_that_look_like_others_are_named() -> None:
         asking("bash", "t", "pytest", TextBlock(text="pytest")),
     ],
 )
-def test_where_only_the_engine_knows_the_parts_it_is_said_that_it_checks_again(waiting: ApprovalRequested) -> None:
+def test_where_only_the_engine_knows_the_parts_it_is_said_that_it_checks_again(
+    waiting: ApprovalRequested,
+) -> None:
     assert check_rule("bash(git *)", waiting, keep=False).says[2:] == ("checked again when sent",)
 
 
@@ -78,7 +85,11 @@ def test_a_path_is_matched_as_a_path() -> None:
 
 def test_of_several_files_one_has_to_fit_and_then_the_engine_checks_the_rest() -> None:
     both = replace(
-        edit(), blocks=(DiffBlock(path="a/x", before="", after="1"), DiffBlock(path="b/y", before="", after="1"))
+        edit(),
+        blocks=(
+            DiffBlock(path="a/x", before="", after="1"),
+            DiffBlock(path="b/y", before="", after="1"),
+        ),
     )
     assert check_rule("edit(a/*)", both, keep=False).says[2:] == ("checked again when sent",)
     assert problem("edit(c/*)", both) == "it does not match this call: a/x"
@@ -94,7 +105,11 @@ def test_what_is_not_refused_is_a_narrow_rule_for_this_call_that_can_be_seen(tex
     if check_rule(text, PYTEST, keep=False).problem:
         return
     rule = Rule.parse(text, "auto")
-    assert rule.tool == "bash" and rule.pattern is not None and rule.matches("pytest -q tests", "command")
+    assert (
+        rule.tool == "bash"
+        and rule.pattern is not None
+        and rule.matches("pytest -q tests", "command")
+    )
     assert any(letter in "pytesq-" for letter in rule.pattern)
     assert not unseen(text)
 

@@ -43,8 +43,14 @@ def test_a_slash_on_a_later_line_is_no_command() -> None:
     assert unfinished_at("/help", 1, 5) is None
 
 
-def test_commands_that_begin_so_come_before_those_that_only_match_and_the_exact_one_is_first() -> None:
-    assert [choice.label for choice in command_choices("con", COMMANDS)] == ["/con", "/config", "/context"]
+def test_commands_that_begin_so_come_before_those_that_only_match_and_the_exact_one_is_first() -> (
+    None
+):
+    assert [choice.label for choice in command_choices("con", COMMANDS)] == [
+        "/con",
+        "/config",
+        "/context",
+    ]
     assert [choice.label for choice in command_choices("tex", COMMANDS)] == ["/context"]
 
 
@@ -53,7 +59,12 @@ def test_an_alias_finds_its_command() -> None:
 
 
 def test_without_letters_every_command_is_offered_once_in_its_order() -> None:
-    assert [choice.label for choice in command_choices("", COMMANDS)] == ["/config", "/context", "/new", "/con"]
+    assert [choice.label for choice in command_choices("", COMMANDS)] == [
+        "/config",
+        "/context",
+        "/new",
+        "/con",
+    ]
 
 
 def test_a_file_closes_the_word_a_directory_does_not_and_spaces_are_quoted() -> None:
@@ -62,4 +73,7 @@ def test_a_file_closes_the_word_a_directory_does_not_and_spaces_are_quoted() -> 
 
 
 def test_a_file_is_mentioned_on_one_line_as_the_tools_read_its_name() -> None:
-    assert [choice.insert for choice in file_choices(("two\nlines", "bad\udcff"))] == ["@two\\x0alines ", "@bad\\xff "]
+    assert [choice.insert for choice in file_choices(("two\nlines", "bad\udcff"))] == [
+        "@two\\x0alines ",
+        "@bad\\xff ",
+    ]

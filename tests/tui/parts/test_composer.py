@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from textual import events
 from textual.app import App, ComposeResult
+from textual.binding import BindingType
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -27,13 +29,19 @@ COMMANDS = (
 class Stand(App[None]):
     """Writes down what the composer says, and the keys it leaves to others."""
 
-    BINDINGS = [("escape", "note('escape')"), ("ctrl+d", "note('ctrl+d')"), ("alt+y", "note('alt+y')")]  # noqa: RUF012  # Textual's way
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "note('escape')"),
+        ("ctrl+d", "note('ctrl+d')"),
+        ("alt+y", "note('alt+y')"),
+    ]
     said: list[tuple[object, ...]]
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.said = []
-        self.composer = Composer(PromptHistory(folder / "history.jsonl"), commands=COMMANDS, placeholder="say it")
+        self.composer = Composer(
+            PromptHistory(folder / "history.jsonl"), commands=COMMANDS, placeholder="say it"
+        )
 
     def compose(self) -> ComposeResult:
         yield Static("transcript")
@@ -56,7 +64,9 @@ class Stand(App[None]):
 
 
 @asynccontextmanager
-async def stand(folder: Path, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Stand, Composer, Pilot[None]]]:
+async def stand(
+    folder: Path, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[Stand, Composer, Pilot[None]]]:
     app = Stand(folder)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -67,7 +77,9 @@ def keys(app: Stand, *names: str) -> None:
     """Press keys faster than the app can follow."""
     for name in names:
         app.post_message(
-            events.Key(name, name if len(name) == 1 else {"enter": "\r", "at": "@", "slash": "/"}.get(name))
+            events.Key(
+                name, name if len(name) == 1 else {"enter": "\r", "at": "@", "slash": "/"}.get(name)
+            )
         )
 
 
@@ -83,7 +95,9 @@ async def opened(composer: Composer, pilot: Pilot[None]) -> None:
             await pilot.pause()
 
 
-async def test_enter_sends_and_keys_that_follow_at_once_belong_to_the_next_prompt(tmp_path: Path) -> None:
+async def test_enter_sends_and_keys_that_follow_at_once_belong_to_the_next_prompt(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         keys(app, *"one", "enter", *"two", "enter", *"three")
         await pilot.pause()
@@ -116,12 +130,16 @@ async def test_it_grows_to_two_fifths_of_the_screen_and_shows_the_cursor(tmp_pat
         assert any("line 39" in composer.render_line(y).text for y in range(2))
 
 
-async def test_a_paste_sends_nothing_and_what_would_act_on_the_terminal_is_shown(tmp_path: Path) -> None:
+async def test_a_paste_sends_nothing_and_what_would_act_on_the_terminal_is_shown(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         await paste(composer, pilot, "one\r\ntwo \x1b]52;c;aGk=\x07\r/exit\r")
         assert composer.text == "one\ntwo \\x1b]52;c;aGk=\\x07\n/exit\n"
         assert app.said == []
-        assert "\x1b" not in "".join(composer.render_line(y).text for y in range(composer.size.height))
+        assert "\x1b" not in "".join(
+            composer.render_line(y).text for y in range(composer.size.height)
+        )
 
 
 async def test_a_megabyte_is_a_chip_that_is_sent_whole(tmp_path: Path) -> None:
@@ -129,7 +147,10 @@ async def test_a_megabyte_is_a_chip_that_is_sent_whole(tmp_path: Path) -> None:
         pasted = "a line\x1b[0m of a log\n" * 50_000
         keys(app, *"see")
         await paste(composer, pilot, pasted)
-        assert composer.typed.replace("\xa0", " ") == "see[pasted 1,000,000 characters, 50,001 lines #1]"
+        assert (
+            composer.typed.replace("\xa0", " ")
+            == "see[pasted 1,000,000 characters, 50,001 lines #1]"
+        )
         await pilot.press("backspace")
         assert composer.typed == "see"
         await pilot.press("ctrl+underscore", "enter")
@@ -156,7 +177,9 @@ async def test_shell_and_slash_commands_are_told_apart_from_prompts(tmp_path: Pa
         assert composer.text == "/nope at all"
 
 
-async def test_a_slash_offers_commands_tab_completes_and_an_exact_name_is_sent(tmp_path: Path) -> None:
+async def test_a_slash_offers_commands_tab_completes_and_an_exact_name_is_sent(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         await pilot.press("slash", "e")
         assert composer.choices.is_open
@@ -244,7 +267,9 @@ async def test_up_and_down_go_through_the_history_and_keep_what_was_typed(tmp_pa
         assert composer.text == "half " + "long\n" * 300
 
 
-async def test_a_command_from_the_history_opens_no_list_that_would_take_the_next_up(tmp_path: Path) -> None:
+async def test_a_command_from_the_history_opens_no_list_that_would_take_the_next_up(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         keys(app, *"old", "enter", "slash", *"help", "enter")
         await pilot.pause()
@@ -290,7 +315,9 @@ async def test_up_where_nothing_is_typed_takes_back_what_is_queued(tmp_path: Pat
         assert composer.text == "queued"
 
 
-async def test_tab_queues_while_it_works_and_goes_to_the_question_where_nothing_is_typed(tmp_path: Path) -> None:
+async def test_tab_queues_while_it_works_and_goes_to_the_question_where_nothing_is_typed(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         await pilot.press("tab")
         keys(app, *"hi", "tab")
@@ -330,7 +357,9 @@ async def test_keys_with_alt_type_nothing_and_reach_the_others(tmp_path: Path) -
         assert app.said == [("alt+y",), ("ctrl+d",)]
 
 
-async def test_a_question_mark_asks_for_the_keys_only_where_nothing_is_typed(tmp_path: Path) -> None:
+async def test_a_question_mark_asks_for_the_keys_only_where_nothing_is_typed(
+    tmp_path: Path,
+) -> None:
     async with stand(tmp_path) as (app, composer, pilot):
         await pilot.press("question_mark", "a", "question_mark")
         assert composer.text == "a?"

@@ -26,7 +26,9 @@ class Lending(App[None]):
 
 def editor(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", f"import os, sys; name = sys.argv[1]; {code}"]))
+    monkeypatch.setenv(
+        "EDITOR", shlex.join([sys.executable, "-c", f"import os, sys; name = sys.argv[1]; {code}"])
+    )
 
 
 async def test_what_the_editor_writes_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +41,9 @@ async def test_the_name_of_the_file_says_what_it_holds(monkeypatch: pytest.Monke
     assert await edit_in_editor(Lending(), "{}", suffix=".json") == ".json"
 
 
-async def test_an_editor_that_replaces_the_file_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_editor_that_replaces_the_file_is_understood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     editor(monkeypatch, "open(name + '~', 'w').write('new'); os.replace(name + '~', name)")
     assert await edit_in_editor(Lending(), "old") == "new"
 
@@ -80,7 +84,9 @@ def test_visual_comes_before_editor_and_may_have_arguments() -> None:
     assert editor_command(given, Path("/nowhere")) == [shutil.which("sh"), "-c", "a b"]
 
 
-def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_editor_of_the_workspace_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     planted = tmp_path / "sh"
     planted.write_text("#!/bin/sh\n")
     planted.chmod(0o755)
@@ -95,7 +101,10 @@ def test_an_editor_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch, 
         ({}, "No editor is set"),
         ({"EDITOR": "  "}, "No editor is set"),
         ({"EDITOR": "'half"}, r"\$EDITOR cannot be read"),
-        ({"EDITOR": "no-such-editor --wait"}, "names a program that does not exist: no-such-editor --wait"),
+        (
+            {"EDITOR": "no-such-editor --wait"},
+            "names a program that does not exist: no-such-editor --wait",
+        ),
     ],
 )
 def test_without_an_editor_the_user_is_told_what_to_do(environ: dict[str, str], words: str) -> None:

@@ -1,4 +1,5 @@
-"""A question that was answered with yes and continues while its call runs: one card, not one after the other."""
+"""A question that was answered with yes and continues while its call runs: one card, not one after
+the other."""
 
 from dataclasses import replace
 
@@ -18,7 +19,9 @@ def hosts(target: str) -> ApprovalRequested:
 
 
 def answered(approval_id: str, answer: Answer) -> ApprovalResolved:
-    return ApprovalResolved(approval_id=approval_id, call_id=COMMAND.call_id, answer=answer, source="user")
+    return ApprovalResolved(
+        approval_id=approval_id, call_id=COMMAND.call_id, answer=answer, source="user"
+    )
 
 
 async def test_the_card_stays_after_a_yes_shows_what_is_reached_and_asks_about_a_host() -> None:
@@ -27,13 +30,24 @@ async def test_the_card_stays_after_a_yes_shows_what_is_reached_and_asks_about_a
         app.approvals.resolve(answered("b", "once"))
         await pilot.pause()
         assert app.card.display and "Allowed, and running" in app.text()
-        assert "$ make sync" in app.text() and "The hosts that it connects to are shown here." in app.text()
-        app.approvals.reach(HostDecided(call_id=COMMAND.call_id, host="a.org", allowed=True, source="auto", reason=""))
+        assert (
+            "$ make sync" in app.text()
+            and "The hosts that it connects to are shown here." in app.text()
+        )
+        app.approvals.reach(
+            HostDecided(
+                call_id=COMMAND.call_id, host="a.org", allowed=True, source="auto", reason=""
+            )
+        )
         await pilot.pause()
         assert "Reached so far: a.org" in app.text()
         app.approvals.add(hosts("b.org"))
         await pilot.pause()
-        assert "$ make sync" in app.text() and "b.org" in app.text() and "Allowed, and running" not in app.text()
+        assert (
+            "$ make sync" in app.text()
+            and "b.org" in app.text()
+            and "Allowed, and running" not in app.text()
+        )
         app.approvals.resolve(answered("h", "deny"))
         await pilot.pause()
         assert "Reached so far: a.org, b.org (refused)" in app.text()
@@ -54,7 +68,9 @@ async def test_the_host_needs_an_answer_of_its_own_and_its_card_has_to_be_read_f
         assert app.answers[1:] == [("h", "once", "")]
 
 
-async def test_a_card_that_only_follows_takes_neither_the_focus_nor_a_key_and_rings_no_bell() -> None:
+async def test_a_card_that_only_follows_takes_neither_the_focus_nor_a_key_and_rings_no_bell() -> (
+    None
+):
     app = CardApp(COMMAND)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "tab", "y")

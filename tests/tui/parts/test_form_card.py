@@ -1,4 +1,5 @@
-"""A form on the card: all fields at once, filled in with the keyboard, checked as they are typed, sent together."""
+"""A form on the card: all fields at once, filled in with the keyboard, checked as they are typed,
+sent together."""
 
 import json
 from dataclasses import replace
@@ -10,14 +11,20 @@ from codeagent.core.display import FormField, QuestionBlock
 from tests.tui.parts.cards import CardApp, asking
 
 NAME = FormField(name="name", label="Name", required=True, at_least=2)
-COUNT = FormField(name="count", label="How many", kind="integer", at_least=1, at_most=10, begins="3")
+COUNT = FormField(
+    name="count", label="How many", kind="integer", at_least=1, at_most=10, begins="3"
+)
 COLOR = FormField(name="color", label="Color", options=("red", "blue"))
 SIZES = ((80, 24), (60, 20))
 
 
 def form(*fields: FormField) -> ApprovalRequested:
-    question = "The MCP server forms asks, and gets your answer (never give it a password): Who are you?"
-    return replace(asking("ask_user", "f", "x", QuestionBlock(question=question, fields=fields)), reason="")
+    question = (
+        "The MCP server forms asks, and gets your answer (never give it a password): Who are you?"
+    )
+    return replace(
+        asking("ask_user", "f", "x", QuestionBlock(question=question, fields=fields)), reason=""
+    )
 
 
 def sent(app: CardApp) -> object:

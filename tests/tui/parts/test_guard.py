@@ -49,8 +49,14 @@ def test_another_key_counts_at_once() -> None:
     assert guard.admits("y")
 
 
-@given(st.lists(st.tuples(st.floats(0, 2), st.sampled_from(["appears", "types", "y", "n"])), max_size=60))
-def test_no_key_ever_counts_within_half_a_second_of_a_question_or_of_typing(steps: list[tuple[float, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 2), st.sampled_from(["appears", "types", "y", "n"])), max_size=60
+    )
+)
+def test_no_key_ever_counts_within_half_a_second_of_a_question_or_of_typing(
+    steps: list[tuple[float, str]],
+) -> None:
     clock = Clock()
     guard = Guard(clock)
     closed = float("-inf")
@@ -65,4 +71,6 @@ def test_no_key_ever_counts_within_half_a_second_of_a_question_or_of_typing(step
 
 @for_each("word", get_args(AnswerWord))
 def test_every_answer_that_lets_a_call_happen_has_to_be_read_for(word: AnswerWord) -> None:
-    assert allows(Send((SkipCall("c"), Answer("a", Decision(word))))) == (word in ("once", "session", "rule"))
+    assert allows(Send((SkipCall("c"), Answer("a", Decision(word))))) == (
+        word in ("once", "session", "rule")
+    )

@@ -7,7 +7,13 @@ from codeagent.tui.state import Status, StatusBoard
 from tests.table import for_each
 
 STATUS = Status(
-    workspace="acme-api", branch="main", changes=3, model="claude-sonnet", mode="ask", sandbox="docker", network="none"
+    workspace="acme-api",
+    branch="main",
+    changes=3,
+    model="claude-sonnet",
+    mode="ask",
+    sandbox="docker",
+    network="none",
 )
 
 
@@ -29,9 +35,14 @@ def test_a_clean_workspace_has_no_count() -> None:
 
 
 @for_each("width", range(1, 140))
-@for_each("workspace", ["acme-api", "a-very-long-name-of-a-repository-that-somebody-chose", "資料庫資料庫資料庫"])
+@for_each(
+    "workspace",
+    ["acme-api", "a-very-long-name-of-a-repository-that-somebody-chose", "資料庫資料庫資料庫"],
+)
 def test_it_never_is_wider_than_the_screen(width: int, workspace: str) -> None:
-    assert cell_len(drawn(width, workspace=workspace, branch="feature/something-long-as-well")) <= max(width, 2)
+    assert cell_len(
+        drawn(width, workspace=workspace, branch="feature/something-long-as-well")
+    ) <= max(width, 2)
 
 
 def test_the_sandbox_is_kept_longest() -> None:
@@ -49,7 +60,9 @@ def test_long_names_are_cut_in_the_middle() -> None:
     assert "-days ±3" in text
 
 
-@pytest.mark.parametrize(("sandbox", "style"), [("none", "warning"), ("off", "error"), ("docker", "muted")])
+@pytest.mark.parametrize(
+    ("sandbox", "style"), [("none", "warning"), ("off", "error"), ("docker", "muted")]
+)
 def test_a_missing_sandbox_is_said_and_marked(sandbox: str, style: str) -> None:
     board = StatusBoard(STATUS)
     board.set(sandbox=sandbox)
@@ -65,12 +78,20 @@ def test_names_cannot_act_on_the_terminal() -> None:
 
 @for_each(
     "level",
-    [("none", "net off", "muted"), ("allow-list", "net allow-list", "muted"), ("ask", "net ask", "muted"),
-     ("open", "net open", "error")],
-)  # fmt: skip
-def test_what_commands_may_reach_is_said_and_an_open_network_stands_out(level: tuple[str, str, str]) -> None:
+    [
+        ("none", "net off", "muted"),
+        ("allow-list", "net allow-list", "muted"),
+        ("ask", "net ask", "muted"),
+        ("open", "net open", "error"),
+    ],
+)
+def test_what_commands_may_reach_is_said_and_an_open_network_stands_out(
+    level: tuple[str, str, str],
+) -> None:
     board = StatusBoard(STATUS)
     board.set(network=level[0])
     palette = Palette()
-    found = next(segment for segment in Header(board).row(80, palette).strip if "sandbox" in segment.text)
+    found = next(
+        segment for segment in Header(board).row(80, palette).strip if "sandbox" in segment.text
+    )
     assert (found.text, found.style) == (f"sandbox: docker, {level[1]}", getattr(palette, level[2]))

@@ -11,7 +11,9 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "}"]), max_size=25)
 TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
 
 
-def rows_of(before: str, after: str, *, everything: bool = False, start: int = 1) -> tuple[HunkRows, ...]:
+def rows_of(
+    before: str, after: str, *, everything: bool = False, start: int = 1
+) -> tuple[HunkRows, ...]:
     hunks = cut(before, after)
     return hunk_rows(
         DiffBlock(path="a", before=before, after=after, start_line=start),
@@ -26,8 +28,12 @@ def lines_of(text: str) -> list[str]:
 
 
 @given(TEXT, TEXT, st.integers(1, 50))
-def test_with_all_lines_the_rows_are_both_texts_with_their_numbers(before: str, after: str, start: int) -> None:
-    rows = [row for hunk in rows_of(before, after, everything=True, start=start) for row in hunk.rows]
+def test_with_all_lines_the_rows_are_both_texts_with_their_numbers(
+    before: str, after: str, start: int
+) -> None:
+    rows = [
+        row for hunk in rows_of(before, after, everything=True, start=start) for row in hunk.rows
+    ]
     if before == after:
         assert rows == []
         return
@@ -67,8 +73,14 @@ def test_what_the_user_wrote_stands_in_place_of_what_was_proposed() -> None:
 
 
 def test_a_newline_at_the_end_that_comes_or_goes_is_said() -> None:
-    assert [row.text for row in rows_of("a", "a\n")[0].rows] == ["a", "a newline is added at the end"]
-    assert [row.text for row in rows_of("a\n", "a")[0].rows] == ["a", "the newline at the end is removed"]
+    assert [row.text for row in rows_of("a", "a\n")[0].rows] == [
+        "a",
+        "a newline is added at the end",
+    ]
+    assert [row.text for row in rows_of("a\n", "a")[0].rows] == [
+        "a",
+        "the newline at the end is removed",
+    ]
 
 
 def test_line_ends_that_are_everywhere_the_same_are_no_part_of_a_line() -> None:

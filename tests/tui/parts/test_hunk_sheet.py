@@ -25,7 +25,9 @@ def test_writing_what_is_there_changes_nothing(before: str, after: str, newline:
 
 
 @given(TEXT, TEXT, st.data())
-def test_any_lines_can_be_written_and_are_what_the_text_becomes(before: str, after: str, data: st.DataObject) -> None:
+def test_any_lines_can_be_written_and_are_what_the_text_becomes(
+    before: str, after: str, data: st.DataObject
+) -> None:
     found = sheet(before, after)
     for at in range(len(found)):
         found.write(at, data.draw(st.text("xy\n", min_size=1, max_size=8)))
@@ -81,6 +83,8 @@ def test_own_lines_stay_while_the_hunk_is_left_out() -> None:
     assert found.text(0) == "mine"
 
 
-@for_each(("line", "can"), [("a\tb é", True), ("a\u200bb", False), ("a\x1b[m", False), ("\u3164", False)])
+@for_each(
+    ("line", "can"), [("a\tb é", True), ("a\u200bb", False), ("a\x1b[m", False), ("\u3164", False)]
+)
 def test_only_what_is_seen_can_be_written_in_place(line: str, can: bool) -> None:
     assert sheet("x\n", f"{line}\ny\n").can_be_written_here(0) is can

@@ -102,7 +102,11 @@ async def test_a_scrollbar_goes_with_the_rows_that_a_wider_window_needs_no_more(
         assert app.pane.show_vertical_scrollbar and len(app.pane.lines) == 4
         await pilot.resize_terminal(70, 6)
         await pilot.pause()
-        assert (len(app.pane.lines), app.pane.size.height, app.pane.show_vertical_scrollbar) == (2, 2, False)
+        assert (len(app.pane.lines), app.pane.size.height, app.pane.show_vertical_scrollbar) == (
+            2,
+            2,
+            False,
+        )
 
 
 def wrapped(width: int, palette: Palette) -> Iterator[Line]:

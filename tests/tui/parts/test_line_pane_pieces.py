@@ -29,7 +29,9 @@ class DiffApp(App[None]):
 
 
 def numbered(count: int, *changed: int) -> str:
-    return "".join(f"line {at}{' changed' if at in changed else ''}\n" for at in range(1, count + 1))
+    return "".join(
+        f"line {at}{' changed' if at in changed else ''}\n" for at in range(1, count + 1)
+    )
 
 
 async def test_it_is_split_where_that_is_asked_for_and_fits() -> None:
@@ -92,6 +94,9 @@ def test_small_diffs_look_as_if_drawn_in_one_go() -> None:
 
 
 def test_what_goes_and_what_comes_stand_beside_each_other_in_long_changes() -> None:
-    before, after = "".join(f"old {at}\n" for at in range(200)), "".join(f"new {at}\n" for at in range(200))
+    before, after = (
+        "".join(f"old {at}\n" for at in range(200)),
+        "".join(f"new {at}\n" for at in range(200)),
+    )
     lines = list(diff_piece(diff_rows(before, after), "a.txt", split=True)(110, Palette()))
     assert len(lines) == 200

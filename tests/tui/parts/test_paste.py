@@ -28,7 +28,10 @@ def test_what_would_act_on_a_terminal_is_shown_instead() -> None:
 
 def test_a_chip_says_how_much_it_stands_for() -> None:
     chips = Chips()
-    assert chips.add("x" * 999_999 + "\n").replace("\xa0", " ") == "[pasted 1,000,000 characters, 2 lines #1]"
+    assert (
+        chips.add("x" * 999_999 + "\n").replace("\xa0", " ")
+        == "[pasted 1,000,000 characters, 2 lines #1]"
+    )
     assert chips.add("yy").replace("\xa0", " ") == "[pasted 2 characters, 1 line #2]"
 
 
@@ -51,7 +54,9 @@ texts = st.text(st.characters(exclude_characters="\r\xa0", exclude_categories=["
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=5))
-def test_expanding_always_gives_back_what_was_pasted_where_it_was_pasted(pairs: list[tuple[str, str]]) -> None:
+def test_expanding_always_gives_back_what_was_pasted_where_it_was_pasted(
+    pairs: list[tuple[str, str]],
+) -> None:
     chips = Chips()
     typed = "".join(before + chips.add(pasted) for before, pasted in pairs)
     assert chips.expand(typed) == "".join(before + pasted for before, pasted in pairs)

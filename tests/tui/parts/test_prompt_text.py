@@ -150,7 +150,9 @@ def test_a_chip_is_always_edited_like_one_character(script: list[Step]) -> None:
             case "type" | "paste":
                 atoms.insert(at, what)
                 at += 1
-                text._take_in(what) if do == "paste" else text._replace_via_keyboard(what, *text.selection)
+                text._take_in(what) if do == "paste" else text._replace_via_keyboard(
+                    what, *text.selection
+                )
             case "left":
                 at = max(0, at - 1)
                 text.action_cursor_left()
@@ -167,7 +169,11 @@ def test_a_chip_is_always_edited_like_one_character(script: list[Step]) -> None:
         assert text.text == "".join(atoms)
 
 
-@given(st.lists(st.one_of(steps, st.tuples(st.sampled_from(["undo", "redo"]), st.just(""))), max_size=30))
+@given(
+    st.lists(
+        st.one_of(steps, st.tuples(st.sampled_from(["undo", "redo"]), st.just(""))), max_size=30
+    )
+)
 def test_undo_and_redo_never_leave_a_part_of_a_chip(script: list[Step]) -> None:
     text = PromptText()
     for do, what in script:

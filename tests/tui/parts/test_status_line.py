@@ -46,7 +46,12 @@ async def test_no_timer_runs_while_nothing_changes() -> None:
     app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         assert app.line.ticking
-        for phase, halt in (("idle", ""), ("working", "paused"), ("starting", ""), ("waiting", "pausing")):
+        for phase, halt in (
+            ("idle", ""),
+            ("working", "paused"),
+            ("starting", ""),
+            ("waiting", "pausing"),
+        ):
             app.board.set(phase=phase, halt=halt)
             assert not app.line.ticking, (phase, halt)
 
@@ -79,7 +84,9 @@ async def test_twenty_by_five_shows_the_phase() -> None:
 
 
 async def test_the_reason_for_a_retry_leaves_room_for_the_key_that_stops_it() -> None:
-    reason = "openai/gpt-5: too many requests: Rate limit reached for requests per min: Limit 3, Used 3"
+    reason = (
+        "openai/gpt-5: too many requests: Rate limit reached for requests per min: Limit 3, Used 3"
+    )
     for width, words in (
         (80, "attempt 2 in 1 min 59 s: openai/gpt-5: too many requests: Rate l…"),
         (40, "attempt 2 in 1 min 59 s"),

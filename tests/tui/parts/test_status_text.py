@@ -70,7 +70,9 @@ def test_every_phase_has_words(status: Status, words: str) -> None:
         (Pulse("retrying", attempt=2, retry_at=121.2), "attempt 2 in 8 s"),
     ],
 )
-def test_the_status_says_how_the_answer_is_coming_and_calls_silence_silence(pulse: Pulse, words: str) -> None:
+def test_the_status_says_how_the_answer_is_coming_and_calls_silence_silence(
+    pulse: Pulse, words: str
+) -> None:
     assert pulse.state
     assert phase_words(Status(phase=pulse.state), 114.0, pulse) == words
 
@@ -97,7 +99,10 @@ def test_the_rate_of_a_stream_is_shown_in_full_detail_only(detailed: bool, rate:
     ],
 )
 def test_a_long_name_of_a_model_leaves_room_for_the_keys(width: int, line: str) -> None:
-    status, pulse = Status(phase="asking"), Pulse("asking", "openai//models/Small-135M-Instruct.Q4_1.gguf", since=87.0)
+    status, pulse = (
+        Status(phase="asking"),
+        Pulse("asking", "openai//models/Small-135M-Instruct.Q4_1.gguf", since=87.0),
+    )
     parts = status_parts(status, 114.0, with_model_cut(status, 114.0, width, pulse))
     assert " · ".join(part.text for part in fit(parts, width)) == line
 
@@ -132,7 +137,9 @@ def test_what_matters_least_goes_first_where_the_line_is_short(width: int, line:
         ("waiting", "", "tab answer"),
     ],
 )
-def test_the_key_that_matters_now_survives_forty_columns(phase: Phase, halt: Halt, hint: str) -> None:
+def test_the_key_that_matters_now_survives_forty_columns(
+    phase: Phase, halt: Halt, hint: str
+) -> None:
     line = said(replace(FULL, phase=phase, halt=halt), 48)
     assert hint in line
     assert len(line) <= 48
@@ -146,18 +153,28 @@ def test_step_mode_and_what_is_left_of_the_budget_are_said() -> None:
 @pytest.mark.parametrize(
     ("status", "boundary", "hint"),
     [
-        (Status(phase="working", halt="paused", batch=3), Paused("step", "", 3), "⏎ continue · tab step in · esc stop"),
+        (
+            Status(phase="working", halt="paused", batch=3),
+            Paused("step", "", 3),
+            "⏎ continue · tab step in · esc stop",
+        ),
         (Status(phase="waiting", commands=1), None, "esc stop your command · tab answer"),
         (Status(phase="idle"), PlanReady("1. Do it"), "ready · tab start the plan"),
         (Status(phase="idle"), None, "ready · ? keys"),
     ],
 )
-def test_the_hints_say_how_to_reach_the_card(status: Status, boundary: Paused | PlanReady | None, hint: str) -> None:
-    assert hint in " · ".join(part.text for part in fit(status_parts(status, 0.0, Pulse(), boundary), 100))
+def test_the_hints_say_how_to_reach_the_card(
+    status: Status, boundary: Paused | PlanReady | None, hint: str
+) -> None:
+    assert hint in " · ".join(
+        part.text for part in fit(status_parts(status, 0.0, Pulse(), boundary), 100)
+    )
 
 
 def test_a_long_notice_is_cut_and_not_left_out() -> None:
-    status = replace(FULL, phase="idle", notice="undone: library/__pycache__/calendar.pyc (/redo to restore)")
+    status = replace(
+        FULL, phase="idle", notice="undone: library/__pycache__/calendar.pyc (/redo to restore)"
+    )
     parts = fit(with_notice_cut(status_parts(status, 0.0, Pulse()), status, 50), 50)
     line = " · ".join(part.text for part in parts)
     assert line.startswith("ready · undone: library/") and line.endswith("…") and len(line) <= 50
@@ -196,7 +213,14 @@ def test_only_the_first_part_may_be_too_wide(width: int) -> None:
 
 @for_each(
     ("seconds", "words"),
-    [(-3.0, "0 s"), (0.9, "0 s"), (59.9, "59 s"), (60.0, "1 min 0 s"), (3599.0, "59 min 59 s"), (3780.0, "1 h 3 min")],
+    [
+        (-3.0, "0 s"),
+        (0.9, "0 s"),
+        (59.9, "59 s"),
+        (60.0, "1 min 0 s"),
+        (3599.0, "59 min 59 s"),
+        (3780.0, "1 h 3 min"),
+    ],
 )
 def test_a_duration_is_said_in_its_two_largest_units(seconds: float, words: str) -> None:
     assert duration(seconds) == words
@@ -204,14 +228,23 @@ def test_a_duration_is_said_in_its_two_largest_units(seconds: float, words: str)
 
 @for_each(
     ("count", "words"),
-    [(0, "0"), (999, "999"), (1_000, "1k"), (18_240, "18.2k"), (200_000, "200k"), (999_960, "1M"), (1_250_000, "1.2M")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1k"),
+        (18_240, "18.2k"),
+        (200_000, "200k"),
+        (999_960, "1M"),
+        (1_250_000, "1.2M"),
+    ],
 )
 def test_token_counts_are_short(count: int, words: str) -> None:
     assert tokens(count) == words
 
 
 @for_each(
-    ("cost", "words"), [(0.0, "$0.000"), (0.0004, "<$0.001"), (0.0412, "$0.041"), (1.239, "$1.24"), (12.0, "$12.00")]
+    ("cost", "words"),
+    [(0.0, "$0.000"), (0.0004, "<$0.001"), (0.0412, "$0.041"), (1.239, "$1.24"), (12.0, "$12.00")],
 )
 def test_a_cost_never_looks_like_nothing_when_it_is_something(cost: float, words: str) -> None:
     assert dollars(cost) == words
@@ -231,13 +264,21 @@ def test_a_call_that_is_waited_for_a_minute_may_go_to_the_background() -> None:
     assert "3 min · ctrl+b moves it to the background" in said(waits, 120, now=299.0)
 
 
-@for_each(("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")])
-def test_nothing_is_offered_while_it_is_the_users_turn_or_nothing_runs(phase: Phase, halt: Halt) -> None:
-    assert "background" not in said(replace(FULL, phase=phase, halt=halt, waits_since=0.0), 200, now=500.0)
+@for_each(
+    ("phase", "halt"), [("waiting", ""), ("working", "paused"), ("idle", ""), ("thinking", "")]
+)
+def test_nothing_is_offered_while_it_is_the_users_turn_or_nothing_runs(
+    phase: Phase, halt: Halt
+) -> None:
+    assert "background" not in said(
+        replace(FULL, phase=phase, halt=halt, waits_since=0.0), 200, now=500.0
+    )
 
 
 def test_a_question_that_waits_is_still_offered_while_a_pause_was_asked_for() -> None:
-    assert "Esc again stops now · tab answer" in said(replace(FULL, phase="waiting", halt="pausing"), 120)
+    assert "Esc again stops now · tab answer" in said(
+        replace(FULL, phase="waiting", halt="pausing"), 120
+    )
 
 
 def test_the_offer_makes_room_for_what_just_happened() -> None:
@@ -254,10 +295,16 @@ def test_the_offer_makes_room_for_what_just_happened() -> None:
         (Status(phase="waiting"), None, "Tab to answer, or type to steer"),
         (Status(phase="waiting", on_card=True), None, "Tab to type here"),
         (Status(phase="working", halt="paused"), None, "Enter to continue, or type to steer"),
-        (Status(phase="idle"), PlanReady("1. Do it"), "Tab to start the plan, or say what to change"),
+        (
+            Status(phase="idle"),
+            PlanReady("1. Do it"),
+            "Tab to start the plan, or say what to change",
+        ),
     ],
 )
-def test_the_empty_composer_says_what_typing_would_do(status: Status, boundary: PlanReady | None, words: str) -> None:
+def test_the_empty_composer_says_what_typing_would_do(
+    status: Status, boundary: PlanReady | None, words: str
+) -> None:
     assert prompt_words(status, boundary) == words
 
 
@@ -269,7 +316,9 @@ def test_every_mode_says_what_it_means() -> None:
     assert set(MODE_MEANS) == set(get_args(Mode))
 
 
-def test_a_new_session_says_in_five_lines_what_it_is_and_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_session_says_in_five_lines_what_it_is_and_what_to_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     status = Status(branch="main", changes=1, model="demo", mode="plan")
     rows = greeting(status, Path("/home/ada/src/acme"), "?")

@@ -3,7 +3,14 @@
 import pytest
 
 from codeagent.tui.actions import Action
-from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, TypedInput, UnknownInput, parse_input
+from codeagent.tui.parts.typed_input import (
+    CommandInput,
+    PromptInput,
+    ShellInput,
+    TypedInput,
+    UnknownInput,
+    parse_input,
+)
 
 HELP = Action("command.help", "keys")
 NEW = Action("command.new", "a new session", aliases=("clear",))

@@ -14,7 +14,10 @@ from tests.table import for_each
 
 PALETTE = Palette(
     code=Style(dim=True),
-    syntax={name: Style(color=color) for name, color in (("keyword", "red"), ("string", "green"), ("comment", "blue"))},
+    syntax={
+        name: Style(color=color)
+        for name, color in (("keyword", "red"), ("string", "green"), ("comment", "blue"))
+    },
 )
 
 
@@ -44,7 +47,9 @@ def test_what_is_not_known_is_plain(language: str) -> None:
 
 
 def test_code_with_very_long_lines_is_plain() -> None:
-    assert highlight("return " + "x" * 5_000, "python", PALETTE) == [[("return " + "x" * 5_000, PALETTE.code)]]
+    assert highlight("return " + "x" * 5_000, "python", PALETTE) == [
+        [("return " + "x" * 5_000, PALETTE.code)]
+    ]
 
 
 def test_slices_give_the_same_as_all_at_once() -> None:
@@ -73,7 +78,19 @@ def test_a_lexer_that_fails_or_skips_loses_nothing(monkeypatch: pytest.MonkeyPat
 @given(
     st.text(st.sampled_from("ab'\"#/*{}()\\\n\t \r<>&;:=") | st.characters(), max_size=100),
     st.sampled_from(
-        ["python", "javascript", "html", "bash", "yaml", "json", "diff", "console", "markdown", "php", "c"]
+        [
+            "python",
+            "javascript",
+            "html",
+            "bash",
+            "yaml",
+            "json",
+            "diff",
+            "console",
+            "markdown",
+            "php",
+            "c",
+        ]
     ),
 )
 def test_no_character_is_ever_lost(source: str, language: str) -> None:

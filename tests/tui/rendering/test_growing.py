@@ -72,7 +72,16 @@ LINES = st.one_of(
                 "x" * 30,
                 "漢字" * 9,
             ),
-            *("a_b_c ~~d~~", "![i](p)", "<http://x.y>", "http://x.y/z.", "\u202e", "\x1b[31m", "- [ ] t", "word " * 12),
+            *(
+                "a_b_c ~~d~~",
+                "![i](p)",
+                "<http://x.y>",
+                "http://x.y/z.",
+                "\u202e",
+                "\x1b[31m",
+                "- [ ] t",
+                "word " * 12,
+            ),
         ]
     ),
     st.text("ab *`_[]()|-#>~1.\t\\", max_size=12),
@@ -105,7 +114,9 @@ def cut(text: str, places: list[int]) -> list[str]:
 @example("- x\n- a | b\n--|--\n", list(range(30)), 20)
 @example("``` a|b\n-|-\nx", list(range(30)), 20)
 def test_once_closed_it_is_what_is_drawn_at_once(text: str, places: list[int], width: int) -> None:
-    assert shown(grown(cut(text, places), width).lines) == shown(render_markdown(text, width, PALETTE))
+    assert shown(grown(cut(text, places), width).lines) == shown(
+        render_markdown(text, width, PALETTE)
+    )
 
 
 @given(TEXTS, st.integers(4, 40))
@@ -116,7 +127,15 @@ def test_also_when_it_comes_character_by_character(text: str, width: int) -> Non
 ROWS = st.lists(
     st.one_of(
         st.sampled_from(
-            ["| 1 | 2 |", "| **bo | ld** |", "one", "| a | b | c |", "|", "| `x\\|y` | 漢字 | ", "w | " * 9]
+            [
+                "| 1 | 2 |",
+                "| **bo | ld** |",
+                "one",
+                "| a | b | c |",
+                "|",
+                "| `x\\|y` | 漢字 | ",
+                "w | " * 9,
+            ]
         ),
         st.text("ab |*`", max_size=30),
     ),
@@ -136,20 +155,30 @@ def test_also_with_tables_that_come_row_by_row(
     before: str, head: str, rows: list[str], after: str, places: list[int], width: int
 ) -> None:
     text = before + head + "\n".join([*rows, after])
-    assert shown(grown(cut(text, places), width).lines) == shown(render_markdown(text, width, PALETTE))
+    assert shown(grown(cut(text, places), width).lines) == shown(
+        render_markdown(text, width, PALETTE)
+    )
 
 
 def test_the_rows_of_a_long_table_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     parts = table.inline_parts
-    monkeypatch.setattr(table, "inline_parts", lambda text, *styles: read.append(text) or parts(text, *styles))
+    monkeypatch.setattr(
+        table, "inline_parts", lambda text, *styles: read.append(text) or parts(text, *styles)
+    )
     rows = [f"| r{number} | {number} |\n" for number in range(100)]
     drawing = grown(["| a | b |\n|---|---|\n", *rows], 40)
     assert len(drawing.lines) == 102
     assert sum(text.startswith("r") for text in read) == 100
 
 
-@given(TEXTS, st.lists(st.integers(0, 900), max_size=40), st.integers(4, 40), st.integers(2, 20), st.integers(0, 3))
+@given(
+    TEXTS,
+    st.lists(st.integers(0, 900), max_size=40),
+    st.integers(4, 40),
+    st.integers(2, 20),
+    st.integers(0, 3),
+)
 def test_also_with_long_paragraphs_and_code_blocks(
     text: str, places: list[int], width: int, piece: int, lines: int
 ) -> None:

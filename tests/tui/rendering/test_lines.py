@@ -12,7 +12,10 @@ from codeagent.tui.rendering.lines import NARROWEST, Row, cells, cut_end, cut_mi
 from tests.table import for_each
 
 BOLD = Style(bold=True)
-TEXTS = st.text(st.sampled_from("ab c 漢字、。（é\u0301❤\ufe0f👍\t\n\x1b\u202e—…") | st.characters(), max_size=60)
+TEXTS = st.text(
+    st.sampled_from("ab c 漢字、。（é\u0301❤\ufe0f👍\t\n\x1b\u202e—…") | st.characters(),
+    max_size=60,
+)
 
 
 def texts(rows: list[Row]) -> list[str]:
@@ -21,7 +24,8 @@ def texts(rows: list[Row]) -> list[str]:
 
 def joined(rows: list[Row]) -> str:
     return "".join(
-        ("\n" if row.joins is None else row.joins) + text for row, text in zip(rows, texts(rows), strict=True)
+        ("\n" if row.joins is None else row.joins) + text
+        for row, text in zip(rows, texts(rows), strict=True)
     )
 
 
@@ -32,7 +36,10 @@ def test_words_are_kept_whole() -> None:
 
 def test_a_word_that_is_too_long_is_cut() -> None:
     rows = wrap([("a abcdefghij", None)], 4)
-    assert (texts(rows), [row.joins for row in rows]) == (["a", "abcd", "efgh", "ij"], [None, " ", "", ""])
+    assert (texts(rows), [row.joins for row in rows]) == (
+        ["a", "abcd", "efgh", "ij"],
+        [None, " ", "", ""],
+    )
 
 
 def test_a_newline_begins_a_row() -> None:
@@ -65,9 +72,9 @@ def test_nothing_is_lost_and_no_row_is_too_wide(text: str, width: int, words: bo
     middle = len(text) // 2
     rows = wrap([(text[:middle], None), (text[middle:], BOLD)], width, words=words)
     kept = visible(text[:middle]) + visible(text[middle:])
-    assert joined(rows).rstrip(" ").lstrip("\n") == "\n".join(line for line in kept.split("\n")).rstrip(" ").lstrip(
-        "\n"
-    )
+    assert joined(rows).rstrip(" ").lstrip("\n") == "\n".join(
+        line for line in kept.split("\n")
+    ).rstrip(" ").lstrip("\n")
     assert all(cell_len(draw(row).strip.text) <= max(width, NARROWEST) for row in rows)
     assert all(draw(row).strip.cell_length <= max(width, NARROWEST) for row in rows)
 
@@ -80,7 +87,9 @@ def test_plain_and_wide_text_break_alike(text: str, width: int) -> None:
 
 
 @given(TEXTS, TEXTS, st.integers(4, 12))
-def test_rows_before_the_last_do_not_change_when_text_is_added(text: str, more: str, width: int) -> None:
+def test_rows_before_the_last_do_not_change_when_text_is_added(
+    text: str, more: str, width: int
+) -> None:
     text = text.rstrip()
     before = texts(wrap([(text, None)], width))[:-1]
     assert texts(wrap([(text + " " + more, None)], width))[: len(before)] == before
@@ -88,11 +97,16 @@ def test_rows_before_the_last_do_not_change_when_text_is_added(text: str, more: 
 
 @given(st.characters())
 def test_the_cells_of_every_character_are_as_rich_draws_them(character: str) -> None:
-    assert cells(visible(character)) >= cell_len(visible(character).replace("\t", "    ").replace("\n", ""))
+    assert cells(visible(character)) >= cell_len(
+        visible(character).replace("\t", "    ").replace("\n", "")
+    )
 
 
 @given(
-    st.lists(st.sampled_from(["👩\u200d💻", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "a", " ", "漢", "\n"]), max_size=20),
+    st.lists(
+        st.sampled_from(["👩\u200d💻", "❤\ufe0f", "1\ufe0f\u20e3", "🇩🇪", "a", " ", "漢", "\n"]),
+        max_size=20,
+    ),
     st.data(),
 )
 def test_an_emoji_is_never_cut_by_a_style_or_a_row(letters: list[str], data: st.DataObject) -> None:
@@ -109,7 +123,8 @@ def test_an_emoji_is_never_cut_by_a_style_or_a_row(letters: list[str], data: st.
 
 @for_each("word", ["हिन्दी", "தமிழ்", "မြန်မာ", "ខ្មែរ", "সুন্দর", "กำ"])
 def test_a_row_fits_where_spacing_marks_take_cells_of_their_own(word: str) -> None:
-    """Else the terminal would draw the end of the row over its last cells, and a command would be shown without it."""
+    """Else the terminal would draw the end of the row over its last cells, and a command would be
+    shown without it."""
     rows = wrap([(f"echo {word} {word}{word} " * 6, None)], 30)
     for text in texts(rows):
         assert sum(1 if category(letter) == "Mc" else cell_len(letter) for letter in text) <= 30
@@ -117,7 +132,9 @@ def test_a_row_fits_where_spacing_marks_take_cells_of_their_own(word: str) -> No
 
 
 @given(TEXTS, st.integers(0, 30))
-def test_a_cut_text_fits_and_is_the_text_with_its_end_or_middle_left_out(text: str, width: int) -> None:
+def test_a_cut_text_fits_and_is_the_text_with_its_end_or_middle_left_out(
+    text: str, width: int
+) -> None:
     for cut in (cut_end, cut_middle):
         short = cut(text, width)
         head, _, tail = short.rpartition("…") if short != text else (short, "", "")

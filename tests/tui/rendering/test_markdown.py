@@ -15,7 +15,10 @@ from codeagent.tui.rendering.markdown_parser import _parser
 from codeagent.tui.rendering.palette import Palette
 
 PALETTE = Palette()
-MARKS = st.text(st.sampled_from("ab *_`~[]()!<>&|-#>+.:1\\\n\t 漢é\u0301👍\u202e\x1b") | st.characters(), max_size=120)
+MARKS = st.text(
+    st.sampled_from("ab *_`~[]()!<>&|-#>+.:1\\\n\t 漢é\u0301👍\u202e\x1b") | st.characters(),
+    max_size=120,
+)
 WORDS = st.lists(st.text("abcdefgh漢字é—’", min_size=1, max_size=30), min_size=1, max_size=40)
 
 
@@ -25,7 +28,9 @@ def drawn(text: str, width: int = 40) -> list[str]:
 
 def copied(lines: list[Line]) -> str:
     return "".join(
-        line.text if line.joins is not None and not number else ("\n" if line.joins is None else line.joins) + line.text
+        line.text
+        if line.joins is not None and not number
+        else ("\n" if line.joins is None else line.joins) + line.text
         for number, line in enumerate(lines)
     ).removeprefix("\n")
 
@@ -39,7 +44,9 @@ def style_of(text: str, part: str) -> Style:
     raise AssertionError(f"{part} is not drawn")
 
 
-def test_a_parser_that_two_threads_may_use_at_once_has_nothing_left_to_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parser_that_two_threads_may_use_at_once_has_nothing_left_to_prepare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     _parser.cache_clear()
     _parser()
     prepared: list[Ruler[object]] = []
@@ -66,7 +73,14 @@ def test_hard_breaks_stay() -> None:
 def test_lists_hang_and_are_copied_as_markdown() -> None:
     text = "- one two three\n  - four\n9. nine\n10. ten"
     lines = render_markdown(text, 12, PALETTE)
-    assert [line.strip.text for line in lines] == ["• one two", "  three", "  • four", "", "9. nine", "10. ten"]
+    assert [line.strip.text for line in lines] == [
+        "• one two",
+        "  three",
+        "  • four",
+        "",
+        "9. nine",
+        "10. ten",
+    ]
     assert copied(lines) == "- one two three\n  - four\n\n9. nine\n10. ten"
 
 
@@ -158,7 +172,9 @@ def test_what_is_nested_too_deep_is_shown_as_it_is_written() -> None:
 
 
 @given(MARKS, st.integers(1, 60))
-def test_it_never_fails_and_no_line_is_too_wide_or_acts_on_a_terminal(text: str, width: int) -> None:
+def test_it_never_fails_and_no_line_is_too_wide_or_acts_on_a_terminal(
+    text: str, width: int
+) -> None:
     for line in render_markdown(text, width, PALETTE):
         assert line.strip.cell_length <= max(width, NARROWEST)
         assert visible(line.strip.text) == line.strip.text

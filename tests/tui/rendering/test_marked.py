@@ -14,7 +14,8 @@ from tests.table import for_each
 
 PALETTE = Palette(text=Style(color="white"), warning=Style(color="yellow"))
 TEXTS = st.text(
-    st.sampled_from("ab -/\"'\n \t\u202e\u200b\u0430\u00a0\u3164\ufe0f\r\x1b漢é") | st.characters(), max_size=80
+    st.sampled_from("ab -/\"'\n \t\u202e\u200b\u0430\u00a0\u3164\ufe0f\r\x1b漢é") | st.characters(),
+    max_size=80,
 )
 
 
@@ -23,14 +24,47 @@ def drawn(text: str, width: int = 40) -> list[str]:
 
 
 def test_plain_text_is_shown_as_it_is() -> None:
-    assert marked_text("git push\necho 'a  b'", PALETTE) == [("git push\necho 'a  b'", PALETTE.text)]
+    assert marked_text("git push\necho 'a  b'", PALETTE) == [
+        ("git push\necho 'a  b'", PALETTE.text)
+    ]
 
 
 @for_each(
     "code",
     [
-        *(0x00, 0x07, 0x09, 0x0D, 0x1B, 0x7F, 0x85, 0x9B, 0xA0, 0xAD, 0x034F, 0x061C, 0x115F, 0x1160, 0x180B, 0x180E),
-        *(0x2003, 0x200B, 0x200D, 0x200F, 0x2028, 0x2029, 0x202E, 0x2066, 0x2800, 0x3000, 0x3164, 0xD800, 0xE000),
+        *(
+            0x00,
+            0x07,
+            0x09,
+            0x0D,
+            0x1B,
+            0x7F,
+            0x85,
+            0x9B,
+            0xA0,
+            0xAD,
+            0x034F,
+            0x061C,
+            0x115F,
+            0x1160,
+            0x180B,
+            0x180E,
+        ),
+        *(
+            0x2003,
+            0x200B,
+            0x200D,
+            0x200F,
+            0x2028,
+            0x2029,
+            0x202E,
+            0x2066,
+            0x2800,
+            0x3000,
+            0x3164,
+            0xD800,
+            0xE000,
+        ),
         *(0xFE0F, 0xFEFF, 0xFFA0, 0xFFFE, 0x1D173, 0xE0001, 0xE0041, 0xE007F, 0xE0100, 0xF0000),
     ],
 )
@@ -73,7 +107,10 @@ def test_a_mark_is_shown_as_its_number_unless_it_is_on_a_letter() -> None:
 
 
 def test_what_is_said_about_a_text_is_not_copied() -> None:
-    assert [(line.text, line.joins) for line in marked_lines("\u0430", 40, PALETTE)] == [("\u0430", None), ("", "")]
+    assert [(line.text, line.joins) for line in marked_lines("\u0430", 40, PALETTE)] == [
+        ("\u0430", None),
+        ("", ""),
+    ]
 
 
 def test_padding_is_folded_with_its_count() -> None:
@@ -81,7 +118,11 @@ def test_padding_is_folded_with_its_count() -> None:
     assert drawn("a" + "\t" * 9 + "b") == ["a⟨9 tabs⟩b"]
     assert drawn("a" + "\n" * 61 + "b") == ["a", "⟨60 blank lines⟩", "b"]
     assert drawn("a" + " \t" * 20 + "b") == ["a⟨40 blanks⟩b"]
-    assert drawn("a\n" + " \t\n" * 60 + "b", 60) == ["a", "⟨60 blank lines with 120 spaces and tabs⟩", "b"]
+    assert drawn("a\n" + " \t\n" * 60 + "b", 60) == [
+        "a",
+        "⟨60 blank lines with 120 spaces and tabs⟩",
+        "b",
+    ]
 
 
 def test_eight_of_them_are_not_folded() -> None:
@@ -97,7 +138,9 @@ def test_where_a_word_goes_on_in_the_next_row_is_said() -> None:
 @given(TEXTS, st.integers(1, 60))
 def test_nothing_is_hidden(text: str, width: int) -> None:
     """All that is left out of the rows is one space where a row ends between words."""
-    lines = [line for line in marked_lines(text, width, PALETTE) if (line.text, line.joins) != ("", "")]
+    lines = [
+        line for line in marked_lines(text, width, PALETTE) if (line.text, line.joins) != ("", "")
+    ]
     shown = "".join(("\n" if line.joins is None else line.joins) + line.text for line in lines)[1:]
     assert shown.rstrip(" ") == "".join(part for part, _ in marked_text(text, PALETTE)).rstrip(" ")
     assert all(line.joins in (None, "", " ") for line in lines)
@@ -113,6 +156,10 @@ def test_every_character_is_shown_or_written_as_its_number_or_counted(text: str)
         text = text[:start] + text[end:]
     for character in set(text) - {" ", "\t", "\n"}:
         is_new = category(character) == "Cn" and character in shown
-        seen = is_new or (category(character)[0] not in "CZ" and character not in "\u115f\u1160\u3164\uffa0\u2800")
+        seen = is_new or (
+            category(character)[0] not in "CZ" and character not in "\u115f\u1160\u3164\uffa0\u2800"
+        )
         written = f"\\u{{{ord(character):x}}}"
-        assert shown.count(written) + (shown.count(character) if seen else 0) >= text.count(character)
+        assert shown.count(written) + (shown.count(character) if seen else 0) >= text.count(
+            character
+        )

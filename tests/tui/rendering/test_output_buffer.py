@@ -73,7 +73,9 @@ def test_only_a_newline_ends_a_line() -> None:
     assert list(fed("a\u2028b\x0bc\x85d\n").lines()) == ["a\u2028bcd"]
 
 
-@pytest.mark.parametrize("pieces", [("one\r\ntwo\r\n",), ("one\r", "\ntwo\r", "\n"), ("one\r\r\ntwo\r\n",)])
+@pytest.mark.parametrize(
+    "pieces", [("one\r\ntwo\r\n",), ("one\r", "\ntwo\r", "\n"), ("one\r\r\ntwo\r\n",)]
+)
 def test_a_carriage_return_before_a_newline_is_a_line_end(pieces: tuple[str, ...]) -> None:
     assert list(fed(*pieces).lines()) == ["one", "two"]
 
@@ -99,8 +101,25 @@ def test_colours_stay_in_the_line() -> None:
 @for_each(
     "acts",
     [
-        *("\x1b[2J", "\x1b[1A", "\x1b[K", "\x1b[?25l", "\x1b[>4;2m", "\x1b[6n", "\x9b31m", "\x1b7", "\x1bc", "\x1b(B"),
-        *("\x1b]0;title\x07", "\x1b]52;c;aGk=\x1b\\", "\x9d8;;http://x\x9c", "\x1bP+q544e\x1b\\", "\x1b_G\x1b\\"),
+        *(
+            "\x1b[2J",
+            "\x1b[1A",
+            "\x1b[K",
+            "\x1b[?25l",
+            "\x1b[>4;2m",
+            "\x1b[6n",
+            "\x9b31m",
+            "\x1b7",
+            "\x1bc",
+            "\x1b(B",
+        ),
+        *(
+            "\x1b]0;title\x07",
+            "\x1b]52;c;aGk=\x1b\\",
+            "\x9d8;;http://x\x9c",
+            "\x1bP+q544e\x1b\\",
+            "\x1b_G\x1b\\",
+        ),
         *("\x90q\x9c", "\x85", "\x07", "\x08", "\x00", "\x7f", "\x1b[" + "1" * 100 + "m"),
     ],
 )
@@ -138,7 +157,9 @@ def test_a_line_without_end_is_bounded_and_counted() -> None:
         buffer.feed(piece)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert buffer.last(1) == ["x" * LINE_LIMIT + f" … {200 * 65_536 - LINE_LIMIT:,} more characters"]
+    assert buffer.last(1) == [
+        "x" * LINE_LIMIT + f" … {200 * 65_536 - LINE_LIMIT:,} more characters"
+    ]
     assert peak < 1_000_000
 
 

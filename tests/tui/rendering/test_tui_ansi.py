@@ -43,7 +43,10 @@ def test_colours_apply_from_where_they_are_and_are_not_copied() -> None:
         ("38:2::1:2:3", Style(color=Color.from_rgb(1, 2, 3))),
         ("38:2:1:2:3", Style(color=Color.from_rgb(1, 2, 3))),
         ("38:5:9;1", Style(color=Color.from_ansi(9), bold=True)),
-        ("1;2;3;4;7;9", Style(bold=True, dim=True, italic=True, underline=True, reverse=True, strike=True)),
+        (
+            "1;2;3;4;7;9",
+            Style(bold=True, dim=True, italic=True, underline=True, reverse=True, strike=True),
+        ),
         ("4:3", Style(underline=True)),
         *(
             ("4;4:0", Style()),
@@ -70,7 +73,11 @@ def test_a_reset_ends_everything() -> None:
     assert style_after("1;31;42", "") == Style()
 
 
-@given(st.text(st.sampled_from("ab\x1b[]0123456789;:mK\x07\x9b\u202e\t") | st.characters(), max_size=60))
+@given(
+    st.text(
+        st.sampled_from("ab\x1b[]0123456789;:mK\x07\x9b\u202e\t") | st.characters(), max_size=60
+    )
+)
 def test_whatever_is_printed_nothing_acts_on_the_terminal(raw: str) -> None:
     line = ansi_line(raw, BASE)
     assert visible(line.strip.text) == line.strip.text

@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.diff import DiffRow, changed_words, counts, diff_rows, paired, split_lines, unified_lines
+from codeagent.tui.rendering.diff import (
+    DiffRow,
+    changed_words,
+    counts,
+    diff_rows,
+    paired,
+    split_lines,
+    unified_lines,
+)
 from codeagent.tui.rendering.lines import NARROWEST, Line
 from codeagent.tui.rendering.palette import Palette
 from tests.table import for_each
@@ -13,7 +21,19 @@ from tests.table import for_each
 PALETTE = Palette()
 TEXTS = st.lists(
     st.sampled_from(
-        ["", "a", "b", "}", "def f(x):", "\treturn x + 1", "    return x", "end ", "漢字" * 6, "x" * 50, "\u202e"]
+        [
+            "",
+            "a",
+            "b",
+            "}",
+            "def f(x):",
+            "\treturn x + 1",
+            "    return x",
+            "end ",
+            "漢字" * 6,
+            "x" * 50,
+            "\u202e",
+        ]
     )
     | st.text(st.sampled_from("ab \t\r\x1b"), max_size=9),
     max_size=12,
@@ -21,7 +41,10 @@ TEXTS = st.lists(
 
 
 def kinds(rows: tuple[DiffRow, ...]) -> str:
-    return "".join({"same": "=", "added": "+", "removed": "-", "gap": "~", "note": "!"}[row.kind] for row in rows)
+    return "".join(
+        {"same": "=", "added": "+", "removed": "-", "gap": "~", "note": "!"}[row.kind]
+        for row in rows
+    )
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -29,7 +52,9 @@ def texts(lines: list[Line]) -> list[str]:
 
 
 def copied(lines: list[Line]) -> str:
-    return "".join(("\n" if line.joins is None else line.joins) + line.text for line in lines).removeprefix("\n")
+    return "".join(
+        ("\n" if line.joins is None else line.joins) + line.text for line in lines
+    ).removeprefix("\n")
 
 
 def test_lines_around_a_change_are_kept_and_the_others_counted() -> None:
@@ -120,7 +145,9 @@ def test_a_whole_line_has_its_background() -> None:
     palette = Palette(added=Style(bgcolor="green"), syntax={"keyword": Style(color="red")})
     (line,) = unified_lines(diff_rows("", "return\n"), 20, palette, "x.py")
     assert line.strip.cell_length == 20
-    assert [part.style for part in line.strip if part.text == "return"] == [Style(bgcolor="green", color="red")]
+    assert [part.style for part in line.strip if part.text == "return"] == [
+        Style(bgcolor="green", color="red")
+    ]
 
 
 def test_without_backgrounds_the_colour_of_a_line_says_what_it_is() -> None:
@@ -153,8 +180,12 @@ def test_both_texts_can_be_read_from_the_rows(before: str, after: str, context: 
         whole = text.split("\n") if text else []
         whole = whole[:-1] if whole and not whole[-1] else whole
         assert [line.rstrip("\r") for line in lines] == [line.rstrip("\r") for line in whole]
-    assert [row.old for row in rows if row.old] == [7 + at for at in range(sum(row.old is not None for row in rows))]
-    assert [row.new for row in rows if row.new] == [7 + at for at in range(sum(row.new is not None for row in rows))]
+    assert [row.old for row in rows if row.old] == [
+        7 + at for at in range(sum(row.old is not None for row in rows))
+    ]
+    assert [row.new for row in rows if row.new] == [
+        7 + at for at in range(sum(row.new is not None for row in rows))
+    ]
     brief = diff_rows(before, after, 7, context)
     assert [row for row in brief if row.kind in ("added", "removed")] == [
         row for row in rows if row.kind in ("added", "removed")
@@ -165,7 +196,9 @@ def test_both_texts_can_be_read_from_the_rows(before: str, after: str, context: 
 def test_no_character_of_a_line_is_hidden(before: str, after: str, width: int) -> None:
     rows = diff_rows(before, after)
     lines = unified_lines(rows, width, PALETTE, "x.py")
-    shown = [visible(row.text.removesuffix("\r")) for row in rows if row.kind not in ("gap", "note")]
+    shown = [
+        visible(row.text.removesuffix("\r")) for row in rows if row.kind not in ("gap", "note")
+    ]
     assert copied(lines).removeprefix("\n") == "\n".join(shown).removeprefix("\n")
     for line in [*lines, *split_lines(rows, width, PALETTE, "x.py")]:
         assert line.strip.cell_length <= max(width, NARROWEST)
@@ -189,4 +222,8 @@ def test_what_is_not_marked_is_the_same_in_both(old: str, new: str) -> None:
 
 
 def _without(text: str, spans: tuple[tuple[int, int], ...]) -> str:
-    return "".join(character for at, character in enumerate(text) if not any(first <= at < end for first, end in spans))
+    return "".join(
+        character
+        for at, character in enumerate(text)
+        if not any(first <= at < end for first, end in spans)
+    )

@@ -11,7 +11,9 @@ HEIGHTS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
 @given(HEIGHTS)
 def test_every_row_is_in_the_block_that_covers_it(heights: list[int]) -> None:
     layout = Layout(heights)
-    rows = [BlockPlace(index, line) for index, height in enumerate(heights) for line in range(height)]
+    rows = [
+        BlockPlace(index, line) for index, height in enumerate(heights) for line in range(height)
+    ]
     assert layout.total == len(rows)
     assert [layout.at(row) for row in range(layout.total)] == rows
     assert [layout.row(place) for place in rows] == list(range(layout.total))
@@ -25,7 +27,11 @@ def test_offsets_are_the_sums_of_the_heights_before(heights: list[int]) -> None:
     ]
 
 
-@given(HEIGHTS, st.lists(st.tuples(st.integers(0, 59), st.integers(0, 50)), max_size=30), st.lists(st.integers(0, 9)))
+@given(
+    HEIGHTS,
+    st.lists(st.tuples(st.integers(0, 59), st.integers(0, 50)), max_size=30),
+    st.lists(st.integers(0, 9)),
+)
 def test_corrections_and_additions_are_as_if_built_so(
     heights: list[int], corrections: list[tuple[int, int]], more: list[int]
 ) -> None:

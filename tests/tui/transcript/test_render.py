@@ -89,11 +89,16 @@ def test_a_very_long_prompt_is_shown_in_part_and_whole_in_full_detail() -> None:
 
 
 def test_an_answer_is_markdown_behind_the_margin() -> None:
-    assert rows(AnswerBlock(0, pieces=Pieces("some **bold** words"), open=False)) == ["  some bold words"]
+    assert rows(AnswerBlock(0, pieces=Pieces("some **bold** words"), open=False)) == [
+        "  some bold words"
+    ]
 
 
 def test_an_answer_that_broke_off_says_so() -> None:
-    assert rows(AnswerBlock(0, pieces=Pieces("half"), open=False, cut=True))[-1] == "  interrupted here"
+    assert (
+        rows(AnswerBlock(0, pieces=Pieces("half"), open=False, cut=True))[-1]
+        == "  interrupted here"
+    )
 
 
 def test_thoughts_fold_to_one_line_with_how_long_they_took() -> None:
@@ -104,11 +109,15 @@ def test_thoughts_fold_to_one_line_with_how_long_they_took() -> None:
 
 def test_thoughts_of_an_unknown_time_name_none() -> None:
     assert rows(Thoughts(0, pieces=Pieces("x"), open=False, began=10.0)) == ["  ▸ thought"]
-    assert rows(Thoughts(0, pieces=Pieces("x"), open=False, began=10.0, ended=10.0)) == ["  ▸ thought"]
+    assert rows(Thoughts(0, pieces=Pieces("x"), open=False, began=10.0, ended=10.0)) == [
+        "  ▸ thought"
+    ]
 
 
 def test_open_thoughts_show_their_last_lines_and_the_time_that_passes() -> None:
-    block = Thoughts(0, pieces=Pieces("\n".join(f"line {number}" for number in range(9))), began=NOW - 5)
+    block = Thoughts(
+        0, pieces=Pieces("\n".join(f"line {number}" for number in range(9))), began=NOW - 5
+    )
     assert rows(block) == ["  ▾ thinking 5 s", "    line 6", "    line 7", "    line 8"]
     assert rows(block, "quiet") == ["  ▸ thinking 5 s"]
 
@@ -152,29 +161,42 @@ def test_a_quiet_batch_is_one_line_that_hides_no_trouble() -> None:
         ({"state": "done"}, "✓", "done"),
         ({"state": "done", "note": "212 lines"}, "✓", "212 lines"),
         ({"state": "done", "duration_ms": 2_340}, "✓", "2.3 s"),
-        ({"state": "failed", "note": "exit 1", "duration_ms": 75_000}, "✗", "failed · exit 1 · 1 min 15 s"),
+        (
+            {"state": "failed", "note": "exit 1", "duration_ms": 75_000},
+            "✗",
+            "failed · exit 1 · 1 min 15 s",
+        ),
         ({"state": "timeout"}, "✗", "timed out"),
         ({"state": "denied"}, "–", "denied"),
         ({"state": "skipped"}, "–", "skipped"),
         ({"state": "cancelled"}, "–", "cancelled"),
     ],
 )
-def test_every_state_has_a_mark_and_words(changes: dict[str, object], mark: str, words: str) -> None:
+def test_every_state_has_a_mark_and_words(
+    changes: dict[str, object], mark: str, words: str
+) -> None:
     assert rows(batch(card(**changes)))[1] == f"    {mark} bash  make test  {words}"
 
 
 def test_a_running_call_shows_the_last_lines_it_printed_behind_a_bar() -> None:
-    block = batch(card(state="running", began=NOW, output=printed("".join(f"{n}\n" for n in range(20)))))
+    block = batch(
+        card(state="running", began=NOW, output=printed("".join(f"{n}\n" for n in range(20))))
+    )
     shown = rows(block)[2:]
     assert shown == [f"      │ {number}" for number in range(12, 20)]
     assert len(rows(block, "quiet")) == 1
 
 
 def test_a_finished_command_shows_the_last_lines_it_printed_and_quiet_none_of_them() -> None:
-    done = batch(card(state="done", note="exit 0", output=printed("".join(f"{n}\n" for n in range(20)))))
+    done = batch(
+        card(state="done", note="exit 0", output=printed("".join(f"{n}\n" for n in range(20))))
+    )
     shown = rows(done)
     assert shown[1].endswith("exit 0")
-    assert shown[2:] == ["      … 15 earlier lines (click to expand)", *(f"      │ {n}" for n in range(15, 20))]
+    assert shown[2:] == [
+        "      … 15 earlier lines (click to expand)",
+        *(f"      │ {n}" for n in range(15, 20)),
+    ]
     assert len(rows(done, "quiet")) == 1
     assert len(rows(done, "full")) == 2 + 20
 
@@ -183,14 +205,26 @@ def test_nothing_folds_away_fewer_than_five_rows() -> None:
     short = batch(card(state="done", output=printed("".join(f"{n}\n" for n in range(9)))))
     assert rows(short)[2:] == [f"      │ {n}" for n in range(9)]
     after = "".join(f"new {number}\n" for number in range(16))
-    whole = batch(card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="", after=after),)))
+    whole = batch(
+        card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="", after=after),))
+    )
     assert len(rows(whole)) == 2 + 16
 
 
 def test_rows_that_did_not_change_give_way_before_those_that_did() -> None:
     before = "".join(f"line {number}\n" for number in range(60))
-    after = before.replace("line 10\n", "ten\n").replace("line 30\n", "thirty\n").replace("line 50\n", "fifty\n")
-    shown = rows(batch(card(name="edit", state="done", shown=(DiffBlock(path="a", before=before, after=after),))))
+    after = (
+        before.replace("line 10\n", "ten\n")
+        .replace("line 30\n", "thirty\n")
+        .replace("line 50\n", "fifty\n")
+    )
+    shown = rows(
+        batch(
+            card(
+                name="edit", state="done", shown=(DiffBlock(path="a", before=before, after=after),)
+            )
+        )
+    )
     assert all(any(word in row for row in shown) for word in ("ten", "thirty", "fifty"))
     assert not any("expand" in row for row in shown) and len(shown) < 20
 
@@ -234,7 +268,13 @@ def test_full_detail_shows_all_that_is_kept_and_where_the_rest_is() -> None:
 
 def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
     after = "".join(f"new {number}\n" for number in range(40))
-    block = batch(card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="old\n", after=after),)))
+    block = batch(
+        card(
+            name="edit",
+            state="done",
+            shown=(DiffBlock(path="src/a.py", before="old\n", after=after),),
+        )
+    )
     brief, full = rows(block), rows(block, "full")
     assert "+40 −1" in brief[1]
     assert brief[-1].endswith("more rows (click to expand)")
@@ -243,7 +283,9 @@ def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
 
 def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_changed() -> None:
     ended = card(state="failed", output=printed("one\n"))
-    block = batch(ended, CallCard("c2", "bash", "sleep 9", state="running", began=NOW), finished=False)
+    block = batch(
+        ended, CallCard("c2", "bash", "sleep 9", state="running", began=NOW), finished=False
+    )
     memo: Memo = {}
 
     def below() -> Line:
@@ -261,7 +303,9 @@ def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_chang
 
 
 def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_it() -> None:
-    block = CommandBlock(0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False)
+    block = CommandBlock(
+        0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False
+    )
     shown = rows(block)
     assert shown[0] == "▌ you ran a command, not shown to the model"
     assert shown[-1] == "▌   │ hello"
@@ -278,8 +322,13 @@ def test_an_ended_job_of_which_only_the_end_was_seen_offers_its_whole_output() -
     output.skip(4_999)
     ended = batch(card(state="done", job="job-1", output=output))
     assert rows(ended)[2:] == ["      … 4,999 earlier lines (click to expand)", "      │ last"]
-    assert rows(ended, "full")[2:] == ["      │ … 4,999 lines more: Enter opens the whole output", "      │ last"]
-    assert ("job-1", True) in {(spot.call_id, spot.whole) for spot in draw(ended, look("full")).spots}
+    assert rows(ended, "full")[2:] == [
+        "      │ … 4,999 lines more: Enter opens the whole output",
+        "      │ last",
+    ]
+    assert ("job-1", True) in {
+        (spot.call_id, spot.whole) for spot in draw(ended, look("full")).spots
+    }
 
 
 def test_a_remark_names_its_level() -> None:
@@ -328,7 +377,9 @@ NASTY = [
     "\ud800\udfff",
     "\U000e0041\U000e0042",
 ]
-_ACTS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
+_ACTS = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def _all_blocks(text: str) -> list[AnyBlock]:
@@ -343,8 +394,28 @@ def _all_blocks(text: str) -> list[AnyBlock]:
         UnknownBlock(type=text),
     )
     cards = [
-        CallCard("id", text, text, state=state, note=text, progress=text, error=text, output=printed(text), shown=shown)
-        for state in ("planned", "asking", "running", "done", "failed", "denied", "skipped", "cancelled", "timeout")
+        CallCard(
+            "id",
+            text,
+            text,
+            state=state,
+            note=text,
+            progress=text,
+            error=text,
+            output=printed(text),
+            shown=shown,
+        )
+        for state in (
+            "planned",
+            "asking",
+            "running",
+            "done",
+            "failed",
+            "denied",
+            "skipped",
+            "cancelled",
+            "timeout",
+        )
     ]
     return [
         PromptBlock(0, text=text, source=text),

@@ -47,7 +47,9 @@ def test_a_part_reads_from_its_first_to_its_last_character() -> None:
 
 def test_what_is_left_of_the_text_and_below_the_end_can_be_part_of_a_selection() -> None:
     start, end = Offset(-2, BlockPlace(1, 1).encoded), Offset(9, BlockPlace(3, 7).encoded)
-    assert selected_text(sheet(), Selection(start, end)) == "an answer\n\n- with\n- points\n\nsecond"
+    assert (
+        selected_text(sheet(), Selection(start, end)) == "an answer\n\n- with\n- points\n\nsecond"
+    )
     assert selected_text(sheet(), Selection(end, end)) == ""
 
 
@@ -56,5 +58,7 @@ def test_a_style_lies_on_top_of_some_characters_of_a_row() -> None:
     row = line([("wide 日本 text", red)], gutter=Segment("| "))
     strip = restyled(row, 5, 7, under).strip
     assert strip.text == "| wide 日本 text"
-    assert [(part.text, part.style) for part in strip if part.style and part.style.underline] == [("日本", red + under)]
+    assert [(part.text, part.style) for part in strip if part.style and part.style.underline] == [
+        ("日本", red + under)
+    ]
     assert restyled(row, 99, None, under) is row

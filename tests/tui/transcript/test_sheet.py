@@ -1,4 +1,5 @@
-"""The sheet: draws what is in view and no more, forgets it again, and never moves what is looked at."""
+"""The sheet: draws what is in view and no more, forgets it again, and never moves what is looked
+at."""
 
 from collections.abc import Callable
 
@@ -24,7 +25,14 @@ def conversation(turns: int) -> Document:
     for turn in range(turns):
         document.say(f"question {turn}")
         document.stream_text(f"answer {turn}\n\n" + "some words that wrap somewhere " * (turn % 13))
-        document.plan(turn, [PlannedCall(call_id=f"c{turn}", name="read", target=f"src/{turn}.py", permission="auto")])
+        document.plan(
+            turn,
+            [
+                PlannedCall(
+                    call_id=f"c{turn}", name="read", target=f"src/{turn}.py", permission="auto"
+                )
+            ],
+        )
         document.card(f"c{turn}", "").state = "done"
         document.finish_batch(turn, 100)
     document.close()
@@ -62,7 +70,9 @@ def drawings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
     return taken
 
 
-def test_a_long_session_is_drawn_only_where_it_is_looked_at(drawings: Callable[[], list[int]]) -> None:
+def test_a_long_session_is_drawn_only_where_it_is_looked_at(
+    drawings: Callable[[], list[int]],
+) -> None:
     sheet = shown(conversation(700))
     top = sheet.show(None, HEIGHT)
     assert top == sheet.layout.total - HEIGHT
@@ -99,7 +109,9 @@ def test_a_change_far_from_the_view_is_not_drawn(drawings: Callable[[], list[int
     assert drawings() == []
 
 
-def test_what_was_not_looked_at_for_long_is_forgotten_and_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_looked_at_for_long_is_forgotten_and_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sheet_module, "_KEPT_ROWS", 40)
     sheet = shown(conversation(200))
     for row in range(0, sheet.layout.total, HEIGHT):
@@ -109,7 +121,9 @@ def test_what_was_not_looked_at_for_long_is_forgotten_and_drawn_again(monkeypatc
     assert texts(sheet, top)[0] == "question 0"
 
 
-@given(st.integers(0, 120), st.integers(0, 6), st.lists(st.integers(20, 120), min_size=1, max_size=6))
+@given(
+    st.integers(0, 120), st.integers(0, 6), st.lists(st.integers(20, 120), min_size=1, max_size=6)
+)
 def test_the_line_at_the_top_survives_any_resizes(index: int, line: int, widths: list[int]) -> None:
     sheet = shown(conversation(60))
     sheet.set_width(80)
@@ -126,7 +140,9 @@ def test_the_line_at_the_top_survives_any_resizes(index: int, line: int, widths:
 
 
 @given(st.integers(0, 100), st.lists(st.integers(0, 99), max_size=20))
-def test_what_is_drawn_or_changed_above_never_moves_the_view(index: int, changed: list[int]) -> None:
+def test_what_is_drawn_or_changed_above_never_moves_the_view(
+    index: int, changed: list[int]
+) -> None:
     document = conversation(60)
     sheet = shown(document)
     anchor = Anchor(BlockPlace(index + 1, 0))
@@ -142,7 +158,9 @@ def test_what_is_drawn_or_changed_above_never_moves_the_view(index: int, changed
 
 
 @given(st.text(alphabet="ab `*#\n-|", max_size=300), st.integers(1, 40), st.integers(20, 60))
-def test_an_answer_that_streams_ends_as_if_it_had_come_at_once(text: str, size: int, width: int) -> None:
+def test_an_answer_that_streams_ends_as_if_it_had_come_at_once(
+    text: str, size: int, width: int
+) -> None:
     document, whole = Document(), Document()
     sheet, other = shown(document), shown(whole)
     sheet.set_width(width)
@@ -207,7 +225,9 @@ def test_less_detail_keeps_the_answers_as_they_are_drawn(drawings: Callable[[], 
     assert "▸" not in "".join(texts(sheet, 0)) and "read" not in "".join(texts(sheet, 0))
 
 
-def test_less_detail_takes_no_rows_from_an_answer_that_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_detail_takes_no_rows_from_an_answer_that_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sheet_module, "_AT_A_TIME", 0.0)
     document = Document()
     sheet = shown(document)
@@ -232,7 +252,9 @@ def test_another_palette_draws_again_and_keeps_every_height() -> None:
     sheet.set_palette(palette)
     assert sheet.show(None, HEIGHT) == top
     assert texts(sheet, top) == before
-    prompt = next(block.key for block in reversed(sheet.document.blocks) if isinstance(block, PromptBlock))
+    prompt = next(
+        block.key for block in reversed(sheet.document.blocks) if isinstance(block, PromptBlock)
+    )
     assert palette.text in [part.style for line in sheet.drawn(prompt).lines for part in line.strip]
 
 
@@ -251,7 +273,9 @@ def test_what_runs_is_drawn_again_with_every_tick() -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 20), st.integers(1, 60))
-def test_so_many_rows_further_up_is_exact_whatever_was_estimated(index: int, line: int, rows: int) -> None:
+def test_so_many_rows_further_up_is_exact_whatever_was_estimated(
+    index: int, line: int, rows: int
+) -> None:
     sheet, exact = shown(conversation(20)), shown(conversation(20))
     index = min(index, len(sheet.layout) - 1)
     for number in range(len(exact.layout)):

@@ -27,4 +27,7 @@ def test_a_duration_that_counts_on_has_no_tenths() -> None:
 
 
 def test_counts() -> None:
-    assert (counted(1, "line", "lines"), counted(1_234, "line", "lines")) == ("1 line", "1,234 lines")
+    assert (counted(1, "line", "lines"), counted(1_234, "line", "lines")) == (
+        "1 line",
+        "1,234 lines",
+    )

@@ -44,7 +44,10 @@ def test_a_dropped_answer_is_empty_and_the_next_piece_begins_another() -> None:
     document.stream_text("half")
     document.drop_answer()
     document.stream_text("whole")
-    assert [block.text for block in document.blocks if isinstance(block, AnswerBlock)] == ["", "whole"]
+    assert [block.text for block in document.blocks if isinstance(block, AnswerBlock)] == [
+        "",
+        "whole",
+    ]
     assert document.last_answer() == "whole"
 
 

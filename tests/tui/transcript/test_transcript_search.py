@@ -2,7 +2,14 @@
 
 from codeagent.tui.rendering.lines import line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
-from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, Batch, CallCard, Pieces, PromptBlock
+from codeagent.tui.transcript.blocks import (
+    AnswerBlock,
+    AnyBlock,
+    Batch,
+    CallCard,
+    Pieces,
+    PromptBlock,
+)
 from codeagent.tui.transcript.search import FoundMatches, Match, MatchSpan
 
 
@@ -17,7 +24,12 @@ def blocks() -> list[AnyBlock]:
 
 
 def test_case_counts_only_where_the_text_has_capitals() -> None:
-    assert FoundMatches("passed", blocks()).matches == (Match(0, 0), Match(0, 1), Match(1, 0), Match(1, 1))
+    assert FoundMatches("passed", blocks()).matches == (
+        Match(0, 0),
+        Match(0, 1),
+        Match(1, 0),
+        Match(1, 1),
+    )
     assert FoundMatches("Passed", blocks()).matches == (Match(0, 0), Match(1, 0))
 
 
@@ -29,16 +41,30 @@ def test_nothing_is_found_for_no_text_and_what_looks_like_a_pattern_is_text() ->
 def test_going_through_the_matches_goes_around() -> None:
     assert FoundMatches("passed", blocks()).current is None
     finding = FoundMatches("passed", blocks())
-    assert [finding.move(-1) for _ in range(5)] == [Match(1, 1), Match(1, 0), Match(0, 1), Match(0, 0), Match(1, 1)]
+    assert [finding.move(-1) for _ in range(5)] == [
+        Match(1, 1),
+        Match(1, 0),
+        Match(0, 1),
+        Match(0, 0),
+        Match(1, 1),
+    ]
     assert finding.move(1) == Match(0, 0) == finding.current
     assert FoundMatches("passed", blocks()).move(1) == Match(0, 0)
     assert FoundMatches("absent", blocks()).move(1) is None
 
 
 def test_a_match_that_a_wrap_breaks_is_marked_on_both_rows() -> None:
-    rows = [line([("all tests", None)]), line([("passed now", None)], joins=" "), line([("tests passed", None)])]
+    rows = [
+        line([("all tests", None)]),
+        line([("passed now", None)], joins=" "),
+        line([("tests passed", None)]),
+    ]
     found = FoundMatches("tests passed", []).spans(0, rows)
-    assert found == {0: [MatchSpan(0, 4, 9, 0)], 1: [MatchSpan(1, 0, 6, 0)], 2: [MatchSpan(2, 0, 12, 1)]}
+    assert found == {
+        0: [MatchSpan(0, 4, 9, 0)],
+        1: [MatchSpan(1, 0, 6, 0)],
+        2: [MatchSpan(2, 0, 12, 1)],
+    }
 
 
 def test_a_line_end_is_no_space() -> None:

@@ -73,10 +73,18 @@ def turns(count: int) -> Document:
         document.say(f"question {number}")
         document.stream_text(f"answer {number}")
         document.plan(
-            number + 1, [PlannedCall(call_id=f"c{number}", name="bash", target=f"make {number}", permission="auto")]
+            number + 1,
+            [
+                PlannedCall(
+                    call_id=f"c{number}", name="bash", target=f"make {number}", permission="auto"
+                )
+            ],
         )
         card = document.card(f"c{number}", "")
-        card.state, card.error = "done", f"made {number}"  # of a call that is done only the full detail shows it
+        card.state, card.error = (
+            "done",
+            f"made {number}",
+        )  # of a call that is done only the full detail shows it
         document.finish_batch(number + 1, 100)
     document.close()
     return document
@@ -98,7 +106,9 @@ async def test_a_change_is_drawn_by_itself_soon() -> None:
                 await pilot.pause(0.01)
 
 
-async def test_a_letter_comes_before_what_arrives_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_letter_comes_before_what_arrives_but_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with room(Document()) as (view, pilot):
         assert isinstance(pilot.app, Room)
         pilot.app.typed_at = math.inf  # the user never stops typing
@@ -112,12 +122,16 @@ async def test_a_letter_comes_before_what_arrives_but_not_for_long(monkeypatch: 
                 await pilot.pause(0.01)
 
 
-async def test_many_resizes_are_drawn_as_one_while_drawing_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_resizes_are_drawn_as_one_while_drawing_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sheet_view, "_SLOW", -1.0)
     drawn_at: list[int] = []
     flush = TranscriptView.flush
     async with room(turns(3)) as (view, pilot):
-        monkeypatch.setattr(TranscriptView, "flush", lambda view: (drawn_at.append(view.size.width), flush(view)))
+        monkeypatch.setattr(
+            TranscriptView, "flush", lambda view: (drawn_at.append(view.size.width), flush(view))
+        )
         for _ in range(5):
             view.on_resize()
         assert drawn_at == []
@@ -155,7 +169,9 @@ async def test_the_keys_that_scroll_work_at_once() -> None:
 async def test_scrolling_up_through_what_was_never_drawn_moves_by_what_was_asked() -> None:
     document = Document()
     for number in range(30):
-        document.finish_answer(f"answer {number}\n\n" + "- item\n" * (number % 7) + "\n\n## head\n\n" * (number % 3))
+        document.finish_answer(
+            f"answer {number}\n\n" + "- item\n" * (number % 7) + "\n\n## head\n\n" * (number % 3)
+        )
     async with room(document) as (view, _):
         while view.scroll_y > 20:
             before = screen(view)
@@ -173,7 +189,9 @@ async def test_what_is_on_the_screen_is_what_is_drawn_though_only_some_rows_are_
         for step in range(12):
             card.note = f"step {step}"
             if step % 3 == 1:
-                card.state, card.began = ("running", 99.0) if card.state == "done" else ("done", 99.0)
+                card.state, card.began = (
+                    ("running", 99.0) if card.state == "done" else ("done", 99.0)
+                )
             if step % 4 == 2:
                 document.stream_text(f"and {step} ")
             if step % 5 == 4:
@@ -241,7 +259,9 @@ async def test_a_double_click_selects_a_word_and_a_third_click_the_block() -> No
         assert (view.screen.get_selected_text() or "").strip() == "answer 0"
 
 
-async def test_a_click_on_a_batch_opens_it_and_the_next_one_folds_it_without_taking_the_focus() -> None:
+async def test_a_click_on_a_batch_opens_it_and_the_next_one_folds_it_without_taking_the_focus() -> (
+    None
+):
     async with room(turns(2)) as (view, pilot):
         row = next(number for number, text in enumerate(screen(view)) if "batch 1" in text)
         before = screen(view)
@@ -305,7 +325,10 @@ async def test_a_link_is_told_to_the_screen() -> None:
         assert isinstance(app, Room)
         await pilot.click(TranscriptView, offset=(8, 0))
         (message,) = app.heard
-        assert isinstance(message, TranscriptView.LinkClicked) and message.url == "https://example.org/x"
+        assert (
+            isinstance(message, TranscriptView.LinkClicked)
+            and message.url == "https://example.org/x"
+        )
 
 
 async def test_search_marks_goes_there_and_opens_what_is_folded() -> None:
@@ -322,11 +345,15 @@ async def test_search_marks_goes_there_and_opens_what_is_folded() -> None:
         view.next_match()
         view.clear_search()
         await drawn(pilot)
-        assert not any(part.style and part.style.reverse for y in range(20) for part in view.render_line(y))
+        assert not any(
+            part.style and part.style.reverse for y in range(20) for part in view.render_line(y)
+        )
 
 
 @asynccontextmanager
-async def resuming(count: int = 200) -> AsyncIterator[tuple[TranscriptView, Pilot[None], Callable[[], None]]]:
+async def resuming(
+    count: int = 200,
+) -> AsyncIterator[tuple[TranscriptView, Pilot[None], Callable[[], None]]]:
     """A room with the last tenth of a recorded conversation, and what shows all of it."""
     document = Document()
     document.remark("a warning")
@@ -360,7 +387,11 @@ async def test_who_went_to_the_top_before_it_was_there_is_at_the_top_once_it_is(
         assert screen(view)[1].strip() == "note  reading the earlier messages …"
         replay()
         await drawn(pilot)
-        assert [row.strip() for row in screen(view)[:3]] == ["note  a warning", "", "▌ you    question 0"]
+        assert [row.strip() for row in screen(view)[:3]] == [
+            "note  a warning",
+            "",
+            "▌ you    question 0",
+        ]
 
 
 async def test_keys_that_scroll_go_to_blocks_that_were_put_in() -> None:
@@ -437,7 +468,15 @@ async def test_the_whole_transcript_reads_as_plain_text() -> None:
         assert view.plain_text().count("question") == 2
 
 
-@for_each("text", ["\x1b[2J\x1b]0;x\x07", "[bold]x[/bold] [@click=app.bell]y[/]", "\u202egnp.exe", "a\x00b\ud800"])
+@for_each(
+    "text",
+    [
+        "\x1b[2J\x1b]0;x\x07",
+        "[bold]x[/bold] [@click=app.bell]y[/]",
+        "\u202egnp.exe",
+        "a\x00b\ud800",
+    ],
+)
 async def test_nothing_anybody_wrote_acts_on_the_terminal(text: str) -> None:
     document = Document()
     document.say(text)
