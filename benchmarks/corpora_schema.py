@@ -16,8 +16,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from codeagent.extensions.user_tools.function_schema import NotATool, function_schema
 from codeagent.tools.schema import arguments_schema
-from codeagent.tools.user.function_schema import NotATool, function_schema
 
 PRELUDE = """
 from __future__ import annotations

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.protocols.formats import PROTOCOLS
-from codeagent.llm.protocols.protocol import AnswerPiece, BrokenCall, ParsedCall, Text
+from codeagent.extensions.text_calls.formats import PROTOCOLS
+from codeagent.extensions.text_calls.protocol import AnswerPiece, BrokenCall, ParsedCall, Text
 
 CLAIMED = {
     "json": ("llama3_json",),

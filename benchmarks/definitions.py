@@ -7,12 +7,12 @@ from statistics import median, quantiles
 
 from benchmarks.measure import Figure
 from codeagent.core.tool import ToolDefinition
+from codeagent.extensions.openapi.document import ApiDocument
+from codeagent.extensions.openapi.plan import plan_of
+from codeagent.extensions.openapi.reading import BadDocument
 from codeagent.tools.cutting import cut_definition, definition_bytes
-from codeagent.tools.openapi.document import ApiDocument
-from codeagent.tools.openapi.plan import plan_of
-from codeagent.tools.openapi.reading import BadDocument
 from codeagent.tools.schema import Definitions
-from tests.tools.openapi.real_documents import NotFetched, fetched
+from tests.extensions.openapi.real_documents import NotFetched, fetched
 
 LONGEST = Definitions().longest
 

@@ -14,8 +14,8 @@ from typing import Any
 import codeagent
 from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
 from benchmarks.place import Place, place
-from codeagent.bootstrap import Place as Folders
-from codeagent.bootstrap import open_runtime
+from codeagent.app import Place as Folders
+from codeagent.app import open_runtime
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted

@@ -26,7 +26,7 @@ _HOMES = {
     "ToolError": "codeagent.core.tool",
     "ToolResult": "codeagent.core.tool",
     "hook": "codeagent.agent.hooks.python",
-    "register_tool": "codeagent.tools.user.decorator",
+    "register_tool": "codeagent.extensions.user_tools.decorator",
 }
 __all__ = [*_HOMES, "__version__"]
 

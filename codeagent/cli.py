@@ -29,11 +29,11 @@ COMMANDS = {
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
 }
-"""Command → what it does. Each is the module of that name in `codeagent.commands`, imported when
-needed.
+"""Command → what it does. Each is a module of its own, imported when needed.
 
 Without one the screen opens: `codeagent.commands.chat`.
 """
+_IN_ROOMS = {name: f"codeagent.extensions.{name}.command" for name in ("replay", "mcp", "recipes")}
 USAGE_ERROR = 2
 _ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
@@ -156,7 +156,7 @@ def _refuse_unless_folder(parser: argparse.ArgumentParser, word: str) -> None:
 def load(name: str) -> Subcommand:
     gc.disable()  # modules live as long as the program: looking through them again and again is useless
     try:
-        module: Any = importlib.import_module(f"codeagent.commands.{name}")
+        module: Any = importlib.import_module(_IN_ROOMS.get(name, f"codeagent.commands.{name}"))
     finally:
         gc.freeze()
         gc.enable()

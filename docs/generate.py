@@ -48,10 +48,10 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, TypedNotice
 from codeagent.core.tool import Tool
+from codeagent.extensions.recipes.model import recipe_schema
+from codeagent.extensions.user_tools.yaml_model import file_schema
 from codeagent.tools import builtin, jobs
-from codeagent.tools.recipes.model import recipe_schema
 from codeagent.tools.schema import arguments_schema
-from codeagent.tools.user.yaml_model import file_schema
 from codeagent.tui.commands import help_markdown
 from codeagent.tui.keymap import SCOPES, Keymap
 
@@ -221,6 +221,9 @@ def argument_schemas() -> str:
     not make."""
     modules = [
         jobs,
+        import_module("codeagent.extensions.agents.agent"),
+        import_module("codeagent.extensions.toolsets.toolset_list"),
+        import_module("codeagent.extensions.toolsets.toolset_use"),
         *(
             import_module(f"{builtin.__name__}.{found.name}")
             for found in iter_modules(builtin.__path__)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelRequest
+from codeagent.extensions.text_calls.formats import HERMES, JSON, XML, TextProtocol, delimited
+from codeagent.extensions.text_calls.text_tools import as_text
 from codeagent.llm.native.anthropic import AnthropicWriter
 from codeagent.llm.native.chat import ChatWriter
-from codeagent.llm.protocols.formats import HERMES, JSON, XML, TextProtocol, delimited
-from codeagent.llm.protocols.text_tools import as_text
 from codeagent.llm.providers import native_target
 
 PIN = "(The user pinned this, so keep to it: "

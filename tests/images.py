@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codeagent.sandbox.build import REPOSITORY
+from codeagent.extensions.images.build import REPOSITORY
 from codeagent.sandbox.engine import local_engine
 from codeagent.sandbox.profile import DEFAULT_PATH
 

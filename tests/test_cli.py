@@ -105,7 +105,9 @@ UNUSED = {
     ),
     *("litellm", "openai", "httpx", "aiohttp", "textual", "rich", "pygments", "markdown_it"),
     *(
-        "codeagent.tools.user",
+        "codeagent.extensions.user_tools",
+        "codeagent.extensions.mcp",
+        "codeagent.extensions.web",
         "codeagent.agent.hooks.python",
         "codeagent.agent.hooks.command",
         "codeagent.tui",
@@ -144,7 +146,7 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
     exit_code, *loaded = done.stdout.splitlines()[-1].split()
     assert exit_code == "0"
     assert UNUSED.isdisjoint(loaded)
-    assert sum(name.startswith("codeagent") for name in loaded) <= 200
+    assert sum(name.startswith("codeagent") for name in loaded) <= 204
 
 
 def test_the_modes_of_the_screen_are_those_there_are() -> None:
@@ -434,7 +436,7 @@ def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_r
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         arguments = ["run", "hi", "--model", "openai/m", "--api-base", base, "--sandbox", "off"]
-        later = "import codeagent.bootstrap.runtime as opening\nopening._HEAD_START = 3600.0"
+        later = "import codeagent.app.runtime as opening\nopening._HEAD_START = 3600.0"
         code = f"import sys\nfrom codeagent import cli\n{later}\ncli.main({arguments!r})\nprint(*sys.modules)"
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
         done = subprocess.run(

@@ -13,10 +13,10 @@ from codeagent.config.checking import checked
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.policy import HookEvent, Policy
+from codeagent.extensions.web.access import host_key
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tools.source import SOURCE_PACKAGES
-from codeagent.tools.web.access import host_key
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each

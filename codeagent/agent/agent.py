@@ -10,7 +10,6 @@ from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
-from codeagent.agent.children import Children, Origin, Parent, Shared
 from codeagent.agent.compaction.work import Compaction
 from codeagent.agent.emitter import Journal
 from codeagent.agent.executor import Executor
@@ -23,7 +22,6 @@ from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs, SessionModel
 from codeagent.agent.shell import Shell
-from codeagent.agent.triggers import Triggers
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget
@@ -38,6 +36,8 @@ from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.notices import ActFailed, ToolsetChosen
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
+from codeagent.extensions.agents.children import Children, Origin, Parent, Shared
+from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
 
@@ -383,14 +383,14 @@ class Agent:
     def _start(self, work: str | acts.RunRecipe | RunGroup | None) -> asyncio.Task[None]:
         """Raises CodeagentError if it cannot begin."""
         if isinstance(work, RunGroup):
-            from codeagent.agent.groups import for_group  # most conversations run none
+            from codeagent.extensions.agents.groups import for_group  # most conversations run none
 
             return self._runs.start(
                 work.task, for_group(work, self._children, self._runs.conversation)
             )
         if not isinstance(work, acts.RunRecipe):
             return self._runs.start(work)
-        from codeagent.agent.recipes import RecipeProgress, StepScope  # as above
+        from codeagent.extensions.recipes.steps import RecipeProgress, StepScope  # as above
 
         scope = StepScope(self._context, self._environment, self._model.open_for_step)
         return self._runs.follow(RecipeProgress(work, self._done_steps), scope)

@@ -18,7 +18,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool, ToolContext
 
 if TYPE_CHECKING:  # most agents cannot write to others
-    from codeagent.agent.channels import Inbox
+    from codeagent.extensions.agents.channels import Inbox
 
 _SENDS = "send_message"
 """The tool whose rules also apply to what other tools send."""

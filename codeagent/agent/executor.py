@@ -196,11 +196,18 @@ class Executor:
 
     def may_begin_early(self, call: ToolCall) -> bool:
         """Whether the call may run before its answer is complete: it changes nothing, and nobody is
-        asked about it."""
+        asked about it.
+
+        False if that cannot be told: the call then fails, or not, in its turn.
+        """
         try:
-            prepared = self._prepare(call)
-        except ToolError:
+            return self._only_reads(call)
+        except Exception:
             return False
+
+    def _only_reads(self, call: ToolCall) -> bool:
+        """Raises ToolError, and what a tool raises by mistake."""
+        prepared = self._prepare(call)
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
         access = self.access(call)

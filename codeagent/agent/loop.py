@@ -24,7 +24,6 @@ from codeagent.agent.model_request import Nudges, StreamedAnswer
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder, mode_note
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.triggers import Triggers
 from codeagent.agent.work_time import part
 from codeagent.core.allow import AllowList
 from codeagent.core.approval_events import ASK_USER
@@ -45,6 +44,7 @@ from codeagent.core.model import Model, ModelRequest
 from codeagent.core.policy import Mode
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
+from codeagent.extensions.triggers.triggers import Triggers
 
 _MOST_TOO_LONG = 5
 """How often in a row a conversation is compacted because the provider refuses it as too long."""

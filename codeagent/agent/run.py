@@ -35,8 +35,8 @@ from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on, sa
 from codeagent.core.notices import ModelChanged, ModelFellBack, RunNotBegun, SessionNotSaved
 
 if TYPE_CHECKING:  # most conversations run no recipe
-    from codeagent.agent.recipes import RecipeProgress, StepScope
     from codeagent.core.recipes import RecipeStep
+    from codeagent.extensions.recipes.steps import RecipeProgress, StepScope
 
 _KEPT = "this conversation keeps its model"
 

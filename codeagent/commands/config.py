@@ -6,10 +6,10 @@ from pathlib import Path
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
-from codeagent.config.mcp import USER_FILE as SERVERS_FILE
 from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json
+from codeagent.extensions.mcp.files import USER_FILE as SERVERS_FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -68,7 +68,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any, int]:
     # The screen does not need what a headless run imports.
-    from codeagent.bootstrap import Place
+    from codeagent.app import Place
     from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import work
     from codeagent.config.paths import state_dir

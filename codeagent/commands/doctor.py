@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent import __version__
-from codeagent.bootstrap import Place, active_environment, docker_sandbox
-from codeagent.bootstrap.describe import describe_tools
+from codeagent.app import Place, active_environment, docker_sandbox
+from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
-from codeagent.commands.sandbox_image import own_image
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
@@ -28,6 +27,7 @@ from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.images.command import own_image
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.factory import LANES, lane
 from codeagent.sandbox.engine import local_engine, runtime_warning

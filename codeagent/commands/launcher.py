@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from codeagent.bootstrap import Place, git_elsewhere, open_runtime
-from codeagent.bootstrap.image import REPOSITORY, image_trust, refuse_image
+from codeagent.app import Place, git_elsewhere, open_runtime
 from codeagent.commands.arguments import settings_of
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore, is_address, server_variable
@@ -25,10 +24,11 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
+from codeagent.extensions.images.plan import REPOSITORY, image_trust, refuse_image
+from codeagent.extensions.images.repository_image import RepositoryImage, described
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables, try_key
-from codeagent.sandbox.repository_image import RepositoryImage, described
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
@@ -227,7 +227,7 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> RecipeBook:
-        from codeagent.bootstrap.describe import read_recipes  # not during the start
+        from codeagent.app.describe import read_recipes  # not during the start
 
         return read_recipes(
             Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())

@@ -4,8 +4,8 @@ import argparse
 import hashlib
 import os
 
-from codeagent.bootstrap import Place
-from codeagent.bootstrap.describe import describe_prompt
+from codeagent.app import Place
+from codeagent.app.describe import describe_prompt
 from codeagent.commands.arguments import add_cwd, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.sanitize import visible

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.commands.arguments import (
     amount,
     duration,
@@ -251,7 +251,7 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     image = ""
     if trusts:
-        from codeagent.bootstrap.image import accepted_image  # few runs accept one
+        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
 
         image = accepted_image(workspace, config_dir())
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
@@ -273,7 +273,9 @@ def _what_to_do(
     if args.group is not None:
         return _group(args)
     if args.recipe is not None:
-        from codeagent.commands.recipes import chosen_recipe  # most runs do not have a recipe
+        from codeagent.extensions.recipes.command import (
+            chosen_recipe,  # most runs do not have a recipe
+        )
 
         return chosen_recipe(args, place)
     if args.input:
@@ -287,8 +289,8 @@ def _what_to_do(
 
 def _group(args: argparse.Namespace) -> RunGroup:
     """Read the group and its task; prints warnings on standard error. Raises ConfigError."""
+    from codeagent.extensions.agents.group_files import load_group  # as above
     from codeagent.tools.folders import LARGEST_FILE, ToolFile  # most runs do not have a group
-    from codeagent.tools.groups import load_group  # as above
 
     shown = str(args.group)
     content = read_named(Path(args.cwd or ".") / args.group, shown, LARGEST_FILE)
@@ -307,9 +309,7 @@ def _group(args: argparse.Namespace) -> RunGroup:
 def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
     """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
     one has none."""
-    from codeagent.bootstrap.describe import (
-        describe_tools,
-    )  # few groups run without a model of their own
+    from codeagent.app.describe import describe_tools  # few groups run without a model of their own
 
     files = {agent.name: agent.model for agent in describe_tools(place, settings).agents}
     models = {

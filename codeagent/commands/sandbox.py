@@ -6,19 +6,19 @@ from collections.abc import Coroutine
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from codeagent.bootstrap import Place, docker_sandbox, git_elsewhere
+from codeagent.app import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
-from codeagent.commands.sandbox_image import (
+from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
+from codeagent.core.sanitize import visible
+from codeagent.extensions.images.command import (
     build_own_image,
     distrust_image,
     own_image,
     own_image_lines,
     trust_image,
 )
-from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
-from codeagent.config.paths import config_dir, state_dir
-from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
-from codeagent.core.sanitize import visible
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.packages import PackageCache, package_cache, package_caches
 
@@ -213,7 +213,7 @@ async def _packages(args: argparse.Namespace, spec: "SandboxSpec") -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from codeagent.sandbox.build import REPOSITORY
+    from codeagent.extensions.images.build import REPOSITORY
     from codeagent.sandbox.engine import local_engine, reap
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:

@@ -14,8 +14,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codeagent.bootstrap import Place, open_runtime
-from codeagent.bootstrap.describe import describe_tools
+from codeagent.app import Place, open_runtime
+from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -26,15 +26,6 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.chat import add_choice_of_tools
-from codeagent.commands.tool_documents import (
-    add_document,
-    add_document_arguments,
-    check_document,
-    document_files,
-    is_document,
-    remove_document,
-)
-from codeagent.commands.toolsets import list_sets, split_set, tools_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.acts import Answer, RunRecipe
@@ -52,10 +43,19 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import folded, one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
+from codeagent.extensions.openapi.command import (
+    add_document,
+    add_document_arguments,
+    check_document,
+    document_files,
+    is_document,
+    remove_document,
+)
+from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
+from codeagent.extensions.user_tools.python import PythonLoader, marked_in
 from codeagent.tools.catalog import Named
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
-from codeagent.tools.user.python import PythonLoader, marked_in
 
 _UNTRUSTED = (
     "not loaded: this project's tool files are not trusted as they are now; read them, then run "
@@ -343,7 +343,7 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
     """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not
     fit."""
-    from codeagent.tools.user.yaml_tools import (
+    from codeagent.extensions.user_tools.yaml_tools import (
         inputs_of,
         restricted_with,
     )  # only tools of YAML files have inputs
@@ -390,7 +390,7 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     do not fit."""
     inputs: tuple[RecipeInput, ...] = ()
     if tool.source == "yaml":
-        from codeagent.tools.user.yaml_tools import (
+        from codeagent.extensions.user_tools.yaml_tools import (
             inputs_of,
         )  # only tools of YAML files have inputs
 

@@ -156,7 +156,7 @@ EDITOR = HostProgram(
 )
 BROWSER = HostProgram(
     "browser",
-    ("bootstrap.browser",),
+    ("extensions.mcp.browser",),
     f"`$BROWSER`, `xdg-open` or `open`: {_PATH}, or an absolute path",
     "`/`",
     "yours: it is the browser that you use",
@@ -176,7 +176,7 @@ CREDENTIALS = HostProgram(
 )
 PAGE_CONVERTER = HostProgram(
     "converter of web pages",
-    ("tools.web.markdown",),
+    ("extensions.web.markdown",),
     "this Python",
     "`/`",
     "a minimal one, and where Python finds its modules",

@@ -9,11 +9,11 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
+from codeagent.extensions.provider_tools.requests import DeclaredTools
+from codeagent.extensions.text_calls.protocol import TextTools
+from codeagent.extensions.text_calls.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.learned import Learned
-from codeagent.llm.protocols.protocol import TextTools
-from codeagent.llm.protocols.text_tools import NativeFirstModel, TextToolModel
-from codeagent.llm.provider_tools import DeclaredTools
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.usage import Price
@@ -125,7 +125,9 @@ def _with_tools(model: Model, tools: TextTools, learned: Learned | None = None) 
     choice = tools.choice(model.name)
     if choice is None:
         return NativeFirstModel(model, tools.when_refused, learned)
-    from codeagent.llm.protocols.formats import protocol_of  # parsers that most models never need
+    from codeagent.extensions.text_calls.formats import (
+        protocol_of,  # parsers that most models never need
+    )
 
     protocol = protocol_of(choice)
     return model if protocol is None else TextToolModel(model, protocol)

@@ -7,9 +7,9 @@ from functools import partial
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import Message, UserMessage
 from codeagent.core.model import Adapted, Model, ModelEvent, ModelRequest
+from codeagent.extensions.text_calls.text_tools import merged
 from codeagent.llm.errors import refuses_roles
 from codeagent.llm.learned import Learned
-from codeagent.llm.protocols.text_tools import merged
 from codeagent.llm.retry import ModelWrapper
 
 

@@ -12,11 +12,16 @@ from typing import Any
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import ProviderContent
 from codeagent.core.model import ModelRequest
+from codeagent.extensions.provider_tools.requests import (
+    content_for,
+    declared_in,
+    sendable,
+    with_provider_tools,
+)
 from codeagent.llm import litellm_setup
 from codeagent.llm.native.anthropic import provider_blocks
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
-from codeagent.llm.provider_tools import content_for, declared_in, sendable, with_provider_tools
 from codeagent.llm.providers import Target, resolve_target, with_v1, without_v1
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools

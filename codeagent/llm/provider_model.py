@@ -25,10 +25,10 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.redact import Redactor
+from codeagent.extensions.provider_tools.requests import DeclaredTools, left_out, new_containers
 from codeagent.llm.answer_room import AnswerRoom
 from codeagent.llm.errors import FailedRequest, model_error, words_of
 from codeagent.llm.learned import Learned
-from codeagent.llm.provider_tools import DeclaredTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost

@@ -25,11 +25,11 @@ from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_pro
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
-from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, outdated, tag_of
+from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build, outdated, tag_of
+from codeagent.extensions.images.repository_image import RepositoryImage
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
-from codeagent.sandbox.repository_image import RepositoryImage
 from codeagent.sandbox.spec import SandboxSpec
 
 OFFLINE = f"{REPOSITORY}:offline"

@@ -25,7 +25,7 @@ from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command
 from codeagent.core.sanitize import one_line
-from codeagent.sandbox.canonical import image_id, word
+from codeagent.extensions.images.canonical import image_id, word
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine

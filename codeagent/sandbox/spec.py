@@ -8,9 +8,9 @@ from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # only for containers
     from codeagent.core.hosts import HostRule
+    from codeagent.extensions.images.repository_image import RepositoryImage
     from codeagent.sandbox.packages import PackageCache
     from codeagent.sandbox.profile import Bind
-    from codeagent.sandbox.repository_image import RepositoryImage
 
 GIB = 1024**3
 

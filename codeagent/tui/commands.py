@@ -221,7 +221,7 @@ _WITHOUT_KEYS = (
     Action(
         "command.recipes",
         "prompts with inputs, kept in files and run by their name",
-        does="recipes:recipes",
+        does="codeagent.extensions.recipes.page:recipes",
         group="about",
         arguments="[trust|distrust]",
     ),
@@ -248,7 +248,7 @@ def recipe_row(recipe: "Recipe") -> Action:
         one_line(
             f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200
         ),
-        does="recipes:run",
+        does="codeagent.extensions.recipes.page:run",
         arguments=recipe.usage,
         inputs=()
         if recipe.numbered

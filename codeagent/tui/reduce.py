@@ -25,8 +25,8 @@ from codeagent.core.policy import Mode
 from codeagent.core.pulse_events import follow
 from codeagent.core.todo import TodoChanged
 from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
+from codeagent.extensions.agents.cards import ChildCards
 from codeagent.tui import outcomes
-from codeagent.tui.child_cards import ChildCards
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import Halt, PlanReady, UiState
 from codeagent.tui.transcript.blocks import CallState

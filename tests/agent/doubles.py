@@ -12,14 +12,12 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.children import Children
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
-from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act, Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import Checkpoints
@@ -59,6 +57,8 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
+from codeagent.extensions.agents.children import Children
+from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.catalog import ToolCatalog

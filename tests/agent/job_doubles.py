@@ -6,7 +6,6 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
-from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -23,6 +22,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
+from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, scene
 

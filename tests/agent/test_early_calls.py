@@ -1,6 +1,7 @@
 """Calls that only read begin while their answer is still coming, and nothing else does."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -180,6 +181,24 @@ async def test_what_begins_early(
     assert await held(s) == [f"call_{number}" for number in range(1, begun + 1)]
     s.act(Stop())
     await finish(s)
+
+
+class Unreadable(Reading):
+    name = "unreadable"
+
+    def approval_key(self, args: Do) -> ApprovalKey:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+
+async def test_a_call_that_cannot_be_judged_waits_for_its_turn() -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    s = begin(do("ok", "unreadable"), HOLD, more=(Unreadable(),))
+    assert await held(s) == []
+    await finish(s)
+    (result,) = of(s.events, ToolResultAdded)
+    assert result.is_error
+    assert reported == []
 
 
 @for_each("act", [Step(True), Pause(), Interrupt("no, wait")])

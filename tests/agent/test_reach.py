@@ -22,8 +22,8 @@ from codeagent.core.policy import Decision, NetworkLevel, Policy, Rule
 from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.session.fold import fold
 from tests.agent.doubles import Scene, Turn, do, of, scene
-from tests.agent.family import HELPER, ask, family
 from tests.agent.reaching import Fetch, ProxiedSandbox, reaching_sandbox
+from tests.extensions.agents.family import HELPER, ask, family
 from tests.table import for_each
 
 

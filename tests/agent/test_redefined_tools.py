@@ -16,7 +16,7 @@ from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision, Policy, Rule
 from codeagent.core.tool import ToolContext, ToolResult
 from tests.agent.doubles import Asking, Do, Scene, Turn, do, of, scene
-from tests.tools.mcp.setting import Setting, hostile
+from tests.extensions.mcp.setting import Setting, hostile
 
 ECHO = ("mcp__hostile__echo", '{"text": "hi"}')
 CHANGED = "its definition has changed since this call was made"

@@ -8,7 +8,6 @@ import pytest
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.children import Shared
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Answer
@@ -18,10 +17,11 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
+from codeagent.extensions.agents.children import Shared
 from codeagent.session.fold import fold
 from codeagent.tools.catalog import ToolRegistry
 from tests.agent.doubles import Asking, MemoryJournal, MemoryOutputs, Place, Turn, do, of, scene
-from tests.agent.family import ask, family
+from tests.extensions.agents.family import ask, family
 
 SAVED, SESSION, OWN = (
     Rule.parse("asking(ok*)", "auto", origin) for origin in ("saved", "session", "user")

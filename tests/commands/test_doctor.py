@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.bootstrap import Place
+from codeagent.app import Place
 from codeagent.commands.doctor import python_packages
 from tests.e2e.product import Product
 

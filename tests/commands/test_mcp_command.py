@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.product import Product
+from tests.extensions.mcp.authorized import Authority, authorized_server
 from tests.fakes import put
 from tests.table import for_each
-from tests.tools.mcp.authorized import Authority, authorized_server
 
-SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
+SERVER = Path(__file__).parents[1] / "extensions/mcp/hostile.py"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded

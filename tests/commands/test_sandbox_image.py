@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.bootstrap.image import (
+from codeagent.app import Place, docker_sandbox
+from codeagent.config.settings import SandboxSettings, Settings
+from codeagent.extensions.images.command import OwnImage, own_image_lines
+from codeagent.extensions.images.plan import (
     ImagePlan,
     accepted_image,
     image_trust,
     plan_image,
     refuse_image,
 )
-from codeagent.commands.sandbox_image import OwnImage, own_image_lines
-from codeagent.config.settings import SandboxSettings, Settings
 from tests.e2e.product import Product
 from tests.images import small_image
 from tests.table import for_each

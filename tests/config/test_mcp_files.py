@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codeagent.config.mcp import ServerFiles
-from codeagent.config.mcp_entries import filled_in, parse_servers
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import LoginClient, ServerConfig
+from codeagent.extensions.mcp.entries import filled_in, parse_servers
+from codeagent.extensions.mcp.files import ServerFiles
 from tests.table import for_each
 
 ENTRY = {"command": "npx", "args": ["-y", "server"]}

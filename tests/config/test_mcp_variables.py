@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from codeagent.config.kept import TrustFile
-from codeagent.config.mcp import ServerFiles
-from codeagent.config.mcp_entries import ServerEntry, parse_servers
 from codeagent.core.errors import ConfigError
 from codeagent.core.mcp import ServerConfig
+from codeagent.extensions.mcp.entries import ServerEntry, parse_servers
+from codeagent.extensions.mcp.files import ServerFiles
 from tests.table import for_each
 
 KEY = {"KEY": "hush-hush", "OTHER": "quiet"}

@@ -8,17 +8,17 @@ import pytest
 
 from codeagent.commands.arguments import duration
 from codeagent.config.layers import load_settings
-from codeagent.config.mcp_entries import parse_servers, written_timeout
 from codeagent.core.durations import as_seconds
-from codeagent.tools.agents import AgentLoader
+from codeagent.extensions.agents.definitions import AgentLoader
+from codeagent.extensions.agents.group_files import load_group
+from codeagent.extensions.mcp.entries import parse_servers, written_timeout
+from codeagent.extensions.recipes.reading import load_recipe
+from codeagent.extensions.user_tools.decorator import marked_as, register_tool
+from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import read_arguments
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.groups import load_group
-from codeagent.tools.recipes.reading import load_recipe
-from codeagent.tools.user.decorator import marked_as, register_tool
-from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs
 from tests.table import for_each

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from mcp.server.auth.provider import AccessToken
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.mcp import ServerBook, ServerFacts
 from codeagent.core.runtime import AgentHandle
 from tests.e2e.product import Product
-from tests.tools.mcp.authorized import Authority, authorized_server
+from tests.extensions.mcp.authorized import Authority, authorized_server
 
-SERVER = Path(__file__).parents[1] / "tools/mcp/hostile.py"
+SERVER = Path(__file__).parents[1] / "extensions/mcp/hostile.py"
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.cli import build_parser
-from codeagent.config.mcp_entries import filled_in, parse_servers
+from codeagent.extensions.mcp.entries import filled_in, parse_servers
 from tests.e2e.product import Product
 from tests.e2e.test_first_tool import commands
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.agent.calls import PreparedCall
-from codeagent.bootstrap.describe import describe_tools
-from codeagent.bootstrap.place import Place
+from codeagent.app.describe import describe_tools
+from codeagent.app.place import Place
 from codeagent.core.messages import ToolCall
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace

@@ -3,7 +3,7 @@ tool, and undone."""
 
 import json
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore

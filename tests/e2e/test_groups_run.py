@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from codeagent.tools.groups import GroupFields, MemberFields
+from codeagent.extensions.agents.group_files import GroupFields, MemberFields
 from tests.e2e.product import (
     Done,
     Event,

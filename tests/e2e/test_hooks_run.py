@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.bootstrap import runtime
+from codeagent.app import runtime
 from tests.e2e.product import Event, Product, bash, calls, of, results, running, say, text_of
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.product import Product, calls, of, results, say
+from tests.extensions.mcp.real_servers import servers_or_skip
+from tests.extensions.mcp.setting import HOSTILE
 from tests.fakes import put
-from tests.tools.mcp.real_servers import servers_or_skip
-from tests.tools.mcp.setting import HOSTILE
 
 ECHO = "mcp__echo__echo"
 

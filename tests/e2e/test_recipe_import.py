@@ -5,7 +5,7 @@ import pytest
 
 from tests.e2e.conftest import product as product
 from tests.e2e.product import Done, Product, calls, results, say
-from tests.tools.workflows.test_conversion import CHAIN, CODING
+from tests.extensions.recipes.workflows.test_conversion import CHAIN, CODING
 
 RECIPE, TOOLS = ".codeagent/commands/small-feature.yaml", ".codeagent/tools/small-feature.yaml"
 

@@ -13,8 +13,7 @@ import pyte
 import pytest
 from PIL import Image
 
-from codeagent.commands import pictures
-from codeagent.session import player
+from codeagent.extensions.replay import pictures, player
 from tests.e2e.product import Product, bash, calls, read, say
 from tests.pty_screen import PtyScreen
 

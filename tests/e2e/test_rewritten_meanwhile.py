@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Answer, Prompt, RunShell

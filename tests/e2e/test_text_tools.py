@@ -6,7 +6,7 @@ import json
 import pytest
 
 from codeagent.core.messages import ToolCall
-from codeagent.llm.protocols.formats import HERMES, JSON, TextProtocol
+from codeagent.extensions.text_calls.formats import HERMES, JSON, TextProtocol
 from tests.e2e.product import (
     Done,
     Event,

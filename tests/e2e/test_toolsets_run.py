@@ -403,7 +403,11 @@ def test_a_run_without_toolsets_imports_none_of_their_tools(product: Product) ->
         "openapi",
     }
     assert loaded.isdisjoint(
-        {*(f"codeagent.tools.{name}" for name in sets), "codeagent.bootstrap.splits", "mcp"}
+        {
+            *(f"codeagent.tools.{name}" for name in sets),
+            "codeagent.extensions.toolsets.splits",
+            "mcp",
+        }
     )
 
 

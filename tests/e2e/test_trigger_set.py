@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from codeagent.agent.triggers import Clock
+from codeagent.extensions.triggers.triggers import Clock
 from tests.e2e.product import Product, bash, calls, of, results, say
 from tests.fakes import put
 
@@ -82,7 +82,7 @@ class _QuickClock(Clock):
 def test_a_timer_fires_twice_survives_a_restart_once_and_never_fires_inside_a_turn(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeagent.agent.triggers.Clock", _QuickClock)
+    monkeypatch.setattr("codeagent.extensions.triggers.triggers.Clock", _QuickClock)
     offered(product)
     timer = (
         "add_timer",

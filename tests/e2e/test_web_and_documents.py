@@ -14,9 +14,9 @@ import pytest
 
 from codeagent.config.kept import RuleBookFile
 from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, text_of
+from tests.extensions.openapi.serving_api import Api, serving_api
 from tests.servers import Turn as Answer
 from tests.servers import openai_server
-from tests.tools.openapi.serving_api import Api, serving_api
 
 SECRET = "t0ken-with-12345"
 ROOT = Path(__file__).parents[2]
@@ -377,8 +377,8 @@ import sys
 opened = []
 sys.addaudithook(lambda name, args: name == "open" and "/openapi/" in str(args[0]) and opened.append(str(args[0])))
 from pathlib import Path
-from codeagent.bootstrap import Place
-from codeagent.bootstrap.describe import describe_tools
+from codeagent.app import Place
+from codeagent.app.describe import describe_tools
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 work, home = map(Path, sys.argv[1:])
@@ -402,8 +402,10 @@ def test_what_is_configured_and_not_used_loads_nothing_of_it(product: Product) -
     opened, tools, *modules = done.out.split()
     assert (opened, tools) == ("large.json", str(1_000 + 1 + 2))
     late = (
-        "codeagent.tools.openapi",
-        "codeagent.tools.web",
+        "codeagent.extensions.openapi.document",
+        "codeagent.extensions.openapi.source",
+        "codeagent.extensions.openapi.tool",
+        "codeagent.extensions.web",
         "codeagent.net",
         "pycurl",
         "bs4",

@@ -12,9 +12,9 @@ from codeagent.core.model import Adapted
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.learned import Learned
 from codeagent.llm.server_facts import ServedModel, ask_server
+from tests.extensions.text_calls.reading import JSON, call
+from tests.extensions.text_calls.text_server import text_server
 from tests.llm.asking import ask, request, result
-from tests.llm.protocols.reading import JSON, call
-from tests.llm.protocols.text_server import text_server
 from tests.servers import FakeProvider, Turn, openai_server
 from tests.table import for_each
 

@@ -14,11 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.sandbox.build import REPOSITORY, BuildLimits, build, tag_of
-from codeagent.sandbox.canonical import array, canonical, word
-from codeagent.sandbox.dockerfile import DockerfileError, Instruction, expand, quoted_words
+from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build, tag_of
+from codeagent.extensions.images.canonical import array, canonical, word
+from codeagent.extensions.images.dockerfile import (
+    DockerfileError,
+    Instruction,
+    expand,
+    quoted_words,
+)
+from codeagent.extensions.images.repository_image import RepositoryImage
 from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, local_engine
-from codeagent.sandbox.repository_image import RepositoryImage
 from tests.effort import part
 from tests.images import small_image
 from tests.sandbox.ordinary_dockerfiles import FILES, ORDINARY

@@ -3,7 +3,12 @@ building it."""
 
 import pytest
 
-from codeagent.sandbox.dockerfile import DockerfileError, bases, copies_files, instructions
+from codeagent.extensions.images.dockerfile import (
+    DockerfileError,
+    bases,
+    copies_files,
+    instructions,
+)
 from tests.table import for_each
 
 

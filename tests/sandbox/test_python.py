@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.bootstrap import active_environment
+from codeagent.app import active_environment
 from codeagent.sandbox.image import host_python, python_links
 from tests.conftest import MakeSandbox
 from tests.sandboxes import run

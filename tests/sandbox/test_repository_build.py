@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.repository_image import RepositoryImage, read_repository_image
+from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
 from tests.images import small_image
 from tests.sandboxes import opened, run
 

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import pytest
 
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.sandbox import build as building
-from codeagent.sandbox.build import BuildLimits, build, tag_of
+from codeagent.extensions.images import build as building
+from codeagent.extensions.images.build import BuildLimits, build, tag_of
+from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
 from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts
-from codeagent.sandbox.repository_image import RepositoryImage, read_repository_image
 from tests.table import for_each
 
 JSON = ".devcontainer/devcontainer.json"

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from codeagent.agent.channels import Hub
 from codeagent.agent.reach import CallReach
-from codeagent.agent.triggers import Triggers
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
@@ -28,36 +26,38 @@ from codeagent.core.policy import Decision
 from codeagent.core.ports import Reply
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool, ToolContext, ToolResult
+from codeagent.extensions.agents.channels import Hub
+from codeagent.extensions.agents.messages import ConnectAgent, WatchChannel
+from codeagent.extensions.file_tools.apply_patch import ApplyPatch
+from codeagent.extensions.file_tools.json_file import JsonWrite
+from codeagent.extensions.file_tools.multi_edit import MultiEdit
+from codeagent.extensions.mcp.source import _RunningCall
+from codeagent.extensions.openapi.document import GENERIC, ApiDocument
+from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource
+from codeagent.extensions.triggers.tools import trigger_tools
+from codeagent.extensions.triggers.triggers import Triggers
+from codeagent.extensions.user_tools.python import PythonLoader
+from codeagent.extensions.user_tools.yaml_loader import YamlLoader
+from codeagent.extensions.web.web_set import web_tools
+from codeagent.net.web.client import WebClient
+from codeagent.net.web.secrets import SecretBook
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.git_commit import GitCommit
 from codeagent.tools.builtin.python import Python
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.extra.apply_patch import ApplyPatch
-from codeagent.tools.extra.json_file import JsonWrite
-from codeagent.tools.extra.messages import ConnectAgent, WatchChannel
-from codeagent.tools.extra.multi_edit import MultiEdit
-from codeagent.tools.extra.triggers import trigger_tools
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.mcp.source import _RunningCall
-from codeagent.tools.openapi.document import GENERIC, ApiDocument
-from codeagent.tools.openapi.source import DocumentOptions, OpenApiSource
-from codeagent.tools.user.python import PythonLoader
-from codeagent.tools.user.yaml_loader import YamlLoader
-from codeagent.tools.web.client import WebClient
-from codeagent.tools.web.secrets import SecretBook
-from codeagent.tools.web.web_set import web_tools
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.compaction import test_work as compacting
 from tests.agent.doubles import Scene, Turn, of, scene
 from tests.agent.test_checkpoints import begin, put, rewind, say
 from tests.agent.test_inspection import Stage
-from tests.agent.test_merging import merged
 from tests.agent.watching import notices, until, watched
+from tests.extensions.agents.test_merging import merged
+from tests.extensions.mcp.setting import hostile
 from tests.fakes import FakeOutputs
 from tests.tools.builtin.test_git_commit import PLAN, FakeCommitter
-from tests.tools.mcp.setting import hostile
 
 ONCE, NO = Decision("once"), Decision("deny")
 OLD, NEW, OTHER = "one\ntwo\n", "one\n2\n", "one\ntwo\nthree, by somebody else\n"

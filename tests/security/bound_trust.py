@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from codeagent.bootstrap.image import image_trust
-from codeagent.bootstrap.place import Place, git_elsewhere
-from codeagent.bootstrap.servers import McpServers
+from codeagent.app.place import Place, git_elsewhere
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import config_dir
@@ -20,15 +18,17 @@ from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerFacts
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
-from codeagent.tools.mcp.source import ServerHost
-from codeagent.tools.recipes.book import RecipeFolders, recipe_folders
+from codeagent.extensions.images.plan import image_trust
+from codeagent.extensions.mcp.servers import McpServers
+from codeagent.extensions.mcp.source import ServerHost
+from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.parts.card_content import CardAct, StartPlan
 from codeagent.tui.state import PlanReady
 from tests.agent.watching import until
+from tests.extensions.mcp.setting import hostile
 from tests.security.bound_questions import Outcome
 from tests.tools.catalog_setting import Setting
-from tests.tools.mcp.setting import hostile
 from tests.tui.parts.cards import CardApp, command
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.bootstrap import Place
-from codeagent.bootstrap.describe import describe_tools
+from codeagent.app import Place
+from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import git_warning
 from codeagent.config.kept import TrustFile
 from codeagent.config.layers import load_settings
@@ -31,23 +31,23 @@ from codeagent.core.mcp import ServerConfig
 from codeagent.core.paths import protected_part, watched
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolError
+from codeagent.extensions.mcp.login import Callback, begin_login
 from codeagent.sandbox.engine import runtime_warning
 from codeagent.sandbox.profile import create_arguments
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.mcp.login import Callback, begin_login
 from codeagent.tools.shell.syntax import command_key
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace
 from tests.e2e.product import Product
+from tests.extensions.mcp.test_login import MemoryStore
 from tests.fakes import put, tool_context
 from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxying
 from tests.sandbox.test_profile import SPEC
 from tests.sandboxes import make_repository
 from tests.servers import Turn, openai_server
-from tests.tools.mcp.test_login import MemoryStore
 from tests.tui.rendering.test_markdown import PALETTE
 
 DOCUMENT = Path(__file__).parents[2] / "docs/explanation/security.md"

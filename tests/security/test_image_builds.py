@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import ConfigError, EngineError, SandboxUnavailable
-from codeagent.sandbox.build import REPOSITORY, BuildLimits, build
+from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build
+from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
 from codeagent.sandbox.engine import BuildOptions, Engine, local_engine
-from codeagent.sandbox.repository_image import RepositoryImage, read_repository_image
 from tests.effort import part
 from tests.images import small_image
 from tests.security.dockerfile_shapes import FETCH, NONE

@@ -9,15 +9,15 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from codeagent.bootstrap import Place, docker_sandbox
-from codeagent.bootstrap.image import accepted_image, image_trust
-from codeagent.commands import sandbox_image
+from codeagent.app import Place, docker_sandbox
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.paths import config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox import repository_image
-from codeagent.sandbox.build import BuildLimits, build
+from codeagent.extensions.images import command as sandbox_image
+from codeagent.extensions.images import repository_image
+from codeagent.extensions.images.build import BuildLimits, build
+from codeagent.extensions.images.plan import accepted_image, image_trust
 from codeagent.sandbox.image import require_image
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FolderQuestion, ask

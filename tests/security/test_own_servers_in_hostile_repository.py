@@ -19,11 +19,11 @@ import pytest
 
 from tests.e2e.product import Product
 from tests.e2e.screens import READY, open_screen
+from tests.extensions.mcp.setting import HOSTILE
 from tests.fakes import put
 from tests.needs import give_up
 from tests.sandboxes import make_repository
 from tests.strace import STARTS, executed, touched, writing_down
-from tests.tools.mcp.setting import HOSTILE
 
 pytestmark = pytest.mark.strace
 

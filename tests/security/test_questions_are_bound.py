@@ -104,7 +104,7 @@ ASKED_IN = {
     "codeagent/agent/approvals.py:Approvals.permit": "every call, by its tool below",
     "codeagent/agent/approvals.py:UserQuestions.ask": "a server's form",
     "codeagent/agent/inspection.py:Inspection._ask": "what a command left",
-    "codeagent/agent/merging.py:Merge._ask": "merge of a child's worktree",
+    "codeagent/extensions/agents/merging.py:Merge._ask": "merge of a child's worktree",
     "codeagent/agent/reach.py:CallReach._card": "hosts of a command",
 }
 """Where the code asks through `Approvals.ask`."""
@@ -154,11 +154,11 @@ def test_every_tool_that_asks_has_a_row() -> None:
 
 
 KEPT_IN = {
-    "codeagent/bootstrap/image.py": "the repository's image",
-    "codeagent/bootstrap/place.py": "a git directory elsewhere",
-    "codeagent/bootstrap/tools.py": "tool files and agents",
-    "codeagent/config/documents.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
-    "codeagent/config/mcp.py": "a project's servers",
+    "codeagent/extensions/images/plan.py": "the repository's image",
+    "codeagent/app/place.py": "a git directory elsewhere",
+    "codeagent/app/tools.py": "tool files and agents",
+    "codeagent/extensions/openapi/added.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
+    "codeagent/extensions/mcp/files.py": "a project's servers",
 }
 """Where trust is kept, and the question that it comes from."""
 
@@ -248,7 +248,7 @@ def test_every_key_that_says_yes_has_a_row() -> None:
 
 SCREENS = {
     "codeagent/tui/pages/opening.py:ask": "the repository's image",  # and a git directory; the folder itself stays
-    "codeagent/tui/pages/recipes.py:_trust": "recipes",
+    "codeagent/extensions/recipes/page.py:_trust": "recipes",
     "codeagent/tui/pages/rewind.py:_asked": "undo",
     "codeagent/commands/sandbox_packages.py:_confirm": "",  # what is fetched was read before and is held in memory
 }
@@ -290,7 +290,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 def tools_that_ask() -> Iterator[type[Tool[Any]]]:
     """Yield every kind of tool in the package that asks by default."""
     for module in pkgutil.walk_packages(codeagent.__path__, "codeagent."):
-        if module.name.startswith("codeagent.tools."):
+        if module.name.startswith(("codeagent.tools.", "codeagent.extensions.")):
             importlib.import_module(module.name)
     left: list[type[Tool[Any]]] = [Tool]
     seen: set[type[Tool[Any]]] = set()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.bootstrap import Place, open_runtime
+from codeagent.app import Place, open_runtime
 from codeagent.config.settings import SandboxSettings, Settings, ToolsetSettings
 from codeagent.core.acts import Answer, RestartServer, Restore, RunRecipe, SetMode
 from codeagent.core.approval_events import ApprovalRequested
@@ -27,11 +27,11 @@ from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Mode
 from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.core.runtime import AgentHandle, Runtime
-from codeagent.tools.mcp.program import AgreedProgram
+from codeagent.extensions.mcp.program import AgreedProgram
 from tests.agent.doubles import Turn, TurnsModel
 from tests.effort import times
+from tests.extensions.mcp.setting import HOSTILE
 from tests.sandboxes import make_repository
-from tests.tools.mcp.setting import HOSTILE
 
 pytestmark = pytest.mark.docker
 

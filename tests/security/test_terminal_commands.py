@@ -31,8 +31,8 @@ TERMINALS_OWN = {
     "tui/crash.py",
     "sandbox/id_mapping.py",
     "sandbox/terminal.py",
-    "tools/web/markdown.py",
-    "commands/pictures.py",
+    "extensions/web/markdown.py",
+    "extensions/replay/pictures.py",
 }
 """The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox
 shell`; programs that codeagent starts with pipes; and pictures, which are tried below."""

@@ -12,7 +12,7 @@ from codeagent.core.events import (
     TurnStarted,
 )
 from codeagent.core.messages import AssistantMessage, ToolCall
-from codeagent.session.comparison import Divergence, Exchange, divergence, outline
+from codeagent.extensions.replay.comparison import Divergence, Exchange, divergence, outline
 from tests.session.eventlogs import Log
 from tests.table import for_each
 

@@ -14,7 +14,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.core.acts import Pause, Prompt, Resume, RunShell, SetMode, Step, Stop
 from codeagent.core.events import BatchPlanned, KnownEvent, MessageAdded, Notice, TextDelta
 from codeagent.core.notices import AgentStarted, RunPaused, RunResumed, StepModeChanged
-from codeagent.session.player import SessionPlayer, in_time
+from codeagent.extensions.replay.player import SessionPlayer, in_time
 from tests.session.eventlogs import finished_run
 from tests.tui.scripts import Recording
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.tool import Failed, NotFound, OpenArgs, ToolDefinition
-from codeagent.tools.builtin.toolset_use import ToolsetUse
+from codeagent.extensions.toolsets.toolset_use import ToolsetUse
 from codeagent.tools.cutting import SAID, Cut, cut_definition, cut_schema, definition_bytes
 from codeagent.tools.schema import Definitions
 from codeagent.tools.source import Choice
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.files import LocalWorkspace
+from tests.extensions.web.serving import call, said
 from tests.tools.catalog_setting import Plain
 from tests.tools.toolset_setting import Source, catalog_of, names
-from tests.tools.web.serving import call, said
 
 
 def pod(width: int = 12, depth: int = 4) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResul
 from codeagent.tools.builtin import NAMES
 from codeagent.tools.catalog import ToolRegistry
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 class Inner(ToolArgs):

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.children import Children
-from codeagent.bootstrap import Place
-from codeagent.bootstrap.sources import _built_in_sets
+from codeagent.app import Place
+from codeagent.app.sources import _built_in_sets
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
+from codeagent.extensions.agents.children import Children
 from codeagent.tools import source as module
 from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.cast import Cast, record
+from codeagent.extensions.replay.cast import Cast, record
 from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState

@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
 
-import codeagent.tui
+import codeagent
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
@@ -128,8 +128,9 @@ class Walker:
 
 
 def every_node() -> list[type[DOMNode]]:
-    for module in pkgutil.walk_packages(codeagent.tui.__path__, "codeagent.tui."):
-        importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(codeagent.__path__, "codeagent."):
+        if module.name.startswith(("codeagent.tui.", "codeagent.extensions.")):
+            importlib.import_module(module.name)
     found, rest = [], [DOMNode]
     while rest:
         below = rest.pop().__subclasses__()
@@ -137,7 +138,8 @@ def every_node() -> list[type[DOMNode]]:
         found += [
             kind
             for kind in below
-            if kind.__module__.startswith("codeagent.tui.") and not kind.__subclasses__()
+            if kind.__module__.startswith(("codeagent.tui.", "codeagent.extensions."))
+            and not kind.__subclasses__()
         ]
     return found
 

@@ -4,7 +4,7 @@ import io
 
 from PIL import Image
 
-from codeagent.tui.gif import animated
+from codeagent.extensions.replay.gif import animated
 from tests.table import for_each
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)

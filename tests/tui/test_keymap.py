@@ -14,7 +14,7 @@ from textual.actions import parse as parse_action
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-import codeagent.tui
+import codeagent
 from codeagent.tui.actions import KEYS, Action, letters
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.commands import ACTIONS, COMMANDS
@@ -233,10 +233,11 @@ def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
 
 def bindings() -> Iterator[tuple[type[DOMNode], Binding]]:
     """Those with an id, of every widget, screen and app of the package."""
-    for module in pkgutil.walk_packages(codeagent.tui.__path__, "codeagent.tui."):
-        importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(codeagent.__path__, "codeagent."):
+        if module.name.startswith(("codeagent.tui.", "codeagent.extensions.")):
+            importlib.import_module(module.name)
     for node in subclasses(DOMNode):
-        if node.__module__.startswith("codeagent.tui"):
+        if node.__module__.startswith(("codeagent.tui", "codeagent.extensions")):
             declared = node.__dict__.get("BINDINGS", ())
             yield from (
                 (node, binding)

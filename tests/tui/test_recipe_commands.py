@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import RunRecipe
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep
+from codeagent.extensions.recipes.page import ValuePicker, recipes_markdown
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
-from codeagent.tui.pages.recipes import ValuePicker, recipes_markdown
 from tests.fakes import FakeRecipes
 from tests.tui.fake_launcher import FakeLauncher
 from tests.tui.guards import long_enough

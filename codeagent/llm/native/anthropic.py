@@ -12,10 +12,15 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ProviderContent, Thinking, Usage
 from codeagent.core.model import ModelRequest
+from codeagent.extensions.provider_tools.requests import (
+    content_for,
+    declared_in,
+    sendable,
+    with_calls,
+)
+from codeagent.extensions.provider_tools.uses import block_use, sources_of
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import PerMessage, encoded, json_body
-from codeagent.llm.provider_tools import content_for, declared_in, sendable, with_calls
-from codeagent.llm.provider_uses import block_use, sources_of
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
 from codeagent.llm.wire import (

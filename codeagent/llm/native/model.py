@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from itertools import chain
 
 from codeagent.core.model import ModelRequest
+from codeagent.extensions.provider_tools.requests import declared_in, with_provider_tools
 from codeagent.llm.errors import ProviderError, Redirected, lacks_path
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.native.formats import RequestWriter, format_of
 from codeagent.llm.provider_model import ProviderModel
-from codeagent.llm.provider_tools import declared_in, with_provider_tools
 from codeagent.llm.providers import Endpoint, Target, native_target
 from codeagent.llm.stream import StreamPiece
 from codeagent.net.http import HttpClient, Response

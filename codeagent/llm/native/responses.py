@@ -10,10 +10,15 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import Message, Thinking, Usage
 from codeagent.core.model import ModelRequest, ProviderUse
+from codeagent.extensions.provider_tools.requests import content_for, declared_in, with_calls
+from codeagent.extensions.provider_tools.uses import (
+    cited_files,
+    item_use,
+    sources_of,
+    without_images,
+)
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
-from codeagent.llm.provider_tools import content_for, declared_in, with_calls
-from codeagent.llm.provider_uses import cited_files, item_use, sources_of, without_images
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools

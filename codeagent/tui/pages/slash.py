@@ -14,6 +14,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.mcp.page import ServersScreen
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import COMMANDS, NOT_RUN, RECIPE, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
@@ -33,7 +34,6 @@ from codeagent.tui.pages.picker import (
     session_rows,
 )
 from codeagent.tui.pages.queue import QueuePage
-from codeagent.tui.pages.servers import ServersScreen
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
@@ -92,7 +92,8 @@ def handler(does: str) -> Handler:
     """Import the function named `module:function`, and with it the pages. Raises ImportError or
     AttributeError."""
     module, _, name = does.partition(":")
-    found: Handler = getattr(import_module(f"codeagent.tui.pages.{module}"), name)
+    module = module if "." in module else f"codeagent.tui.pages.{module}"
+    found: Handler = getattr(import_module(module), name)
     return found
 
 

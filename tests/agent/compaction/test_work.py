@@ -61,10 +61,10 @@ from codeagent.session.fold import ToolDetails, fold
 from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
 from tests.agent.doubles import USE, MemoryOutputs, Scene, Turn, Using, do, of, scene
-from tests.agent.family import ask, family
 from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, until, watched
 from tests.effort import times
+from tests.extensions.agents.family import ask, family
 from tests.forged import PIN, words_in
 from tests.table import for_each
 

@@ -25,8 +25,8 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
+from codeagent.extensions.provider_tools.requests import with_provider_tools
 from codeagent.llm.native.formats import format_of
-from codeagent.llm.provider_tools import with_provider_tools
 from codeagent.llm.providers import Target, WireFormat
 from tests.effort import times
 from tests.llm.asking import request, result

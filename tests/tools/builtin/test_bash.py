@@ -16,7 +16,7 @@ from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from tests.fakes import FakeSandbox, put, tool_context
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 async def failing(box: Toolbox, command: str = "x", **arguments: object) -> ToolError:

@@ -8,7 +8,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, NotAFile, ProtectedPath
 from codeagent.core.tool import BaseChanged, Failed, InvalidArgs, ToolError
 from tests.fakes import put
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 @pytest.fixture(autouse=True)

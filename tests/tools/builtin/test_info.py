@@ -9,7 +9,7 @@ from codeagent.core.ports import Skill, SkillText
 from codeagent.core.tool import Access, NotFound, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.builtin.info import Info, InfoArgs
 from tests.fakes import FakeSkills, tool_context
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 class Deploy(Tool[OpenArgs]):

@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.core.errors import MissingPath, NotAFile
 from tests.fakes import put
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 async def test_a_tree_with_sizes_links_and_what_was_left_out(box: Toolbox) -> None:

@@ -9,7 +9,7 @@ from codeagent.core.errors import MissingPath, ProtectedPath
 from codeagent.tools.edit.reads import ReadTracker
 from tests.fakes import put
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 NAMES = (
     b"bad\xff.txt",

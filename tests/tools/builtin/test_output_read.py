@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.core.tool import InvalidArgs, NotFound
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 async def test_pages_say_where_they_are_and_how_to_go_on(box: Toolbox) -> None:

@@ -21,7 +21,7 @@ from codeagent.tools.schema import arguments_schema
 from tests.effort import times
 from tests.fakes import FakeSandbox, tool_context
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 CODE = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=300

@@ -13,7 +13,7 @@ from codeagent.core.tool import Failed, InvalidArgs
 from codeagent.tools.builtin import read as read_module
 from codeagent.tools.edit import reads as reads_module
 from tests.fakes import put
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -8,13 +8,13 @@ import pytest
 from codeagent.core.events import ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission, Policy, Rule
+from codeagent.extensions.file_tools.tree import Glob, Tree
+from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.extra.tree import Glob, Tree
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.shell.syntax import command_key
-from codeagent.tools.user.yaml_loader import YamlLoader
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
 from tests.fakes import FakeOutputs

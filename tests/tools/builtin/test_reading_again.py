@@ -12,7 +12,7 @@ from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
 from tests.fakes import put, tool_context
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 FOUR = "one\ntwo\nthree\nfour\n"
 

@@ -18,7 +18,7 @@ from codeagent.tools import ripgrep
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.ripgrep import MatchedLine, Query, digest_of, find_ripgrep
 from tests.fakes import put, tool_context
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 async def test_matches_come_sorted_as_path_line_text(box: Toolbox) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from codeagent.core.messages import text_of
 from codeagent.core.tool import InvalidArgs
+from codeagent.extensions.toolsets import toolset_list
+from codeagent.extensions.toolsets.toolset_list import ToolsetList
+from codeagent.extensions.toolsets.toolset_use import ToolsetUse
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.builtin import toolset_list
-from codeagent.tools.builtin.toolset_list import ToolsetList
-from codeagent.tools.builtin.toolset_use import ToolsetUse
 from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.toolsets import Toolsets
 from tests.fakes import FakeSandbox, tool_context

@@ -6,7 +6,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import NotAFile, ProtectedPath
 from codeagent.core.tool import BaseChanged, Failed
 from tests.fakes import put, tool_context
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 async def test_a_new_file_is_made_with_its_directories(box: Toolbox) -> None:

@@ -15,7 +15,7 @@ from codeagent.tools.edit.match import NoMatch, find
 from tests.effort import times, up_to
 from tests.fakes import put
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 _CODECS = {
     "utf-8": ("", "utf-8"),

@@ -10,7 +10,7 @@ import pytest
 from codeagent.core.display import DiffBlock, HunkAnswer, cut
 from codeagent.core.tool import BaseChanged, Denied, Failed, Preview, ToolResult
 from tests.fakes import put, tool_context
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 CODE = "import os\n\ndef f():\n    return 1\n\ndef g():\n    return 1\n\nlast = 1\n"
 EDITS = [

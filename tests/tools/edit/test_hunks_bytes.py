@@ -14,7 +14,7 @@ from codeagent.core.tool import Denied
 from codeagent.tools.builtin.write import WriteArgs
 from tests.effort import times
 from tests.fakes import put, tool_context
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 _CODECS = {
     "utf-8": (b"", "utf-8"),

@@ -14,7 +14,7 @@ from codeagent.tools.shell.syntax import command_key
 from tests.security.everyday_commands import EVERYDAY
 from tests.security.hostile_commands import HOSTILE
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 
 def proposed(command: str) -> str:

@@ -4,7 +4,7 @@ hidden."""
 from codeagent.tools.builtin.bash import Bash, BashArgs
 from codeagent.tools.shell.read_only import sweeps
 from tests.table import for_each
-from tests.tools.conftest import Toolbox
+from tests.toolbox import Toolbox
 
 SWEEPING = (
     "grep -r KEY .",

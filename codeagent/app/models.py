@@ -1,0 +1,168 @@
+"""Opens models, with the keys that were kept for them."""
+
+import asyncio
+from dataclasses import asdict, field, replace
+
+from codeagent.app.place import Place
+from codeagent.config.keys import server_variable
+from codeagent.config.settings import Settings
+from codeagent.core.budget import Effort
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError, ModelError
+from codeagent.core.model import Model, ModelInUse, same_provider
+from codeagent.extensions.text_calls.protocol import ProtocolChoice, TextTools
+from codeagent.llm.catalog import context_window, has_price, is_scripted
+from codeagent.llm.factory import LANES, ModelOptions, lane
+from codeagent.llm.factory import open_model as resolve_model
+from codeagent.llm.learned import Learned
+from codeagent.llm.providers import key_variables, native_target, own_server, server_of
+from codeagent.llm.retry import FallbackModel, RetryingModel
+from codeagent.llm.usage import Price
+
+
+@dataclass(frozen=True)
+class OpenModels:
+    """Opens the models that a conversation continues with (a `core.model.ModelOpener`)."""
+
+    place: Place
+    options: ModelOptions
+    window: int | None = None
+    """Tokens that the user configured; None: what is known of the model."""
+    known: dict[tuple[str, str | None], Learned] = field(default_factory=dict)
+    """By model and address."""
+
+    async def __call__(
+        self, name: str, api_base: str | None, effort: Effort | None
+    ) -> tuple[Model, ModelInUse]:
+        options = replace(self.options, thinking=effort)
+        model = await open_model(name, api_base, self.place, options, self.known)
+        window = (
+            self.window or model.context_window or await asyncio.to_thread(context_window, name)
+        )
+        server = server_of(name, api_base, self.place.environment)
+        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
+
+    def _lane(self, name: str, api_base: str | None) -> str:
+        return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]
+
+
+async def open_model(
+    name: str,
+    api_base: str | None,
+    place: Place,
+    options: ModelOptions,
+    known: dict[tuple[str, str | None], Learned] | None = None,
+) -> RetryingModel | FallbackModel:
+    """Open the model and what takes over from it, ask its server what it can do, and begin to load
+    its library.
+
+    Raises CodeagentError.
+    """
+    known = {} if known is None else known
+    model = await _open_one(name, api_base, place, options, known)
+    fallback = options.fallback
+    if fallback is None or fallback == name:
+        return model
+    shared = api_base if same_provider(fallback, name) else None
+    server = server_of(fallback, shared, place.environment)
+    other = "" if server == server_of(name, api_base, place.environment) else server
+    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options, known), other)
+
+
+async def _open_one(
+    name: str,
+    api_base: str | None,
+    place: Place,
+    options: ModelOptions,
+    known: dict[tuple[str, str | None], Learned],
+) -> RetryingModel:
+    """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
+    key = await asyncio.to_thread(_kept_key, name, api_base, place)
+    if key is not None:
+        place.redactor.learn(*key)
+    learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], place)
+    known[name, api_base] = learned
+    model = resolve_model(
+        name, api_base=api_base, api_key=key and key[1], options=options, learned=learned
+    )
+    await model.prepare()
+    await learned.look()
+    return model
+
+
+def _learned(name: str, api_base: str | None, key: str | None, place: Place) -> Learned:
+    """Return what is known before the server was asked: where it is, if it is the user's own."""
+    base = own_server(name, api_base, place.environment)
+    if base is None:
+        return Learned()
+    try:
+        target = native_target(name, api_base, key, place.environment)
+    except ModelError:  # its first request says what is missing
+        return Learned()
+    if target is None or target.endpoint is None:
+        return Learned(base, {}, name.partition("/")[2] or name)
+    return Learned(base, target.endpoint.headers, target.bare_name)
+
+
+def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return code and text of a notice about a budget in dollars that would limit nothing, as a
+    price is unknown.
+
+    Raises ConfigError if nobody would read it.
+    """
+    names = (name for name in (settings.model, settings.fallback_model) if name is not None)
+    unpriced = next(
+        (name for name in names if name not in settings.prices and not has_price(name)), None
+    )
+    if settings.limits.budget is None or unpriced is None:
+        return ()
+    why = (
+        f"no price is known for {unpriced}, so a budget of ${settings.limits.budget:g} would limit nothing: put "
+        f'[prices."{unpriced}"] with input and output (dollars per million tokens) into config.toml, or limit tokens'
+    )
+    if not attended:
+        raise ConfigError(f"{why}; nothing was run")
+    return (("budget.uncounted", why),)
+
+
+def check_budget(settings: Settings, model: str, dollars: float) -> None:
+    """Raise ConfigError if a budget of a recipe, an agent or a group would limit nothing. May read
+    a table."""
+    limits = replace(settings.limits, budget=dollars)
+    check_counted(replace(settings, model=model, limits=limits))
+
+
+def model_options(settings: Settings) -> ModelOptions:
+    choices = (
+        ProtocolChoice(choice.model, choice.protocol, choice.open, choice.close, choice.body)
+        for choice in settings.text_tools.models
+    )
+    return ModelOptions(
+        text_tools=TextTools(tuple(choices), settings.text_tools.when_refused),
+        silence=settings.limits.model_timeout,
+        thinking=settings.thinking,
+        wire=settings.wire,
+        prices={name: Price(**asdict(price)) for name, price in settings.prices.items()},
+        fallback=settings.fallback_model,
+        provider_tools=settings.provider_tools,
+    )
+
+
+def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
+    """Return variable and value; None if the environment has a key, or no key is kept.
+
+    A key that was kept for the user's own server wins over the environment, whose key is for the
+    whole provider.
+    """
+    own = own_server(name, api_base, place.environment)
+    if own is not None:
+        variable = server_variable(own)
+        if value := place.find_key(variable):
+            return variable, value
+    variables = key_variables(name, api_base)
+    if any(place.environment.get(variable) for variable in variables):
+        return None
+    for variable in variables:
+        if value := place.find_key(variable):
+            return variable, value
+    return None

@@ -1,0 +1,363 @@
+"""The sources of further tools that a conversation has: one line for each kind, imported only if it
+is configured.
+
+To add a kind of source, write a function `_KIND(settings, dependencies)` that returns sources, and
+name it in `_KINDS`. It is called in a thread before every conversation, and by `codeagent tools
+list`. It looks at settings and small files, and imports a module of its own, inside the function,
+only if these ask for it: a conversation without such configuration loads nothing. It starts nothing
+and waits for nothing: `ToolSource.start` does, beside the first request. What takes long to import
+or to make is wrapped in a `LateSource`. What is configured wrongly is a ConfigError; what cannot be
+reached is a problem in the listing of its source.
+
+A set of built-in tools is one line of `_built_in_sets`: its name, one line about it for the model,
+the names of its tools, and a function that imports and makes them once they are asked for. It is
+there if the settings name it: `[toolsets] offer` lets the model turn it on, `use` turns it on from
+the start.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codeagent.app.place import Place
+from codeagent.app.tools import AGENTS, FILE_TOOLS, ToolDependencies, agent_tool
+from codeagent.config.settings import Settings
+from codeagent.core.allow import AllowList
+from codeagent.core.errors import ConfigError
+from codeagent.core.groups import Group
+from codeagent.core.json_types import JsonObject
+from codeagent.core.model import PROVIDER_TOOLS
+from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.tool import Tool, ToolError
+from codeagent.core.toolbox import BUILT_IN_SETS, SourceState, ToolProblem
+from codeagent.disk.opens import may_exist
+from codeagent.session.fold import History, created_channels, watched_channels
+from codeagent.tools.catalog import CatalogChange, ToolCatalog
+from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.source import (
+    SOURCE_PACKAGES,
+    BuiltInSet,
+    Choice,
+    LateSource,
+    ListedTool,
+    Listing,
+    ToolSource,
+)
+from codeagent.tools.toolsets import Toolsets
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from codeagent.extensions.agents.channels import Inbox
+    from codeagent.extensions.openapi.added import AddedDocument
+    from codeagent.tools.grouping import ToolGroup
+
+_SENDING = "messages"
+_MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", "connect_agent")
+_WEB = ("http_request", "web_fetch", "web_search")
+_TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
+
+_OF_SETS = (*FILE_TOOLS, *_MESSAGES, "add_agent", *_TRIGGERS, *_WEB, *PROVIDER_TOOLS)
+"""The tools of all built-in sets, and the one that only agents of a group can have."""
+
+
+def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
+    """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
+    web = _WEB if settings.web.search else _WEB[:2]
+    return (
+        BuiltInSet(
+            "files",
+            "several files at once, patches, JSON, wide listings",
+            FILE_TOOLS,
+            dependencies.file_tools,
+        ),
+        BuiltInSet(
+            _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
+        ),
+        BuiltInSet(
+            "triggers",
+            "timers, schedules, watched files",
+            _TRIGGERS,
+            partial(_triggers, dependencies),
+        ),
+        BuiltInSet(
+            "web",
+            "requests to public hosts: APIs, pages, searches",
+            web,
+            partial(_web, settings, dependencies),
+        ),
+        BuiltInSet(
+            "provider", "tools that your provider runs itself", PROVIDER_TOOLS, _at_provider
+        ),
+        _agent_set(dependencies),
+    )
+
+
+def _at_provider() -> Sequence[Tool[Any]]:
+    from codeagent.extensions.provider_tools.tool import (
+        ProviderTool,  # only once the set is asked for
+    )
+
+    return [ProviderTool(name) for name in PROVIDER_TOOLS]
+
+
+def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
+    ConfigError."""
+    sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    for name in settings.toolsets.offer:
+        if name not in sets:
+            raise ConfigError(
+                f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
+            )
+    named = {*settings.toolsets.offer, *settings.toolsets.use}
+    allowed = _named_tools(settings)
+    for name, one in sets.items():
+        listed = {tool.name for tool in one.list().tools}
+        if name in named or listed & allowed:
+            allowed -= listed  # a tool that two sets have is that of the first
+            yield one
+
+
+def _named_tools(settings: Settings) -> set[str]:
+    """The names in the user's list of tools; the project's may only take away, and so brings in no
+    set."""
+    return {name for names in settings.tools[:1] for name in names}
+
+
+def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
+    about = "gives tasks to agents that work on their own"
+    return BuiltInSet(AGENTS, about, ("agent",), partial(_agents, dependencies))
+
+
+def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    return (agent_tool(dependencies.children, dependencies.built_in),)
+
+
+def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.extensions.agents.channels import Hub, Inbox  # only once the set is asked for
+    from codeagent.extensions.agents.messages import MESSAGE_TOOLS  # as above
+
+    inbox = dependencies.inbox or Inbox(Hub())
+    return [make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS]
+
+
+def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
+    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent
+    can write to another.
+
+    Its hub carries the messages of the group.
+    """
+    named = {*settings.toolsets.offer, *settings.toolsets.use}
+    if _SENDING not in named and _named_tools(settings).isdisjoint(_MESSAGES):
+        return None
+    from codeagent.extensions.agents.channels import (  # only if agents may write to each other
+        Hub,
+        Inbox,
+    )
+
+    hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
+    for name, kind in created_channels(history):
+        with suppress(ToolError):  # the log is damaged, or the group has that name
+            hub.create(name, kind)
+    return Inbox(hub, watched=watched_channels(history))
+
+
+def with_messages(settings: Settings, group: Group | None) -> Settings:
+    """Return the settings, with the tools over messages turned on if a group is to be run."""
+    if group is None:
+        return settings
+    toolsets = replace(
+        settings.toolsets, use=tuple(dict.fromkeys((*settings.toolsets.use, _SENDING)))
+    )
+    return replace(settings, toolsets=toolsets)
+
+
+def with_chosen(settings: Settings, history: History) -> Settings:
+    """Return the settings, offering also the built-in sets that the user turned on in the
+    session."""
+    items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
+    chosen = [
+        str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
+    ]
+    offer = dict.fromkeys(
+        (*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS))
+    )
+    return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
+
+
+def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
+    """Return the sets that the command line turns on and that are not already on, as a whole, in
+    the session."""
+    items = (item.details for item in history.details if item.name == TOOLSET_USE)
+    latest = {details.get("toolset"): details for details in items}
+
+    def is_on(details: JsonObject) -> bool:
+        return not details.get("tools") and details.get("on") is not False
+
+    return tuple(
+        name for name in settings.toolsets_given if name not in latest or not is_on(latest[name])
+    )
+
+
+def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.extensions.triggers.tools import trigger_tools  # only once the set is asked for
+
+    return trigger_tools(dependencies.triggers)
+
+
+def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    from codeagent.extensions.web.web_set import web_tools  # as above
+    from codeagent.net.web.client import WebClient  # only once the set is asked for
+
+    place, web = dependencies.place, settings.web
+    client = WebClient(place.environment, web.private_hosts)
+    find = partial(_secret, place)
+    return web_tools(
+        client,
+        find,
+        place.redactor,
+        bound=web.secrets,
+        search=web.search,
+        search_url=web.search_url,
+    )
+
+
+def _secret(place: Place, name: str) -> str | None:
+    """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
+    return place.environment.get(name) or place.find_key(name)
+
+
+def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
+    """Return the configured MCP servers that may be started."""
+    return () if dependencies.servers is None else dependencies.servers.sources
+
+
+def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the sources of installed packages."""
+    for point in dependencies.packages[SOURCE_PACKAGES]:
+        yield LateSource(point.name, partial(_loaded, point))
+
+
+def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the OpenAPI documents that may be used; each is read once it is asked for."""
+    for added in dependencies.documents:
+        if added.trusted:
+            problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
+            index = tuple(
+                ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools
+            )
+            state: SourceState = "failed" if problems else "waiting"
+            listing = Listing(
+                index, problems, state, about=added.record.about, prefix=f"{added.name}__"
+            )
+            yield LateSource(
+                added.name, partial(_document, added, settings, dependencies.place), listing=listing
+            )
+
+
+def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
+    if added.problem:
+        raise ConfigError(added.problem)
+    from codeagent.extensions.openapi.document import (
+        ApiDocument,  # only once the document is asked for
+    )
+    from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource  # as above
+    from codeagent.net.web.client import WebClient  # as above
+    from codeagent.net.web.secrets import SecretBook  # as above
+
+    record = added.record
+    options = DocumentOptions(
+        added.name, record.hosts, record.base, record.server, record.only, record.secrets
+    )
+    client = WebClient(
+        place.environment, record.hosts if record.private else settings.web.private_hosts
+    )
+    own = dict.fromkeys(record.secrets.values(), record.hosts)
+    bound = (
+        own if added.place == "user" else {name: settings.web.secrets.get(name, ()) for name in own}
+    )
+    secrets = SecretBook(bound, partial(_secret, place), place.redactor)
+    return OpenApiSource(options, lambda: ApiDocument.read(added.read()), client, secrets)
+
+
+_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
+    _offered,
+    _mcp,
+    _documents,
+    _packages,
+)
+"""In the order in which a set is looked for, and listed."""
+
+
+def open_catalog(
+    settings: Settings, dependencies: ToolDependencies, history: History | None = None
+) -> tuple[ToolCatalog, CatalogChange | None]:
+    """Make the catalog of a conversation's tools, and take the first look at files; no source is
+    started.
+
+    Blocks on small files. Raises ConfigError.
+    """
+    sets = partial(_built_in_sets, settings, dependencies)
+    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), _OF_SETS, sets)
+    if dependencies.servers is not None:
+        dependencies.servers.connect(catalog.toolsets)
+    change = catalog.look()
+    known = catalog.toolsets.known
+    for name in settings.toolsets.use:
+        if name not in known:
+            waiting = ", ".join(catalog.now.untrusted)
+            hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
+            raise ConfigError(
+                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+            )
+    return catalog, change
+
+
+def _toolsets(
+    settings: Settings, dependencies: ToolDependencies, history: History | None
+) -> Toolsets:
+    """Make the sets of a conversation, with those turned on that the settings name, or were on in
+    the session."""
+    sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
+    if (
+        sources
+        and dependencies.may_have_agents
+        and all(source.name != AGENTS for source in sources)
+    ):
+        sources.append(
+            _agent_set(dependencies)
+        )  # else its tool would be in the first request beside those about sets
+    allow = AllowList(settings.tools)
+    groups = _groups(settings, dependencies.place, {source.name for source in sources})
+    given = settings.toolsets_given
+    used = (Choice(name) for name in settings.toolsets.use if name not in given)
+    toolsets = Toolsets(sources, used, allow, groups)
+    for item in () if history is None else history.details:
+        if item.name == TOOLSET_USE:
+            toolsets.restore(item.details)
+    for name in given:
+        toolsets.restore(Choice(name).details)
+    return toolsets
+
+
+def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
+    """Make the sets that the settings define, and load those that models made, unless their name is
+    taken."""
+    if not settings.toolsets.groups and not may_exist(place.splits):
+        return []
+    from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
+
+    configured = [
+        ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()
+    ]
+    taken = {*taken, *settings.toolsets.groups}
+    return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+
+
+def _loaded(point: "EntryPoint") -> ToolSource:
+    source: ToolSource = point.load()()
+    return source

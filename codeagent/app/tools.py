@@ -1,0 +1,532 @@
+"""The tools of a conversation, built in and added, and the system prompt that describes them."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.programs import SandboxPrograms
+from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
+from codeagent.agent.todo import Todo
+from codeagent.app.place import Place, SandboxKind, agrees_to
+from codeagent.config.kept import TrustFile
+from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
+from codeagent.core.agents import GENERAL, AgentDefinition
+from codeagent.core.allow import AllowList
+from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.sanitize import visible
+from codeagent.core.tool import Tool
+from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.opens import may_exist
+from codeagent.disk.repository import OutsideGit
+from codeagent.extensions.agents.children import Children
+from codeagent.extensions.triggers.triggers import Triggers
+from codeagent.session.fold import History, ToolDetails, tools_read_about
+from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
+from codeagent.session.store import SessionStore
+from codeagent.tools.builtin import NAMES
+from codeagent.tools.builtin.ask_user import AskUser
+from codeagent.tools.builtin.bash import Bash
+from codeagent.tools.builtin.edit import Edit
+from codeagent.tools.builtin.git_commit import GitCommit
+from codeagent.tools.builtin.info import Info
+from codeagent.tools.builtin.list import List
+from codeagent.tools.builtin.output_read import OutputRead
+from codeagent.tools.builtin.python import Python
+from codeagent.tools.builtin.read import Read
+from codeagent.tools.builtin.scratchpad import ScratchpadTool
+from codeagent.tools.builtin.search import Search
+from codeagent.tools.builtin.search_memory import SearchMemory
+from codeagent.tools.builtin.todo import TodoTool
+from codeagent.tools.builtin.write import Write
+from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.jobs import JOB_TOOLS, job_tools
+from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
+from codeagent.tools.toolsets import Toolsets
+from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
+
+if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
+    from importlib.metadata import EntryPoint
+
+    from codeagent.core.recipes import RecipeBook
+    from codeagent.extensions.agents.channels import Inbox
+    from codeagent.extensions.mcp.servers import McpServers
+    from codeagent.extensions.openapi.added import AddedDocument
+
+_ON_HOST = "without a sandbox this runs directly on your machine"
+_IN_SANDBOX = (Bash.name, Python.name)
+_PROJECT_TOOLS = (".codeagent", "tools")
+_PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
+AGENTS = "agents"
+"""The built-in set with the tool that starts agents."""
+
+FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
+"""The set `files`."""
+
+
+@dataclass(frozen=True)
+class FirstFileLoader:
+    """A ToolLoader that is made, and whose modules are imported, only if there is a file for it."""
+
+    suffixes: tuple[str, ...]
+    make: Callable[[], ToolLoader]
+
+    def load(self, file: ToolFile) -> Loaded:
+        return self.make().load(file)
+
+
+@dataclass(frozen=True)
+class FirstCommit:
+    """A Committer that is made, and whose modules are imported, only if the model commits."""
+
+    make: Callable[[], Committer]
+
+    def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
+        return self.make().plan(message, paths)
+
+    def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
+        return self.make().commit(message, paths, base)
+
+
+def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
+    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on
+    small files.
+
+    This is about ten times faster than asking `importlib`. A place that is not a folder may have
+    anything.
+    """
+    heads = [f"[{group}]".encode() for group in groups]
+    for place in filter(may_exist, map(Path, path)):
+        try:
+            found = list(place.iterdir())
+        except PermissionError:  # importlib, too, finds nothing there
+            continue
+        except OSError:
+            return True
+        packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
+        if any(_declares(package, heads) for package in packages):
+            return True
+    return False
+
+
+def _declares(package: Path, heads: Sequence[bytes]) -> bool:
+    try:
+        declared = (package / "entry_points.txt").read_bytes()
+    except OSError:
+        return package.suffix == ".egg"  # it may be an archive
+    return any(head in declared for head in heads)
+
+
+@dataclass(frozen=True)
+class ToolDependencies:
+    """What the tools of one conversation are made from."""
+
+    place: Place
+    kind: SandboxKind | None
+    workspace: Workspace
+    outputs: OutputStore
+    reads: ReadTracker
+    questions: UserQuestions
+    jobs: Jobs
+    session: tuple[str, Path] | None
+    """Id and folder; None if the tools are only looked at."""
+    commit_hooks: bool = False
+    sandbox: Sandbox | None = None
+    """None if there is none, or if the tools are only looked at."""
+    inbox: "Inbox | None" = None
+    """None if the settings let no agent write to another one."""
+    triggers: Triggers = field(default_factory=Triggers)
+    read_about: set[str] = field(default_factory=set)
+    """The names of the tools whose documentation the model has read in the session."""
+    require_info: bool | tuple[str, ...] = False
+    """The setting `toolsets.require_info`."""
+    children: Children = field(default_factory=Children)
+    """Of the conversation's agent."""
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """Of the recipe whose step is running."""
+    todo: Todo = field(default_factory=Todo)
+    """The to-do list of the conversation's agent."""
+    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
+    """Those of the conversation's servers."""
+    project: Path | None = None
+    """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
+
+    @property
+    def to_read(self) -> tuple[str, ...]:
+        """The names and patterns of `require_info`."""
+        return () if isinstance(self.require_info, bool) else self.require_info
+
+    def must_read(self, tool: Tool[Any], *, of_a_set: bool = False) -> bool:
+        """Whether the model may call the tool only once it has read its documentation."""
+        if tool.name == Info.name:
+            return False
+        if self.require_info is True:
+            return tool.require_info or of_a_set
+        listed = AllowList((self.to_read,))
+        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+
+    def exposed(self) -> str:
+        return "" if self.sandbox is None else self.sandbox.exposed
+
+    @cached_property
+    def servers(self) -> "McpServers | None":
+        """The configured MCP servers; None if no file configures any. Blocks on small files."""
+        place, root = self.place, self.workspace.root
+        own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
+        if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
+            return None
+        from codeagent.extensions.mcp.servers import (
+            McpServers,
+            kept_login,
+            sandbox_starter,
+            server_host,
+        )  # if there are any
+
+        start = sandbox_starter(self.sandbox, self.questions, self.programs)
+        return McpServers(
+            place, server_host(place, root, start, self.questions, partial(kept_login, place))
+        )
+
+    @cached_property
+    def documents(self) -> tuple["AddedDocument", ...]:
+        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises
+        ConfigError."""
+        place, root = self.place, self.workspace.root
+        own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
+        if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
+            return ()
+        from codeagent.extensions.openapi.added import DocumentFiles  # only if there are documents
+
+        return DocumentFiles(place.own_folder, root, accept=place.trust_project).read()
+
+    @cached_property
+    def skills(self) -> SkillFolders:
+        """The user's and the project's skills. Blocks on small files."""
+        own = self.place.own_folder
+        return open_skills(self.workspace, None if own is None else own / "skills")
+
+    def recipes(self) -> "RecipeBook":
+        """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
+        from codeagent.extensions.recipes.book import (
+            RecipeFolders,
+            recipe_folders,
+        )  # only for whoever runs or lists them
+
+        place, root = self.place, self.workspace.root
+        trust = (
+            None
+            if place.config_dir is None
+            else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+        )
+        folders = recipe_folders(root, place.own_folder)
+        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
+
+    @cached_property
+    def instructions(self) -> Instructions:
+        """The workspace's instructions, as they are at the start. Blocks on a small file."""
+        return load_instructions(self.workspace)
+
+    @cached_property
+    def scratchpad(self) -> Scratchpad:
+        """The scratchpad of the session."""
+        folder = self.place.state_dir / "none" if self.session is None else self.session[1]
+        return ScratchpadFile(folder / NAME, self.place.redactor)
+
+    @cached_property
+    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
+        """What installed packages bring, by group; looked for only once. Blocks on small files."""
+        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
+        if not may_bring(groups, sys.path):
+            return dict.fromkeys(groups, ())
+        from importlib.metadata import entry_points  # slow, and few packages bring anything
+
+        every = entry_points()
+        return {group: tuple(every.select(group=group)) for group in groups}
+
+    def file_tools(self) -> tuple[Tool[Any], ...]:
+        """Make the tools of the set `files`."""
+        from codeagent.extensions.file_tools.apply_patch import (
+            ApplyPatch,  # only once the set is asked for
+        )
+        from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite  # as above
+        from codeagent.extensions.file_tools.multi_edit import MultiEdit  # as above
+        from codeagent.extensions.file_tools.tree import Glob, Tree  # as above
+
+        workspace, reads = self.workspace, self.reads
+        return (
+            MultiEdit(workspace, reads),
+            ApplyPatch(workspace, reads),
+            Glob(workspace),
+            Tree(workspace),
+            JsonRead(workspace, reads),
+            JsonWrite(workspace, reads),
+        )
+
+    def catalog(
+        self,
+        toolsets: Toolsets,
+        of_sets: Iterable[str] = (),
+        sets: Callable[[], Sequence[BuiltInSet]] = tuple,
+    ) -> ToolCatalog:
+        """Make the catalog of all tools, with those of files after its first look.
+
+        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
+        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        """
+        place, root, built_in = self.place, self.workspace.root, self.built_in()
+        info = Info(lambda: catalog, self.skills, self.read_about)
+        loaders = self._loaders(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+        )
+        suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
+        folders += [
+            ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
+        ]
+        if (own := place.own_folder) is not None:
+            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
+            folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
+        packages = self._packages()
+        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
+        switches = (info, *_switches(toolsets)) if toolsets else ()
+        agents = AgentCompanion(self.children)
+
+        def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
+            starts = agents.tools(catalog)
+            useful = (
+                (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
+            )
+            return (*(switches or useful), *starts)
+
+        catalog = ToolCatalog(
+            built_in,
+            folders,
+            loaders,
+            Loaded(
+                packages.tools,
+                (
+                    *self._exposed(),
+                    *packages.problems,
+                    *(() if self.servers is None else self.servers.problems),
+                ),
+            ),
+            trust,
+            accept=self.place.trust_project,
+            elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
+            of_sets=frozenset(of_sets),
+            absent=self._absent(),
+            companions=companions,
+            toolsets=toolsets,
+        )
+        return catalog
+
+    def _absent(self) -> dict[str, str]:
+        """Return the tools that this conversation would have with a sandbox, and why it does
+        not."""
+        if self.kind is not None:
+            return {}
+        return {
+            name: f"no sandbox is available, so {name} is disabled; nothing was run"
+            for name in _IN_SANDBOX
+        }
+
+    @property
+    def may_have_agents(self) -> bool:
+        """Whether there is a folder for files that describe agents."""
+        own = self.place.own_folder
+        folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
+        return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
+
+    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
+        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
+        there are files.
+
+        That of agents comes last. `by_name` returns the tools that a file may narrow.
+        """
+
+        def python() -> ToolLoader:
+            from codeagent.extensions.user_tools.python import (
+                PythonLoader,  # only if there is such a file
+            )
+
+            return PythonLoader(self.outputs)
+
+        def yaml() -> ToolLoader:
+            from codeagent.extensions.user_tools.yaml_loader import YamlLoader  # as above
+
+            ask = _ON_HOST if self.kind == "host" else None
+            root = str(self.workspace.root)
+            return YamlLoader(
+                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
+            )
+
+        def agents() -> ToolLoader:
+            from codeagent.extensions.agents.definitions import AgentLoader  # as above
+
+            return AgentLoader()
+
+        return (
+            FirstFileLoader((".py",), python),
+            FirstFileLoader((".yaml", ".yml"), yaml),
+            FirstFileLoader((".md",), agents),
+        )
+
+    def _packages(self) -> Loaded:
+        """Load the tools of installed packages."""
+        points = self.packages[TOOL_PACKAGES]
+        if not points:
+            return Loaded()
+        from codeagent.extensions.user_tools.python import (
+            entry_point_tools,  # only if a package has tools
+        )
+
+        return entry_point_tools(self.outputs, points)
+
+    def built_in(self) -> list[Tool[Any]]:
+        """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
+        cannot commit."""
+        files: list[Tool[Any]] = [
+            Read(self.workspace, self.reads),
+            Write(self.workspace, self.reads),
+            Edit(self.workspace, self.reads),
+            List(self.workspace),
+            Search(self.workspace, self.reads),
+            OutputRead(self.outputs),
+            AskUser(self.questions),
+            TodoTool(self.todo),
+        ]
+        match self.kind:
+            case "docker":
+                python = Python(self.outputs, self.reads)
+                bash = Bash(self.outputs, self.reads, exposed=self.exposed)
+                return [bash, *files, self._commit(), python, *job_tools(self.jobs), *self._kept()]
+            case "host":
+                bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
+                python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
+                return [bash, *files, python, *job_tools(self.jobs), *self._kept()]
+            case None:
+                return [*files, self._commit(), *self._kept()]
+
+    def _commit(self) -> GitCommit:
+        hooks, environment = self.commit_hooks, self.place.environment
+
+        def committer() -> Committer:
+            from codeagent.workspace.commits import GitCommitter  # only if the model commits
+
+            return GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
+
+        return GitCommit(self.workspace, FirstCommit(committer), hooks=hooks)
+
+    def _agreed(self, git: OutsideGit) -> bool:
+        """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
+        cannot be read."""
+        try:
+            return agrees_to(git, self.workspace.root, self.place.config_dir)
+        except ConfigError as error:
+            raise CommitRefused(str(error)) from error
+
+    def _kept(self) -> tuple[Tool[Any], ...]:
+        """Make the tools that read and write what outlives the conversation."""
+        state, root, redactor = (
+            self.place.state_dir,
+            self.project or self.workspace.root,
+            self.place.redactor,
+        )
+        session_id = None if self.session is None else self.session[0]
+        pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
+        store = SessionStore(state, redactor)
+        return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
+
+    def _exposed(self) -> tuple[ToolProblem, ...]:
+        folder = self.place.config_dir
+        if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
+            return ()
+        text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
+        return (ToolProblem(str(folder / "tools"), text),)
+
+
+class AgentCompanion:
+    """Gives the tool that starts agents if files describe some, unless the set of that name is
+    there; else nothing."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._known: tuple[AgentDefinition, ...] = ()
+        self._tools: tuple[Tool[Any], ...] = ()
+
+    def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
+        """The same object until the files change."""
+        if catalog.agents is not self._known:
+            self._known = catalog.agents
+            names = {agent.name for agent in self._known}
+            self._children.definitions = (
+                *self._known,
+                *(() if GENERAL.name in names else (GENERAL,)),
+            )
+            self._tools = (agent_tool(self._children, lambda: catalog),) if self._known else ()
+        return () if AGENTS in catalog.toolsets.all() else self._tools
+
+
+def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
+    """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
+    from codeagent.extensions.agents.agent import AgentTool  # only if there are agents
+
+    def only_reads(agent: AgentDefinition) -> bool:
+        allowed, known = (
+            AllowList().narrowed(agent.tools),
+            {tool.name: tool.effect for tool in tools()},
+        )
+        reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))
+        return agent.mode == "plan" or (reads and not allowed.unknown(known))
+
+    return AgentTool(children, only_reads)
+
+
+def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
+    """Make the tools that show sets and turn them on."""
+    from codeagent.extensions.toolsets.toolset_list import ToolsetList  # only if there is a set
+    from codeagent.extensions.toolsets.toolset_use import ToolsetUse  # as above
+
+    return ToolsetList(toolsets), ToolsetUse(toolsets)
+
+
+def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
+    """Return a tracker that knows what the model has read in the session so far."""
+    reads = ReadTracker(workspace)
+    reads.keep_only(item.details for item in history.details)
+    for item in history.details:
+        reads.remember(item.call_id, item.details)
+    reads.keep_only(item.details for item in history.details if item.in_context)
+    return reads
+
+
+def forget_reads(reads: ReadTracker, documentation: set[str], left: Sequence[ToolDetails]) -> None:
+    """Forget what the model read, of files and of the documentation of tools, but for what is left
+    of the results."""
+    reads.keep_only(item.details for item in left)
+    documentation &= tools_read_about(left)
+
+
+def prompt_for(dependencies: ToolDependencies) -> MakePrompt:
+    """Return a function from the tools in use to the system prompt. Blocks on small files."""
+    where = PromptEnvironment(
+        visible(str(dependencies.workspace.root)),
+        f"{os.uname().sysname} {os.uname().machine}",
+        dependencies.kind,
+    )
+    instructions, skills = dependencies.instructions.text, dependencies.skills
+
+    def make(tools: Sequence[Tool[Any]], *, small: bool = False) -> str:
+        return system_prompt(tools, instructions, where, skills.listed, small=small)
+
+    return make

@@ -1,0 +1,1 @@
+"""More ways to change and list files: several at once, patches, JSON, wide listings."""

@@ -1,0 +1,377 @@
+"""`codeagent mcp`: manages the configured MCP servers, in the user's own file and in the
+project's."""
+
+import argparse
+import os
+import re
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
+from codeagent.commands.chat import add_model_arguments
+from codeagent.config.keys import KeyStore
+from codeagent.config.paths import config_dir
+from codeagent.core.errors import ConfigError
+from codeagent.core.mcp import login_name
+from codeagent.core.sanitize import one_line, visible
+from codeagent.extensions.mcp.entries import ServerEntry, written_timeout
+from codeagent.extensions.mcp.files import PROJECT_FILE, ConfiguredServers, ServerFiles
+
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_FROM = {"user": "yours", "project": "project"}
+_MOST_FILES = 20
+"""Files named of what was trusted."""
+_UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser(
+        "list", help="every configured server, and what is wrong with the files"
+    )
+    listing.add_argument("--json", action="store_true", help="as one JSON object")
+    adding = _adding(actions)
+    removing = actions.add_parser("remove", help="remove a server from your own file")
+    removing.add_argument("name", metavar="NAME")
+    trusting = actions.add_parser(
+        "trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now"
+    )
+    trusting.add_argument(
+        "--give",
+        metavar="SERVER=NAME",
+        action="append",
+        default=[],
+        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
+    )
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
+    testing = actions.add_parser(
+        "test", help="start a server and list its tools; exit code 1 if it cannot be used"
+    )
+    testing.add_argument("name", metavar="NAME")
+    testing.add_argument(
+        "--agree", action="store_true", help="use its program and tools as they are now"
+    )
+    entering = actions.add_parser(
+        "login", help="log in to a server over HTTP (OAuth), in your browser"
+    )
+    entering.add_argument("name", metavar="NAME")
+    entering.add_argument(
+        "--no-browser", action="store_true", help="only print the address to open"
+    )
+    serving = actions.add_parser(
+        "serve",
+        help="offer bash, read, write, edit, list, search and agent to the program that starts this",
+    )
+    add_model_arguments(serving)
+    serving.add_argument(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never ask about these calls; repeatable",
+    )
+    serving.add_argument(
+        "--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable"
+    )
+    serving.add_argument(
+        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
+    )
+    serving.add_argument(
+        "--trust-project", action="store_true", help="load the project's tool files for agent"
+    )
+    add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
+
+
+def _adding(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> argparse.ArgumentParser:
+    adding = actions.add_parser(
+        "add",
+        help="add a server to your own file",
+        usage="codeagent mcp add NAME [options] URL\n       codeagent mcp add NAME [options] -- COMMAND [ARG ...]",
+    )
+    adding.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
+    adding.add_argument(
+        "target",
+        metavar="URL | COMMAND",
+        nargs="+",
+        help="what to reach, or after -- what to start, in an empty folder; '${workspaceFolder}' is this one",
+    )
+    adding.add_argument(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable for the command; may be ${NAME}",
+    )
+    adding.add_argument(
+        "--header",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help='such as "Authorization=Bearer ${TOKEN}"',
+    )
+    adding.add_argument(
+        "--host",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="what it may reach from the sandbox",
+    )
+    adding.add_argument(
+        "--machine", action="store_true", help="run it on this machine rather than in the sandbox"
+    )
+    adding.add_argument(
+        "--write", action="store_true", help="let it write in the workspace from the sandbox"
+    )
+    adding.add_argument(
+        "--client-id", metavar="ID", help="log in as this OAuth client, which you registered"
+    )
+    adding.add_argument(
+        "--client-secret", metavar="${NAME}", help="the variable with that client's secret"
+    )
+    adding.add_argument(
+        "--callback-port",
+        metavar="PORT",
+        type=int,
+        help="of http://127.0.0.1:PORT/callback, as you registered it",
+    )
+    adding.add_argument(
+        "--timeout", metavar="SECONDS", type=duration, help="how long one call may take"
+    )
+    return adding
+
+
+def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    """Raises ConfigError."""
+    if args.action == "serve":
+        from codeagent.extensions.mcp.serve import (
+            command as mcp_serve,  # imports everything that a conversation needs
+        )
+
+        return mcp_serve.main(args)
+    if args.action in ("test", "login"):
+        from codeagent.extensions.mcp import reach as mcp_reach  # as above
+
+        return mcp_reach.test(args) if args.action == "test" else mcp_reach.login(args)
+    files = ServerFiles(config_dir(), workspace_of(args.cwd))
+    match args.action:
+        case "list":
+            return _list(files.read(), as_json=args.json)
+        case "add":
+            return _add(args, files)
+        case "remove":
+            _remove(args.name, files)
+            print(f"removed {args.name} from {files.user_file}")
+        case "trust":
+            return _trust(files, args)
+        case _:
+            files.distrust()
+            print("this project's servers will not be started from now on")
+    return 0
+
+
+def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
+    if as_json:
+        problems = [
+            {"where": one.where, "level": one.level, "text": one.text} for one in servers.problems
+        ]
+        print_json({"servers": [_facts(entry) for entry in servers.entries], "problems": problems})
+        return 0
+    for problem in servers.problems:
+        say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+    if not servers.entries:
+        print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
+        return 0
+    for line in _lines(servers.entries):
+        print(line)
+    return 0
+
+
+def _facts(entry: ServerEntry) -> dict[str, Any]:
+    config = entry.config
+    return {
+        "name": config.name,
+        "transport": entry.transport,
+        "from": _FROM[entry.place],
+        "file": config.origin,
+        "trusted": entry.trusted,
+        "enabled": config.enabled,
+        "where": None if config.url else config.where,
+        "starts": None if config.url else entry.shown,
+        "url": entry.shown if config.url else None,
+        "env": list(config.env),
+        "headers": list(config.headers),
+        "client": None if config.client is None else config.client.client_id,
+        "hosts": list(config.hosts),
+        "details": list(entry.details),
+        "wants": [
+            {"name": one.name, "for": list(one.places), "given": one.given} for one in entry.wants
+        ],
+        "write": config.write,
+        "timeout": config.timeout,
+    }
+
+
+def _lines(entries: Sequence[ServerEntry]) -> list[str]:
+    """Return name, transport, origin and state of each server, with its command or address on a
+    line of its own.
+
+    What a project's would be given and would reach is never cut: it is what trust is about.
+    """
+    widest = max(len(entry.config.name) for entry in entries) + 2
+    lines = []
+    for entry in entries:
+        state = _UNTRUSTED if not entry.trusted else _state(entry)
+        lines.append(
+            f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}"
+        )
+        said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
+        lines += [f"{'':<{widest}}{_whole_line(text)}" for text in said]
+    return lines
+
+
+def _whole_line(text: str) -> str:
+    """Return the whole text as one line, which the terminal wraps."""
+    return visible(text).replace("\n", "␊")
+
+
+def _state(entry: ServerEntry) -> str:
+    if not entry.config.enabled:
+        return "disabled"
+    try:
+        entry.filled_in(os.environ)
+    except ConfigError as error:
+        return one_line(str(error), 200)
+    return f"not tested; codeagent mcp test {entry.config.name} starts it"
+
+
+def _add(args: argparse.Namespace, files: ServerFiles) -> int:
+    entry = files.add(args.name, _entry(args))
+    print(f"added {args.name} to {files.user_file}: {one_line(entry.shown, 200)}")
+    print(f"codeagent mcp test {args.name} starts it and lists its tools")
+    return 0
+
+
+def _remove(name: str, files: ServerFiles) -> None:
+    """Remove a server and its login. Raises ConfigError."""
+    logins = [
+        login_name(config)
+        for config in files.read().usable(os.environ)[0]
+        if config.name == name and config.url
+    ]
+    files.remove(name)
+    for login in logins:
+        KeyStore(config_dir()).forget(login)
+
+
+def _entry(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the server as it will be written into the file. Raises ConfigError."""
+    first, *rest = args.target
+    is_url = "://" in first
+    if is_url and rest:
+        raise ConfigError("a URL takes no arguments; nothing was added")
+    wrong = ("--env", "--host", "--machine", "--write") if is_url else ("--header", "--client-id")
+    given = {
+        "--env": args.env,
+        "--host": args.host,
+        "--machine": args.machine,
+        "--header": args.header,
+    }
+    given |= {"--write": args.write, "--client-id": args.client_id}
+    if unfit := next((flag for flag in wrong if given[flag]), None):
+        kind = "a command" if is_url else "a URL"
+        raise ConfigError(f"{unfit} is for {kind}; nothing was added")
+    if args.machine and args.write:
+        raise ConfigError(
+            "--write is for the sandbox, and with --machine it has your rights anyway; nothing was added"
+        )
+    entry: dict[str, Any] = (
+        {"type": "http", "url": first} if is_url else {"command": first, "args": rest}
+    )
+    optional = {
+        "env": _pairs("--env", args.env),
+        "headers": _pairs("--header", args.header),
+        "hosts": args.host,
+        "where": "machine" if args.machine else None,
+        "write": args.write or None,
+        "timeout": None if args.timeout is None else written_timeout(args.timeout),
+        "oauth": _client(args),
+    }
+    return entry | {key: value for key, value in optional.items() if value not in (None, [], {})}
+
+
+def _client(args: argparse.Namespace) -> dict[str, Any]:
+    """Raises ConfigError."""
+    given = {
+        "clientId": args.client_id,
+        "clientSecret": args.client_secret,
+        "callbackPort": args.callback_port,
+    }
+    client = {key: value for key, value in given.items() if value is not None}
+    if client and not args.client_id:
+        raise ConfigError("--client-secret and --callback-port need --client-id; nothing was added")
+    if args.client_secret is not None and not _REFERENCE.fullmatch(args.client_secret):
+        raise ConfigError(
+            "--client-secret must name a variable, as in '${LINEAR_SECRET}'; nothing was added"
+        )
+    return client
+
+
+def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(
+                f"{flag} is NAME=VALUE, which {word.partition('=')[0][:80]!r} is not; nothing was added"
+            )
+        found[name] = value
+    return found
+
+
+def _given(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each server with a variable for it. Raises ConfigError."""
+    pairs = [(server, variable) for server, _, variable in (word.partition("=") for word in words)]
+    if wrong := next(
+        (word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None
+    ):
+        raise ConfigError(
+            f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted"
+        )
+    return pairs
+
+
+def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
+    give = _given(args.give)
+    problems = files.read().problems
+    for problem in problems:
+        say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
+    broken = any(
+        problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems
+    )
+    entries = files.trust(give=give)
+    if not entries and broken:
+        say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
+        return 1
+    if not entries:
+        print(f"nothing to trust: this project has no {PROJECT_FILE} with servers")
+        return 0
+    print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
+    for line in _lines(entries):
+        print(line)
+    from codeagent.extensions.mcp.reach import place_of
+    from codeagent.extensions.mcp.servers import (
+        accept_programs,
+    )  # imports everything that a conversation needs
+
+    files_of_theirs = accept_programs(place_of(args), entries)
+    if files_of_theirs:
+        print(
+            "with these files of their programs; a change of one is shown to you before it is run:"
+        )
+    for line in files_of_theirs[:_MOST_FILES]:
+        print(f"  {line}")
+    if (more := len(files_of_theirs) - _MOST_FILES) > 0:
+        print(f"  and {more} more")
+    return 0

@@ -1,0 +1,200 @@
+"""Reads what a prompt uses from servers: `@server:resource` anywhere, and `/server:prompt …` at its
+beginning."""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal, Protocol, TypeGuard
+
+from codeagent.core.mcp import ServerText
+from codeagent.core.messages import text_of
+from codeagent.core.sanitize import one_line, visible
+from codeagent.core.tool import Failed, ToolError
+from codeagent.extensions.mcp.answer import result_of
+
+_RESOURCE = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)", re.ASCII)
+_PROMPT = re.compile(
+    r"/([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)(?:\s+(.*))?", re.ASCII | re.DOTALL
+)
+_AT_THE_END = ".,;:!?)]}'\""
+"""Punctuation that may follow a name in a sentence without being part of it."""
+_MOST = 5
+_LONGEST = 40_000
+_MOST_OFFERED = 500
+
+
+class OffersText(Protocol):
+    """A server as prompts see it; every method raises Failed, and gives up after a few seconds."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def read_resource(self, uri: str) -> Mapping[str, Any]:
+        """Return the result of `resources/read`."""
+
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources of `resources/list`."""
+
+    async def prompts(self) -> Sequence[Mapping[str, Any]]:
+        """Return the prompts of `prompts/list`."""
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the result of `prompts/get`."""
+
+
+async def read_mentions(
+    text: str, servers: Sequence[OffersText], hear: Callable[[str], None] = lambda name: None
+) -> str:
+    """Return the text that a prompt uses from servers, for the model; empty if it uses nothing.
+
+    `hear` is called with the name of each server that text comes from. A name that is not a
+    server's is ordinary text. Raises Failed, which says what cannot be read.
+    """
+    by_name = {server.name: server for server in servers}
+    wanted = dict.fromkeys(
+        (match[1], match[2].rstrip(_AT_THE_END))
+        for match in _RESOURCE.finditer(text)
+        if match[1] in by_name
+    )
+    if len(wanted) > _MOST:
+        raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
+    parts: list[str] = []
+    command = _PROMPT.fullmatch(text.strip())
+    if command is not None and command[1] in by_name:
+        parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
+    parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
+    for name in dict.fromkeys(
+        [*([command[1]] if command is not None else []), *(server for server, _ in wanted)]
+    ):
+        if name in by_name:
+            hear(name)
+    return "\n\n".join(parts)
+
+
+async def offered_texts(
+    server: OffersText, kind: Literal["resource", "prompt"]
+) -> tuple[ServerText, ...]:
+    """Return what a prompt can use from the server, as far as it can be typed. Raises Failed."""
+    listed = await (server.resources() if kind == "resource" else server.prompts())
+    texts = (
+        _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each)
+        for each in listed
+    )
+    return tuple(islice((text for text in texts if text is not None), _MOST_OFFERED))
+
+
+def _resource_text(server: str, resource: Mapping[str, Any]) -> ServerText | None:
+    """Return the text to offer for a resource; None if its address would be misread."""
+    uri = resource.get("uri")
+    if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
+        return None
+    return ServerText(f"{server}:{uri}", _about(resource))
+
+
+def _prompt_text(server: str, prompt: Mapping[str, Any]) -> ServerText | None:
+    name, given = prompt.get("name"), prompt.get("arguments")
+    if not _can_be_typed(name):
+        return None
+    arguments = (
+        [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    )
+    inputs = tuple(
+        (each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name"))
+    )
+    return ServerText(f"{server}:{name}", _about(prompt), inputs)
+
+
+def _can_be_typed(name: object) -> TypeGuard[str]:
+    return (
+        isinstance(name, str)
+        and re.fullmatch(r"\S{1,400}", name) is not None
+        and visible(name) == name
+    )
+
+
+def _about(said: Mapping[str, Any]) -> str:
+    return one_line(str(said.get("description") or said.get("title") or ""), 200)
+
+
+async def _resource(server: OffersText, uri: str) -> str:
+    answer = await server.read_resource(uri)
+    found = answer.get("contents")
+    contents = (
+        [{"type": "resource", "resource": each} for each in found]
+        if isinstance(found, list)
+        else []
+    )
+    if not contents:
+        raise Failed(f"@{server.name}:{one_line(uri, 200)} is empty")
+    text = await asyncio.to_thread(_text, server.name, contents)
+    return _bounded(f"Content of @{server.name}:{one_line(uri, 300)}", text)
+
+
+async def _prompt(server: OffersText, name: str, given: str) -> str:
+    listed = await server.prompts()
+    about = next((prompt for prompt in listed if prompt.get("name") == name), None)
+    if about is None:
+        known = ", ".join(one_line(str(prompt.get("name")), 40) for prompt in listed[:20]) or "none"
+        raise Failed(f"{server.name} has no prompt {one_line(name, 60)!r}; it has {known}")
+    answer = await server.get_prompt(name, _arguments(server.name, about, given))
+    lines: list[str] = []
+    messages = answer.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, Mapping):
+            continue
+        content = message.get("content")
+        said = await asyncio.to_thread(
+            _text, server.name, content if isinstance(content, list) else [content]
+        )
+        lines.append(
+            said if message.get("role") == "user" else f"(said before by the assistant) {said}"
+        )
+    return _bounded(
+        f"The prompt {one_line(name, 60)} of the MCP server {server.name}, which the user asks for",
+        "\n".join(lines),
+    )
+
+
+def _arguments(server: str, about: Mapping[str, Any], given: str) -> dict[str, str]:
+    """Read `a=1 b="two words"`, or values in the order of the prompt's arguments. Raises Failed."""
+    listed = about.get("arguments")
+    declared = (
+        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    )
+    names = [each["name"] for each in declared if isinstance(each.get("name"), str)]
+    required = [
+        each["name"]
+        for each in declared
+        if each.get("required") is True and each.get("name") in names
+    ]
+    try:
+        words = shlex.split(given)
+    except ValueError as error:
+        raise Failed(f"the arguments of the prompt cannot be read: {error}") from error
+    pairs = [word.partition("=") for word in words]
+    if words and all(equals and key in names for key, equals, _ in pairs):
+        found = {key: value for key, _, value in pairs}
+    else:
+        found = dict(zip(names[:-1], words, strict=False))
+        if names and len(words) >= len(names):
+            found[names[-1]] = " ".join(words[len(names) - 1 :])
+    missing = [visible(name) for name in required if name not in found]
+    if missing:
+        name = one_line(str(about.get("name")), 60)
+        usage = " ".join(f"{visible(one)}=…" for one in names)
+        raise Failed(f"/{server}:{name} needs {', '.join(missing)}: write /{server}:{name} {usage}")
+    return found
+
+
+def _text(server: str, blocks: Sequence[Any]) -> str:
+    try:
+        return text_of(result_of(server, {"content": blocks}).content)
+    except ToolError as error:
+        return str(error)
+
+
+def _bounded(title: str, text: str) -> str:
+    cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…\n[cut: {len(text):,} characters]"
+    return f"{title}:\n{cut}"

@@ -1,0 +1,387 @@
+"""MCP servers: those of a conversation, and one that is only looked at or logged in to."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
+from codeagent.agent.programs import SandboxPrograms
+from codeagent.agent.reach import program_starter
+from codeagent.app.place import Place, docker_sandbox
+from codeagent.config.keys import KeyStore
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
+from codeagent.core.ports import Asker, Sandbox, StartProgram
+from codeagent.core.redact import is_secret_name
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import Failed
+from codeagent.core.toolbox import ToolProblem
+from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.browser import open_in_browser
+from codeagent.extensions.mcp.entries import ServerEntry
+from codeagent.extensions.mcp.files import PROJECT_FILE, ServerFiles
+from codeagent.extensions.mcp.host import ServerHost
+from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
+from codeagent.extensions.mcp.pins import Changed
+from codeagent.extensions.mcp.program import AgreedProgram
+from codeagent.extensions.mcp.source import McpSource
+from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.source import Listing
+from codeagent.tools.toolsets import Toolsets
+
+_LOGIN_SECONDS = 600.0
+"""How long a user may take to log in."""
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
+_UNTRUSTED = "not trusted, so it is not started"
+
+
+def server_files(place: Place) -> ServerFiles:
+    return ServerFiles(place.config_dir, place.workspace, accept=place.trust_project)
+
+
+def server_host(
+    place: Place,
+    root: Path,
+    in_sandbox: StartProgram | None,
+    asker: Asker | None,
+    auth: Callable[[ServerConfig], Any],
+) -> ServerHost:
+    """Return what servers get from us. `in_sandbox` None: those for the sandbox do not start."""
+    own = place.state_dir / "mcp"
+    on_machine = MachinePrograms(root, place.environment, own / "folders")
+    programs: dict[ServerPlace, StartProgram] = {"machine": on_machine.start}
+    if in_sandbox is not None:
+        programs["sandbox"] = in_sandbox
+    return ServerHost(root, programs, own, asker, auth, place.redactor.clean)
+
+
+def sandbox_starter(
+    sandbox: Sandbox | None, questions: UserQuestions, programs: SandboxPrograms
+) -> StartProgram | None:
+    """Return what starts servers in the sandbox, with the conversation's network and mode; None
+    without a sandbox."""
+    return None if sandbox is None else program_starter(sandbox, questions, programs)
+
+
+def kept_login(place: Place, config: ServerConfig) -> Any:
+    """Return an `httpx2.Auth` that uses the login kept for the server; None if none can be kept."""
+    if place.config_dir is None:
+        return None
+    from codeagent.extensions.mcp.login import KeptLogin  # only for a server over HTTP
+
+    return KeptLogin(config, KeyStore(place.config_dir), place.redactor.learn)
+
+
+def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
+    """Fill in its variables; secrets among them are masked from now on. Raises ConfigError."""
+    full = entry.filled_in(place.environment)
+    given = [(name, value) for name, value in full.env.items() if is_secret_name(name)]
+    given += [
+        (name, value)
+        for name, value in full.headers.items()
+        if name.lower() in _SECRET_HEADERS or is_secret_name(name.replace("-", "_"))
+    ]
+    if full.client is not None and full.client.secret:
+        given.append(("client secret", full.client.secret))
+    for name, value in given:
+        for secret in {value, value.rpartition(" ")[2]}:
+            place.redactor.learn(f"{full.name} {name}", secret)
+    return full
+
+
+def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, ...]:
+    """Agree to the programs of trusted servers in the workspace as they are now; return their
+    files, a line each.
+
+    Blocks. What cannot be agreed to waits, and is said when the server is started.
+    """
+    found: list[str] = []
+    for entry in entries:
+        if (program := _program_of(place, entry)) is not None:
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):
+                found += [
+                    line for change in program.accept()[:1] for line in change.now.said.splitlines()
+                ]
+    return tuple(found)
+
+
+def _program_of(place: Place, entry: ServerEntry) -> AgreedProgram | None:
+    """Return a server's program; None if it has none, or variables that are missing."""
+    try:
+        config = ready_config(place, entry)
+    except ConfigError:
+        return None
+    return (
+        None
+        if config.url
+        else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
+    )
+
+
+def reading_hook(servers: "McpServers") -> Hook:
+    """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be
+    had is not sent."""
+
+    async def read(prompt: SubmittedPrompt) -> TextAnswer:
+        try:
+            text = await read_mentions(prompt.text, servers.sources, servers.hear)
+        except Failed as error:
+            return Deny(str(error), by_hook=False)
+        return AddContext(text) if text else Allow()
+
+    return Hook("MCP servers", prompt_submit=read)
+
+
+class McpServers:
+    """The servers of one conversation (a `core.mcp.ServerBook`)."""
+
+    def __init__(self, place: Place, host: ServerHost) -> None:
+        """Reads the files; blocks on them."""
+        self._place = place
+        self._host = host
+        self._files = server_files(place)
+        self._toolsets = Toolsets()
+        self._sources: dict[str, McpSource] = {}
+        self._untrusted: dict[str, tuple[Changed, ...]] = {}
+        """The programs of servers that are not trusted, as they were first listed since the files
+        were read."""
+        self._wrong: dict[str, str] = {}
+        self.hear: Callable[[str], None] = lambda name: None
+        """See `tell_reads`."""
+        self._read()
+
+    @property
+    def sources(self) -> tuple[McpSource, ...]:
+        return tuple(self._sources.values())
+
+    @property
+    def problems(self) -> tuple[ToolProblem, ...]:
+        """What is wrong with the files."""
+        return (
+            *self._configured.problems,
+            *(ToolProblem(name, why) for name, why in self._wrong.items()),
+        )
+
+    @property
+    def waiting(self) -> str:
+        """Which servers wait for trust, as a sentence; empty if none does."""
+        names = ", ".join(entry.config.name for entry in self._configured.untrusted)
+        if not names:
+            return ""
+        return f"{PROJECT_FILE}: {_UNTRUSTED}: {names}; /mcp, or codeagent mcp list, shows what would run"
+
+    def connect(self, toolsets: Toolsets) -> None:
+        """Add servers that are trusted later to these sets."""
+        self._toolsets = toolsets
+
+    def list(self) -> tuple[ServerFacts, ...]:
+        return tuple(map(self._facts, self._configured.entries))
+
+    def tell_reads(self, hear: Callable[[str], None]) -> None:
+        self.hear = hear
+
+    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+        async def of(source: McpSource) -> tuple[ServerText, ...]:
+            try:
+                return await offered_texts(source, kind)
+            except Failed:  # it has none, or does not answer: whoever names one reads why
+                return ()
+
+        ready = (source for source in self._sources.values() if source.list().state == "ready")
+        return tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
+
+    async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
+        """Raises ConfigError."""
+        if trusted:
+            await self._rewrite(partial(self._files.trust, self._configured.digest), seen)
+        else:
+            await self._rewrite(self._files.distrust)
+
+    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
+        """Raises ConfigError."""
+        entry = self._configured.get(name)
+        if not entry.trusted:
+            raise ConfigError(f"{name} is {_UNTRUSTED}; trust it first")
+        if self._facts(entry).said != seen:
+            raise ConfigError(
+                f"{name} has changed since it was shown, so it was given nothing; look at it again"
+            )
+        give = tuple((name, variable) for variable in variables)
+        await self._rewrite(partial(self._files.give, self._configured.digest, give))
+        if (source := self._sources.get(name)) is not None:
+            source.reconfigure(ready_config(self._place, self._configured.get(name)))
+            await self._toolsets.restart(name)
+
+    async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
+        """Change the files, read them again, and add the servers that can be started only now.
+        Raises ConfigError.
+
+        `programs`: the texts of their programs as the user has seen them.
+        """
+        before = set(self._sources)
+        try:
+            await asyncio.to_thread(change)
+        finally:
+            await asyncio.to_thread(self._read)
+        for name in [name for name in self._sources if name not in before]:
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
+                await self._sources[name].agree_to_program(programs)
+            try:
+                self._toolsets.add(self._sources[name])
+            except ConfigError as error:
+                self._wrong[name] = str(error)
+                del self._sources[name]
+
+    async def restart(self, name: str) -> None:
+        """Raises ConfigError if it is not one that can be started."""
+        if name not in self._sources:
+            raise ConfigError(f"{one_line(name, 40)} cannot be started: {self._why_not(name)}")
+        await self._toolsets.restart(name)
+
+    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
+        """Raises ConfigError if nothing of the server that was `seen` waits, or it cannot be
+        kept."""
+        source = self._sources.get(name)
+        if source is None or not source.changed:
+            raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
+        held = source.held
+        try:
+            agreed = await source.agree(seen)
+        except (SandboxUnavailable, UnsafeFile, OSError) as error:
+            raise ConfigError(f"what you agreed to could not be kept: {error}") from error
+        if not agreed:
+            raise ConfigError(
+                f"{name} has changed again since it was shown, so nothing was agreed to; look at it again"
+            )
+        if held:
+            await self._toolsets.restart(name)
+
+    def _read(self) -> None:
+        self._configured, self._untrusted = self._files.read(), {}
+        self._wrong = {}
+        for entry in self._configured.entries:
+            if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
+                continue
+            try:
+                config = ready_config(self._place, entry)
+            except ConfigError as error:
+                self._wrong[entry.config.name] = str(error)
+                continue
+            self._sources[config.name] = McpSource(config, self._host)
+            if self._place.trust_project and entry.place == "project":
+                accept_programs(self._place, [entry])
+
+    def _why_not(self, name: str) -> str:
+        if name in self._wrong:
+            return self._wrong[name]
+        entry = self._configured.get(name)
+        return "it is disabled" if entry.trusted else _UNTRUSTED
+
+    def _facts(self, entry: ServerEntry) -> ServerFacts:
+        name = entry.config.name
+        facts = ServerFacts(
+            name,
+            entry.transport,
+            entry.place,
+            entry.shown,
+            entry.details,
+            "disabled",
+            wants=entry.wants,
+        )
+        source = self._sources.get(name)
+        if not entry.trusted:
+            return replace(
+                facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry))
+            )
+        if source is None:
+            return (
+                replace(facts, state="failed", problems=(self._wrong[name],))
+                if name in self._wrong
+                else facts
+            )
+        listing = source.list()
+        return replace(
+            facts,
+            state="waiting" if source.held else listing.state,
+            tools=tuple(tool.name for tool in listing.tools),
+            problems=tuple(problem.text for problem in listing.problems),
+            wrote=source.record.lines,
+            changed=tuple(change.diff for change in source.changed),
+        )
+
+    def _program(self, entry: ServerEntry) -> tuple[Changed, ...]:
+        """Return what the user would agree to by trusting a server. Blocks, once."""
+        name = entry.config.name
+        if name not in self._untrusted:
+            self._untrusted[name] = ()
+            program = _program_of(self._place, entry)
+            with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
+                self._untrusted[name] = () if program is None else program.changes()
+        return self._untrusted[name]
+
+
+@asynccontextmanager
+async def one_server(
+    settings: Settings, place: Place, entry: ServerEntry
+) -> AsyncIterator[McpSource]:
+    """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises
+    ConfigError."""
+    config = ready_config(place, entry)
+    async with AsyncExitStack() as stack:
+        in_sandbox = None
+        if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
+            container = await asyncio.to_thread(
+                docker_sandbox, settings, place, place.workspace, "mcp-test"
+            )
+            stack.push_async_callback(container.close)
+            in_sandbox = partial(
+                SandboxPrograms().start, container
+            )  # no conversation would inspect what it writes
+        host = server_host(
+            place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place)
+        )
+        source = McpSource(config, host)
+        stack.push_async_callback(source.close)
+        yield source
+
+
+async def log_in(
+    place: Place, entry: ServerEntry, tell: Callable[[str], None], *, browser: bool
+) -> tuple[str, Listing]:
+    """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if
+    `browser`.
+
+    Returns where the login is kept, empty if the server wanted none, and what the server then
+    listed. Raises ConfigError.
+    """
+    from codeagent.extensions.mcp.login import Callback, begin_login  # only for a login
+
+    if place.config_dir is None:
+        raise ConfigError("there is no configuration folder, so no login can be kept")
+    config = replace(ready_config(place, entry), start_timeout=_LOGIN_SECONDS)
+
+    def show(url: str) -> None:
+        tell(url)
+        if browser:
+            with suppress(OSError):  # the address was printed: it can be copied
+                open_in_browser(url, os.environ, place.workspace)
+
+    async with Callback(0 if config.client is None else config.client.port) as callback:
+        login = await begin_login(
+            config, KeyStore(place.config_dir), place.redactor.learn, show, callback
+        )
+        host = server_host(place, place.workspace.resolve(), None, None, lambda config: login.auth)
+        source = McpSource(config, host)
+        try:
+            await source.start(lambda: None)
+            return login.where, source.list()
+        finally:
+            await source.close()

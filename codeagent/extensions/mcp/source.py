@@ -1,0 +1,558 @@
+"""An MCP server as a source of tools: started in the background, watched, restarted once, and
+stopped at the end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import RunCancelled, SandboxUnavailable
+from codeagent.core.mcp import ServerConfig
+from codeagent.core.ports import RunningProgram
+from codeagent.core.sanitize import one_line
+from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
+from codeagent.core.toolbox import SourceState, ToolProblem
+from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.described import DescribedServer
+from codeagent.extensions.mcp.elicitation import Reaction, ask_for_server
+from codeagent.extensions.mcp.host import ServerHost
+from codeagent.extensions.mcp.offer import (
+    OfferedTool,
+    OwnInstructions,
+    ServerOffer,
+    offer_of,
+    prefix_of,
+)
+from codeagent.extensions.mcp.pins import Changed, PinFile, Pinned, waiting_problems
+from codeagent.extensions.mcp.program import AgreedProgram
+from codeagent.extensions.mcp.record import ServerError, ServerRecord
+from codeagent.extensions.mcp.server_tool import ANSWER_SECONDS, ServerProgress, ServerTool
+from codeagent.tools.source import ListedTool, Listing
+
+if TYPE_CHECKING:
+    from codeagent.extensions.mcp.connection import Connection
+
+T = TypeVar("T")
+_RESTART_SECONDS = 0.5
+_LIST_AGAIN_SECONDS = 0.5
+"""Seconds between two listings, however often a server says that its tools have changed."""
+_MOST_QUESTIONS = 5
+"""Of a server, during one call."""
+_MOST_NAMED = 5
+_ASKED_SECONDS = 8.0
+"""Seconds that a prompt waits for the text it uses from a server."""
+_NO_PROGRAM = 127
+_NO_SANDBOX = "it runs in the sandbox, and there is none"
+_WRITE = 'it may only read the workspace; "write": true in your own mcp.json lets it write'
+_PLANNING = "for now it may only read the workspace, as in plan mode and in codeagent mcp test"
+_MACHINE = '"where": "machine" in your own mcp.json'
+"""The setting that runs a server on this machine; it cannot be in a project's file."""
+
+
+@dataclass
+class _RunningCall:
+    ctx: ToolContext
+    limit: asyncio.Timeout
+    questions: int = 0
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(one_line(name, 100) for name in names[:_MOST_NAMED])}{more}"
+
+
+class McpSource(DescribedServer):
+    """Implements `tools.source.ToolSource`."""
+
+    def __init__(self, config: ServerConfig, host: ServerHost) -> None:
+        super().__init__(config)
+        self._host = host
+        self._pins = PinFile(host.pins, config)
+        self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
+        self.record = ServerRecord(host.clean)
+        self.changed: tuple[Changed, ...] = ()
+        """Changes that wait until the user agrees to them, see `agree`."""
+        self.held = False
+        """Whether they are those of its program, without which it is not started."""
+        self._instructions = OwnInstructions(config.name)
+        self.instructions = self._instructions.once
+        """Implements `server_tool.CallsServer`."""
+        self._listing = Listing(
+            state="starting",
+            about=f"tools of the MCP server {config.name}",
+            instructions=self.instructions,
+            prefix=prefix_of(config.name),
+        )
+        self._offer = ServerOffer()
+        self._tools: dict[str, tuple[OfferedTool, ServerTool]] = {}
+        self._connection: Connection | None = None
+        self._program: RunningProgram | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
+        self._list_again = asyncio.Event()
+        self._told_changes = 0
+        """How often the server has said that its tools changed."""
+        self._listed_changes = 0
+        """How often it had said so when it was asked for the tools in use."""
+        self._relisting = asyncio.Lock()
+        self._calls: list[_RunningCall] = []
+        self._asking = asyncio.Lock()
+        self._taking = asyncio.Lock()
+        self._fitting = asyncio.Lock()
+        self._was_ready = False
+        self._answered = False
+        """Whether a call has succeeded since the last start, after which one more crash is
+        tolerated."""
+        self._on_change: Callable[[], None] = lambda: None
+
+    def reconfigure(self, config: ServerConfig) -> None:
+        """Use this from the next start on; another program or address is another server, and is
+        remembered as such."""
+        self._config, self._pins = config, PinFile(self._host.pins, config)
+        self._agreed = (
+            None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
+        )
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Start the server, again if it has failed; return once its tools are listed or it
+        failed."""
+        self._on_change = changed
+        if self._task is None or self._task.done():
+            self._settled.clear()
+            self._show(state="starting")
+            self._task = asyncio.create_task(self._keep_up())
+        await self._settled.wait()
+
+    def list(self) -> Listing:
+        return self._listing
+
+    def get(self, name: str) -> Tool[Any]:
+        if name not in self._tools:
+            raise NotFound(f"the MCP server {self.name} has no tool {one_line(name, 100)}")
+        return self._tools[name][1]
+
+    async def close(self) -> None:
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        self._connection = None
+        self._settled.set()
+
+    async def agree(self, seen: Collection[str]) -> bool:
+        """Accept changes, as far as they still say what the user has seen; return False if none of
+        them does.
+
+        A server that waited for it can be started then. Raises UnsafeFile, OSError,
+        SandboxUnavailable.
+        """
+        if self.held:
+            self.changed = await self.agree_to_program(seen)
+            return not self.changed
+        if not any(one.now.said in seen for one in self.changed):
+            return False
+        async with self._taking:
+            await asyncio.to_thread(
+                self._pins.agree, [one.now for one in self.changed if one.now.said in seen]
+            )
+            await self._use(self._offer)
+        self._show(self._listing.state)
+        return True
+
+    async def agree_to_program(self, seen: Collection[str]) -> tuple[Changed, ...]:
+        """Accept its program, also before it was started, if it is as the user has `seen` it;
+        return what waits then.
+
+        Raises UnsafeFile, OSError, SandboxUnavailable.
+        """
+        return () if self._agreed is None else await asyncio.to_thread(self._agreed.agree, seen)
+
+    async def _keep_up(self) -> None:
+        """Keep a connection; a server that was ready and ended is restarted once, after a
+        moment."""
+        again = True
+        while True:
+            self._was_ready = False
+            why = await self._live()
+            self._connection = None
+            if self._program is not None and self._program.unfit:
+                self._settled.clear()  # calls wait for what the user's mode costs
+                self._show(state="starting")
+                continue
+            again = again or self._answered
+            self._answered = False
+            if not (self._was_ready and again):
+                self._show(state="failed", why=why)
+                self._settled.set()
+                return
+            again = False
+            self._show(state="starting", why=f"{why}; it is being restarted")
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _live(self) -> str:
+        """Start the server and watch it until it ends; return why it ended, as a phrase."""
+        config, self.record.why = self._config, ""
+        program: RunningProgram | None = None
+        self._program = None
+        try:
+            if not config.url and config.where not in self._host.programs:
+                raise SandboxUnavailable(_NO_SANDBOX, f"run it on this machine, with {_MACHINE}")
+            if why := await self._waits():
+                return why
+            library = await asyncio.to_thread(import_module, "codeagent.extensions.mcp.connection")
+            async with asyncio.timeout(config.start_timeout) as limit:
+                program = self._program = None if config.url else await self._start_program()
+                auth = self._host.auth(config) if config.url else None
+                opened = library.connected(
+                    config, program, self.record, self, self._host.root, auth
+                )
+                async with opened as connection:
+                    offer = await self._offered(connection)
+                    if why := await self._altered():
+                        return why
+                    limit.reschedule(None)
+                    if program is not None:
+                        await program.begun()
+                    await self._take(offer)
+                    self._connection, self._was_ready = connection, True
+                    self._show(state="ready")
+                    self._settled.set()
+                    await self._follow(connection)
+        except TimeoutError:
+            return f"it did not list its tools within {config.start_timeout:g} s"
+        except Exception as error:  # a fault of a server or a library must not end the conversation
+            return await self._reason(error, program)
+        finally:
+            if program is not None:
+                await program.close()
+        return await self._reason(None, program)
+
+    async def _waits(self) -> str:
+        """Return why it is not started before the user agrees to its program; empty if it is.
+        Raises UnsafeFile."""
+        if self._agreed is None:
+            return ""
+        changes = await asyncio.to_thread(self._agreed.changes)
+        if changes or self.held:
+            self.changed = changes
+        self.held = bool(changes)
+        if not changes:
+            return ""
+        what = _few([one.now.name for one in changes[1:]] or ["files"])
+        return (
+            f"not started until you agree to its program in the workspace, which is new or has changed ({what}); "
+            f"codeagent mcp test {self.name} shows it"
+        )
+
+    async def _altered(self) -> str:
+        """Return why a running server must be stopped: its program has changed; empty if it has
+        not."""
+        if (
+            self._agreed is None
+            or not self._agreed.watched
+            or not await asyncio.to_thread(self._agreed.altered)
+        ):
+            return ""
+        return "its program in the workspace changed while it ran"
+
+    async def _start_program(self) -> RunningProgram:
+        """Start the server's program. Raises SandboxUnavailable."""
+        assert self._agreed is not None
+        return await self._host.programs[self._config.where](self._agreed.start.program)
+
+    async def _follow(self, connection: "Connection") -> None:
+        """Watch the server until it ends; list its tools again when it says that they changed."""
+        ended = asyncio.create_task(connection.ended.wait())
+        told = asyncio.create_task(self._list_again.wait())
+        try:
+            while True:
+                await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
+                if ended.done():
+                    return
+                self._list_again.clear()
+                told = asyncio.create_task(self._list_again.wait())
+                await self._list(connection)
+                await asyncio.wait({ended}, timeout=_LIST_AGAIN_SECONDS)
+        finally:
+            ended.cancel()
+            told.cancel()
+
+    async def _list(self, connection: "Connection") -> str:
+        """List the server's tools again; return why that failed, as a phrase, empty if it did
+        not."""
+        async with self._relisting:
+            told = self._told_changes
+            try:
+                async with asyncio.timeout(self._config.start_timeout):
+                    offer = await self._offered(connection)
+            except (ServerError, TimeoutError) as error:
+                why = f"its tools could not be listed again: {error or 'no answer'}"
+                self.record.add(why)
+                return why
+            await self._take(offer)
+            self._listed_changes = told
+            self._show(state="ready")
+            return ""
+
+    async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
+        """Implement `server_tool.CallsServer`; what the server said that it changed is read
+        first."""
+        connection = self._connection
+        stale = asked or self._listed_changes != self._told_changes
+        if connection is not None and stale and (why := await self._list(connection)):
+            return f"{self.name} was not called: {why}"
+        there = self._tools.get(offered.name)
+        if there is not None and there[0] == offered:
+            return ""
+        look = f"/mcp, or codeagent mcp test {self.name}, shows the difference"
+        return f"{offered.name} was not called: {REDEFINED}; {look}"
+
+    async def _offered(self, connection: "Connection") -> ServerOffer:
+        """Return the server's offer. Raises ServerError."""
+        return await asyncio.to_thread(
+            offer_of, self.name, await connection.tools(), connection.instructions
+        )
+
+    async def _take(self, offer: ServerOffer) -> None:
+        async with self._taking:
+            await self._use(offer)
+
+    async def _use(self, offer: ServerOffer) -> None:
+        """Use the part of the offer that the user agreed to, and hold back the rest; one offer at a
+        time."""
+        try:
+            pinned = await asyncio.to_thread(self._pins.check, (*offer.tools, *offer.instructions))
+        except (UnsafeFile, OSError) as error:
+            text = (
+                f"none of its tools is used, because it is not known what they said before: {error}"
+            )
+            problem = ToolProblem(self.name, text, partial=True)
+            pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
+        self._offer, self.changed = offer, pinned.changed
+        self._tools = {
+            tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)
+        }
+        self._instructions.take(pinned.agreed)
+
+    def _made(self, offered: OfferedTool) -> tuple[OfferedTool, ServerTool]:
+        """Return the tool, reusing the existing one if its server still says the same."""
+        there = self._tools.get(offered.name)
+        return (
+            there
+            if there is not None and there[0] == offered
+            else (offered, ServerTool(offered, self))
+        )
+
+    def _show(self, state: SourceState, why: str = "") -> None:
+        tools = tuple(ListedTool(each.name, each.summary) for each, _ in self._tools.values())
+        problems = [ToolProblem(self.name, f"unavailable: {why}")] if why else []
+        problems += self._offer.problems
+        if self.changed and not self.held:
+            problems += waiting_problems(self.name, self.changed)
+        now = replace(self._listing, tools=tools, problems=tuple(problems), state=state)
+        if now != self._listing:
+            self._listing = now
+            self._on_change()
+
+    async def _reason(self, error: Exception | None, program: RunningProgram | None) -> str:
+        """Return why the server is not running, as a phrase, with its last output if nothing else
+        is known."""
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, SandboxUnavailable):
+            return f"{error}: {error.remedy}"
+        if type(error).__name__ in (
+            "ConnectError",
+            "ConnectTimeout",
+        ):  # of httpx2, which is not imported here
+            return f"it cannot be reached {self.where} ({one_line(str(error), 200) or 'no answer'}); check its url"
+        if isinstance(error, UnsafeFile):
+            return f"it is not known what its program was when you agreed to it: {error}"
+        code = None if program is None else await program.close()
+        hint = self._agreed.start.hint if self._agreed is not None and program is not None else ""
+        if code == _NO_PROGRAM and self._config.where == "sandbox":
+            if hint:
+                return hint
+            return (
+                f"the sandbox has no {one_line(self._config.command, 60)}: choose an image that has it "
+                f"(sandbox.image), or run it on this machine, with {_MACHINE}"
+            )
+        said = self.record.why or (
+            "" if error is None else one_line(str(error), 300) or type(error).__name__
+        )
+        ended = "it has ended" if code is None else f"it ended with code {code}"
+        last = (
+            f" (it wrote: {one_line(self.record.lines[-1], 200)})"
+            if self.record.lines and program
+            else ""
+        )
+        hint = self._hint(program) or hint
+        why = f"{said or ended}{last}" if code in (None, 0) else f"{ended}{last}"
+        return f"{why}; {hint}" if hint else why
+
+    def _hint(self, program: RunningProgram | None) -> str:
+        """Say what would help a server that may have ended because it could not write."""
+        if program is None or program.writes or not self.record.met_read_only:
+            return ""
+        return _PLANNING if self._config.write else _WRITE
+
+    def listing_changed(self) -> None:
+        """Implement `connection.Listener`."""
+        self._told_changes += 1
+        self._list_again.set()
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
+    ) -> Mapping[str, Any]:
+        """Implement `server_tool.CallsServer`."""
+        await self._fit(planning=ctx.read_only)
+        connection = self._there()
+        await self._refuse_outdated(connection)
+        async with asyncio.timeout(self.seconds) as limit:
+            program, running = self._program, _RunningCall(ctx, limit)
+            self._calls.append(running)
+            try:
+                answer = await connection.call(tool, arguments, progress)
+            except ServerError as error:
+                stopped = "" if program is None else program.unfit
+                end = (
+                    ServerError(f"it was stopped, because {stopped}", lost=True)
+                    if stopped
+                    else error
+                )
+                raise self._failed(end, connection) from error
+            finally:
+                self._calls.remove(running)
+        self._answered = True
+        return answer
+
+    async def _fit(self, *, planning: bool) -> None:
+        """Restart the server if the mode has changed whether it may write; wait while it starts.
+
+        One that may write again is restarted only for a caller that may write, and while nobody
+        else calls it. `planning`: the caller is in plan mode, even if others are not. Raises Denied
+        if the server could write then.
+        """
+        async with self._fitting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._config.start_timeout):
+                    await self._settled.wait()
+                    while self._ended_as_unfit(planning):
+                        await self._settled.wait()
+            if (
+                planning
+                and self._program is not None
+                and self._program.writes
+                and self._config.where == "sandbox"
+            ):
+                raise Denied(
+                    f"plan mode changes nothing, and {self.name} may write in the workspace"
+                )
+
+    def _ended_as_unfit(self, planning: bool) -> bool:
+        program, connection = self._program, self._connection
+        if program is None or connection is None or not program.unfit:
+            return False
+        if not program.writes and (planning or self._calls):
+            return False
+        self.record.why, self._connection = program.unfit, None
+        self._settled.clear()
+        connection.ended.set()
+        return True
+
+    def _there(self) -> "Connection":
+        """Return the connection that calls go to. Raises Failed."""
+        if self._connection is not None:
+            return self._connection
+        why = (
+            self._listing.problems[0].text
+            if self._listing.problems
+            else "starting; try again in a moment"
+        )
+        raise Failed(f"the MCP server {self.name} is {why}")
+
+    async def _refuse_outdated(self, connection: "Connection") -> None:
+        """End the server if its program, or what its sandbox hides, has changed, to be restarted;
+        then raise Failed."""
+        try:
+            why = await self._altered() or (
+                "" if self._program is None else await self._program.outdated()
+            )
+        except SandboxUnavailable as error:
+            why = str(error)
+        if not why:
+            return
+        self.record.why, self._answered = why, True
+        connection.ended.set()
+        self._failed(ServerError(why, lost=True), connection)
+        raise Failed(
+            f"{self.name} was not called: {why}, so it was stopped, and is being restarted; try again in a moment"
+        )
+
+    def _failed(self, error: ServerError, connection: "Connection") -> Failed:
+        if not error.lost:
+            return Failed(f"{self.name}: {error}")
+        if self._connection is connection:
+            self._connection = None
+            self._show(state="starting", why=f"{error}")
+        return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
+
+    async def read_resource(self, uri: str) -> Mapping[str, Any]:
+        """Implement `mentions.OffersText`."""
+        return await self._asked(lambda connection: connection.read_resource(uri))
+
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        """Implement `mentions.OffersText`."""
+        found = await self._asked(lambda connection: connection.resources())
+        return [each for each in found if isinstance(each, Mapping)]
+
+    async def prompts(self) -> Sequence[Mapping[str, Any]]:
+        """Implement `mentions.OffersText`."""
+        found = await self._asked(lambda connection: connection.prompts())
+        return [each for each in found if isinstance(each, Mapping)]
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """Implement `mentions.OffersText`."""
+        return await self._asked(lambda connection: connection.get_prompt(name, arguments))
+
+    async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
+        """Ask the server something while the user waits, even if it is still starting. Raises
+        Failed."""
+        try:
+            async with asyncio.timeout(_ASKED_SECONDS):
+                await self._settled.wait()
+                connection = self._there()
+                await self._refuse_outdated(connection)
+                try:
+                    return await ask(connection)
+                except ServerError as error:
+                    raise self._failed(error, connection) from error
+        except TimeoutError:
+            raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
+
+    async def elicit(self, params: Mapping[str, Any]) -> Reaction:
+        """Implement `connection.Listener`: ask on behalf of the running call; time spent waiting
+        does not count."""
+        running = self._calls[-1] if self._calls else None
+        if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
+            return Reaction("decline")
+        running.questions += 1
+        async with self._asking:
+            if running not in self._calls:
+                return Reaction("cancel")  # its call ended while others were asked about
+            loop = asyncio.get_running_loop()
+            end, asked = running.limit.when(), loop.time()
+            running.limit.reschedule(asked + ANSWER_SECONDS)
+            try:
+                reaction = await ask_for_server(self.name, params, self._host.asker, running.ctx)
+                return (
+                    reaction if running in self._calls else Reaction("cancel")
+                )  # nobody waits for it any more
+            except RunCancelled:
+                return Reaction("cancel")
+            finally:
+                if end is not None and running in self._calls:
+                    running.limit.reschedule(end + loop.time() - asked)

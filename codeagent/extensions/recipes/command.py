@@ -1,0 +1,248 @@
+"""`codeagent recipes`: lists, shows and checks recipes, and trusts a project's; also reads
+`--recipe`."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from codeagent.app import Place
+from codeagent.app.describe import describe_tools, read_recipes
+from codeagent.commands.arguments import (
+    add_cwd,
+    named_inputs,
+    print_json,
+    read_named,
+    say,
+    workspace_of,
+)
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.settings import LIMITS
+from codeagent.core.acts import RunRecipe
+from codeagent.core.errors import ConfigError
+from codeagent.core.recipes import (
+    Recipe,
+    RecipeBook,
+    RecipeStep,
+    StepLimits,
+    find_recipe,
+    require_trust,
+)
+from codeagent.core.sanitize import one_line, visible
+from codeagent.tools.folders import LARGEST_FILE, ToolFile
+
+_UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="every recipe, and the problems of their files")
+    listing.add_argument("--json", action="store_true", help="as one JSON list")
+    showing = actions.add_parser("show", help="one recipe with its inputs and steps")
+    showing.add_argument("name", metavar="NAME")
+    showing.add_argument("--json", action="store_true", help="as one JSON object")
+    checking = actions.add_parser("check", help="every problem of a recipe's file")
+    checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    importing = actions.add_parser(
+        "import", help="convert a workflow of AWF into a recipe and a tool file"
+    )
+    importing.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    importing.add_argument(
+        "--to", metavar="DIR", help="write into this folder of the workspace, such as .codeagent"
+    )
+    importing.add_argument(
+        "--name", metavar="NAME", help="the name of the recipe (default: the workflow's)"
+    )
+    importing.add_argument(
+        "--partly",
+        action="store_true",
+        help="write it even if something in the workflow has no counterpart",
+    )
+    trusting = actions.add_parser(
+        "trust", help="trust this project's recipes as they are now, in this folder"
+    )
+    distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
+    add_cwd(listing, showing, checking, importing, trusting, distrusting)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the command. Raises ConfigError."""
+    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
+    match args.action:
+        case "check":
+            return _check(place.workspace / args.file, str(args.file), place)
+        case "import":
+            from codeagent.extensions.recipes.import_command import (
+                import_workflow,
+            )  # reads YAML, which a list need not
+
+            return import_workflow(args, place)
+        case "list":
+            return _list(read_recipes(place), as_json=args.json)
+        case "show":
+            return _show(find_recipe(read_recipes(place), args.name), as_json=args.json)
+        case "trust":
+            return _trust(read_recipes(place))
+        case _:
+            read_recipes(place).distrust()
+            print("the recipes of this project are no longer trusted")
+            return 0
+
+
+def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
+    """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
+    if args.prompt is not None:
+        raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
+    given = named_inputs(args.input)
+    _refuse_file(args.recipe, place)
+    recipe = find_recipe(read_recipes(place), args.recipe)
+    require_trust(recipe)
+    firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LIMITS)
+    resumed = args.resume is not None or args.go_on
+    return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
+
+
+def _refuse_file(given: str, place: Place) -> None:
+    """Raise ConfigError if a file is given instead of a name."""
+    path = place.workspace / given
+    if not given.endswith((".yaml", ".yml", ".md")) or not path.is_file():
+        return
+    from codeagent.extensions.recipes.reading import load_recipe  # only to say what the file is
+
+    loaded = load_recipe(ToolFile(path, given, read_named(path, given, LARGEST_FILE), "project"))
+    problems = [str(problem) for problem in loaded.problems if problem.level == "error"]
+    by_name = "recipes are run by name, and are read from commands/ and .codeagent/commands/"
+    raise ConfigError(
+        "; ".join(
+            [*(problems or [f"{one_line(given, 200)} is a file: {by_name}"]), "nothing was run"]
+        )
+    )
+
+
+def _list(book: RecipeBook, *, as_json: bool) -> int:
+    if as_json:
+        print_json([_facts(recipe) for recipe in book.listed])
+    else:
+        for recipe in book.listed:
+            mark = "" if recipe.trusted else " (not trusted)"
+            print(f"{recipe.name:<20} {recipe.description}{mark}")
+            print(f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}")
+    for problem in book.problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    if book.untrusted:
+        say(f"{', '.join(map(visible, book.untrusted))}: {_UNTRUSTED}")
+    return 0
+
+
+def _show(recipe: Recipe, *, as_json: bool) -> int:
+    if as_json:
+        print_json(_facts(recipe))
+        return 0
+    print(f"{recipe.name} {recipe.version}".rstrip())
+    print(
+        f"{recipe.description}\nfrom {visible(recipe.where)}{'' if recipe.trusted else ' (not trusted)'}"
+    )
+    for one in recipe.inputs:
+        needed = (
+            "required"
+            if one.required
+            else "optional"
+            if one.default is None
+            else f"default {one.default}"
+        )
+        print(f"  {one.name:<16}{one.means}, {needed}. {visible(one.description)}".rstrip())
+    for step in recipe.steps:
+        print(
+            f"\n[{step.id}]{''.join(f' {word}' for word in _scope(step))}\n{visible(step.prompt.rstrip())}"
+        )
+    return 0
+
+
+def _scope(step: RecipeStep) -> list[str]:
+    """Return what applies to the step, as `key=value`."""
+    given = {
+        "tools": None if step.tools is None else ",".join(step.tools),
+        "model": step.model,
+        "mode": step.mode,
+    }
+    given |= {name: getattr(step.limits, name) for name in StepLimits.__dataclass_fields__}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _facts(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "name": recipe.name,
+        "version": recipe.version,
+        "description": recipe.description,
+        "where": recipe.where,
+        "trusted": recipe.trusted,
+        "inputs": [
+            {
+                "name": one.name,
+                "type": one.type,
+                "required": one.required,
+                "default": one.default,
+                "choices": list(one.choices),
+                "description": one.description,
+            }
+            for one in recipe.inputs
+        ],
+        "steps": [
+            {
+                "id": step.id,
+                "prompt": step.prompt,
+                **dict(word.split("=", 1) for word in _scope(step)),
+            }
+            for step in recipe.steps
+        ],
+    }
+
+
+def _trust(book: RecipeBook) -> int:
+    waiting = book.untrusted
+    book.trust()
+    print(
+        "nothing waits for your trust"
+        if not waiting
+        else f"trusted as they are now: {', '.join(waiting)}"
+    )
+    return 0
+
+
+def _misnamed(recipe: Recipe, place: Place) -> str:
+    """Say what is wrong with the tools that the steps list, as far as it is known without starting
+    a source.
+
+    A tool of a file that waits for trust may be listed: the recipe runs once the file is trusted.
+    """
+    catalog = describe_tools(place)
+    waiting = catalog.waiting()
+    listed = (
+        (step.id, [name for name in step.tools or () if name not in waiting])
+        for step in recipe.steps
+    )
+    found = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
+    return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
+
+
+def _check(path: Path, shown: str, place: Place) -> int:
+    """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be
+    read."""
+    from codeagent.extensions.recipes.reading import (
+        load_recipe,  # only a check needs it, not a list
+    )
+
+    own = place.config_dir
+    is_own = own is not None and path.resolve().is_relative_to(own.resolve())
+    content = read_named(path, shown, LARGEST_FILE)
+    loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
+    for problem in loaded.problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    if loaded.recipe is None:
+        return 2
+    if wrong := _misnamed(loaded.recipe, place):
+        say(f"{shown}: {wrong}")
+        return 2
+    steps = len(loaded.recipe.steps)
+    print(f"{shown}: /{loaded.recipe.name}, {steps} step{'s' * (steps != 1)}")
+    return 0

@@ -1,0 +1,118 @@
+"""The keys that are allowed in a recipe, as a prompt with front matter or as a file of steps.
+
+Errors, documentation and the editors' schema come from this one model.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from codeagent.core.allow import checked_names, split_names
+from codeagent.core.errors import ConfigError
+from codeagent.core.policy import Mode, NetworkLevel
+from codeagent.core.recipes import NAME, StepLimits
+from codeagent.extensions.user_tools.yaml_fields import InputFields, Seconds, Version, YamlSection
+
+
+def _tools(value: Any) -> Any:
+    """Accept names separated by commas as a list."""
+    if not isinstance(value, str) and not (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    ):
+        raise ValueError("write a list of the names of tools")
+    try:
+        return list(split_names(value) if isinstance(value, str) else checked_names(value))
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+Tools = Annotated[list[str] | None, BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
+"""None only if the key is missing: a key without a value would else allow every tool."""
+
+
+class LimitFields(YamlSection):
+    """The limits of one step; those of the settings apply as well."""
+
+    max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
+    max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens, input and output together."
+    )
+    max_seconds: Seconds | None = Field(
+        default=None, description="Elapsed time, as a number or as `10m`."
+    )
+    timeout_per_call: Seconds | None = Field(
+        default=None, description="The time of each tool call, as a number of seconds or as `30s`."
+    )
+    budget: float | None = Field(
+        default=None, gt=0, description="US dollars; needs a model whose price is known."
+    )
+
+    def over(self, outer: "LimitFields") -> StepLimits:
+        """Return these limits, with those that are not set taken from the outer ones."""
+        own = self.model_dump(exclude_none=True)
+        return StepLimits(**{**outer.model_dump(exclude_none=True), **own})
+
+
+class _Scope(YamlSection):
+    tools: Tools = Field(
+        default=None, description="The only tools that may be called; others are not sent."
+    )
+    model: str | None = Field(
+        default=None, min_length=1, description="As in `--model`; default: the session's."
+    )
+    mode: Mode | None = Field(default=None, description="A project's recipe can only tighten it.")
+    network: NetworkLevel | None = Field(
+        default=None, description="What commands may reach; it can only tighten."
+    )
+    limits: LimitFields = Field(
+        default=LimitFields(), description="A project's recipe can only lower them."
+    )
+
+
+class PromptFields(_Scope):
+    """The front matter of `NAME.md`; the text below it is the prompt."""
+
+    name: str | None = Field(
+        default=None, pattern=f"^{NAME.pattern}$", description="Default: the file's."
+    )
+    version: Version = Field(default="", description="For readers; it has no effect.")
+    description: str = Field(default="", description="One line for the list.")
+    inputs: list[InputFields] = Field(default_factory=list, description="What the user gives.")
+
+
+class StepFields(_Scope):
+    """One step; keys that it leaves out are taken from the top of the file."""
+
+    id: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="For `{{steps.ID.text}}`; default: its number.",
+    )
+    prompt: str = Field(
+        min_length=1, description="With `{{inputs.x}}`, and `{{steps.ID.text}}` of steps before it."
+    )
+
+
+class RecipeFields(PromptFields):
+    """A file of steps."""
+
+    steps: list[StepFields] = Field(
+        min_length=1, max_length=100, description="The steps in order; each is a run of its own."
+    )
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON Schema of a file of steps, for editors."""
+    schema = RecipeFields.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "A recipe of codeagent",
+    }
+
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": RecipeFields, "inputs": InputFields, "limits": LimitFields, "steps": StepFields,
+}  # fmt: skip  # a table, many words to the line
+PROMPT_SECTIONS = SECTIONS | {"": PromptFields}

@@ -1,0 +1,1 @@
+"""Sets of further tools, which the model lists and turns on."""

@@ -1,0 +1,1 @@
+"""Timers, schedules and watched files that wake an agent."""

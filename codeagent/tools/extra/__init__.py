@@ -1,1 +1,0 @@
-"""Tools that are off until turned on: more ways to change and list files, triggers and messages."""

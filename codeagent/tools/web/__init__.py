@@ -1,2 +1,0 @@
-"""Tools that make web requests: to any host, for a page, to a search provider; the user decides
-which hosts."""

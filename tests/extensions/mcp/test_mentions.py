@@ -1,0 +1,184 @@
+"""Resources and prompts of servers in what the user types."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.core.tool import Failed
+from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
+from tests.extensions.mcp.hostile import EVIL
+from tests.extensions.mcp.real_servers import servers_or_skip
+from tests.extensions.mcp.setting import hostile, serving
+from tests.extensions.mcp.test_real_servers import node
+from tests.table import for_each
+
+REVIEW = {"name": "review", "arguments": [{"name": "pr", "required": True}, {"name": "tone"}]}
+
+
+@dataclass
+class Server:
+    """A server with one prompt, and any resource that is asked for."""
+
+    name: str = "github"
+    text: str = "the text"
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    listed: Sequence[Mapping[str, Any]] = ()
+
+    async def read_resource(self, uri: str) -> Mapping[str, Any]:
+        self.asked.append((uri, {}))
+        return {"contents": [{"uri": uri, "text": self.text}]}
+
+    async def resources(self) -> Sequence[Mapping[str, Any]]:
+        return self.listed
+
+    async def prompts(self) -> Sequence[Mapping[str, Any]]:
+        return [REVIEW, *self.listed]
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        self.asked.append((name, dict(arguments)))
+        said = {"type": "text", "text": self.text}
+        return {
+            "messages": [{"role": "user", "content": said}, {"role": "assistant", "content": said}]
+        }
+
+
+@for_each(
+    ("text", "uris"),
+    [
+        ("compare @github:issue://1 with (@github:file:///a.txt).", ["issue://1", "file:///a.txt"]),
+        ("@github:a @github:a", ["a"]),
+        ("write to ada@github:a or @other:a or @github or `x@github:a`", []),
+        ("nothing", []),
+    ],
+)
+async def test_each_resource_that_a_prompt_names_is_read_once(text: str, uris: list[str]) -> None:
+    server = Server()
+    read = await read_mentions(text, [server])
+    assert [uri for uri, _ in server.asked] == uris
+    assert read.count("the text") == len(uris)
+
+
+async def test_a_resource_is_bounded_and_cannot_hide_anything() -> None:
+    heard: list[str] = []
+    read = await read_mentions("@github:a and @other:b", [Server()], heard.append)
+    assert heard == ["github"]
+    read = await read_mentions("@github:a", [Server(text=EVIL + "x" * 1_000_000)])
+    assert len(read) < 50_000
+    assert "\\x1b]0;owned" in read and "\x1b" not in read and "\u202e" not in read
+
+
+async def test_more_than_five_resources_are_refused() -> None:
+    with pytest.raises(Failed, match="5 resources"):
+        await read_mentions(" ".join(f"@github:{number}" for number in range(6)), [Server()])
+
+
+@for_each(
+    ("given", "arguments"),
+    [
+        ("pr=7", {"pr": "7"}),
+        ("tone='very kind' pr=7", {"pr": "7", "tone": "very kind"}),
+        ("7", {"pr": "7"}),
+        ("7 be very kind", {"pr": "7", "tone": "be very kind"}),
+        ("'7 and 8'", {"pr": "7 and 8"}),
+    ],
+)
+async def test_a_prompt_of_a_server_takes_its_arguments_by_name_or_in_order(
+    given: str, arguments: dict[str, str]
+) -> None:
+    server = Server()
+    read = await read_mentions(f"/github:review {given}", [server])
+    assert server.asked == [("review", arguments)]
+    assert read.endswith(
+        "which the user asks for:\nthe text\n(said before by the assistant) the text"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/github:review", "/github:review needs pr: write /github:review pr=… tone=…"),
+        ("/github:other", "github has no prompt 'other'; it has review"),
+        ("/github:review 'a", "cannot be read"),
+    ],
+)
+async def test_what_cannot_be_asked_for_is_said(typed: str, said: str) -> None:
+    with pytest.raises(Failed) as failed:
+        await read_mentions(typed, [Server()])
+    assert said in str(failed.value)
+
+
+async def test_only_what_can_be_typed_is_offered() -> None:
+    addresses = ("file:///a.txt", "has space", "ends.", EVIL, "x" * 1000, None, 7)
+    resources = [
+        {"uri": address, "title": "A", "description": f"About {EVIL}"} for address in addresses
+    ]
+    offered = await offered_texts(
+        Server(listed=[*resources, {}, {"uri": [], "name": "x"}]), "resource"
+    )
+    assert [text.name for text in offered] == ["github:file:///a.txt"]
+    assert "\x1b" not in offered[0].about and offered[0].about.startswith("About ")
+    prompts = [{"name": name, "arguments": 7} for name in ("has space", EVIL, "plain")]
+    offered = await offered_texts(Server(listed=prompts), "prompt")
+    assert [(text.name, text.inputs) for text in offered] == [
+        ("github:review", (("pr", ""), ("tone", ""))),
+        ("github:plain", ()),
+    ]
+
+
+@for_each("listed", [7, "x", {}, ["x", 7, {"name": 7, "required": True}, {"required": True}]])
+async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(listed: Any) -> None:
+    server = Server(listed=[{"name": "odd", "arguments": listed}])
+    assert (await read_mentions("/github:odd", [server])).endswith(") the text")
+    assert server.asked == [("odd", {})]
+
+
+async def test_messages_that_are_none_are_left_out() -> None:
+    class Odd(Server):
+        async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+            return {
+                "messages": [
+                    "x",
+                    7,
+                    None,
+                    {"role": "user", "content": {"type": "text", "text": "good"}},
+                ]
+            }
+
+    assert (await read_mentions("/github:review 7", [Odd()])).endswith(":\ngood")
+
+
+async def test_no_more_is_offered_than_a_list_can_hold() -> None:
+    many = [{"uri": f"file:///{number}"} for number in range(10_000)]
+    assert len(await offered_texts(Server(listed=many), "resource")) == 500
+
+
+async def test_a_command_of_another_name_is_ordinary_text() -> None:
+    assert await read_mentions("/other:review 7", [Server()]) == ""
+    assert await read_mentions("see /github:review 7", [Server()]) == ""
+
+
+async def test_a_server_without_resources_says_so(tmp_path: Path) -> None:
+    async with hostile("NeverLists", tmp_path, start_timeout=0.5) as setting:
+        with pytest.raises(Failed, match="unavailable"):
+            await read_mentions("@hostile:a", [setting.source])
+
+
+async def test_resources_and_prompts_of_a_real_server_are_read(tmp_path: Path) -> None:
+    async with serving(tmp_path, node(servers_or_skip(), "everything")) as setting:
+        await setting.start()
+        read = await read_mentions(
+            "see @everything:demo://resource/dynamic/text/3", [setting.source]
+        )
+        assert "Resource 3: This is a plaintext resource" in read
+        read = await read_mentions("/everything:args-prompt city=Bonn", [setting.source])
+        assert "Bonn" in read
+        offered = await offered_texts(setting.source, "prompt")
+        assert ("city", "") in [(name, "") for text in offered for name, _ in text.inputs]
+        assert (await offered_texts(setting.source, "resource"))[0].name.startswith(
+            "everything:demo://"
+        )
+        with pytest.raises(Failed, match="everything: "):
+            await read_mentions("@everything:demo://nothing", [setting.source])

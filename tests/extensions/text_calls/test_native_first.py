@@ -1,0 +1,166 @@
+"""Tools as text: chosen in the settings, or found out when the provider refuses native calls, over
+real HTTP."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import UserMessage
+from codeagent.extensions.text_calls.protocol import ProtocolChoice, TextTools
+from codeagent.llm.errors import refuses_tools
+from codeagent.llm.factory import ModelOptions, open_model
+from codeagent.llm.retry import RetryingModel
+from tests.extensions.text_calls.reading import HERMES, JSON, call
+from tests.extensions.text_calls.text_server import text_server
+from tests.llm.asking import LITELLM_WORKER, ask, request, result
+from tests.servers import FakeProvider, Turn
+
+LS = '{"command": "ls"}'
+FENCED = JSON.render_call(call("bash", LS))
+REFUSALS = [
+    (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+    (500, "tools param requires --jinja flag"),
+    (500, "Unsupported param: tools"),
+    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+    (
+        404,
+        "No endpoints found that support tool use. To learn more about provider routing, visit: https://x",
+    ),
+    (
+        400,
+        "tools is not supported in this model. For a list of supported models, refer to https://x",
+    ),
+    (400, "Function calling is not enabled for models/gemma-3-27b-it"),
+    (400, "`tool calling` is not supported with this model"),
+    (400, "This model doesn't support tool use in streaming mode."),
+    (400, "Unrecognized request argument supplied: tools"),
+    (501, "The model does not support function calling."),
+]
+OTHERS = [
+    (400, "Unknown parameter: 'tools[0].function.strict'"),
+    (400, "Invalid 'tools': array too long. Expected an array with maximum length 128"),
+    (400, "tools.0.custom.input_schema: JSON schema is invalid"),
+    (404, "The model `x` does not exist"),
+    (400, "this model does not support images"),
+]
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(params=["auto", pytest.param("litellm", marks=LITELLM_WORKER)])
+async def model_at(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., RetryingModel]]:
+    """Of both lanes."""
+    opened: list[RetryingModel] = []
+
+    def make(server: FakeProvider, text_tools: TextTools | None = None) -> RetryingModel:
+        options = ModelOptions(text_tools or TextTools(), wire=request.param)
+        opened.append(open_model("openai/fake", api_base=server.base_url, options=options))
+        return opened[-1]
+
+    yield make
+    for model in opened:
+        await model.close()
+
+
+def refusal(status: int, message: str) -> Turn:
+    return Turn(
+        status=status,
+        body=json.dumps({"error": {"message": message, "type": "invalid_request_error"}}),
+    )
+
+
+@pytest.mark.parametrize(("status", "message"), REFUSALS)
+async def test_a_provider_that_refuses_tools_is_asked_again_with_text(
+    status: int, message: str, model_at: Callable[..., RetryingModel]
+) -> None:
+    async with text_server(
+        [refusal(status, message), Turn(text=f"So:\n{FENCED}")], chunk=5
+    ) as server:
+        heard = await ask(model_at(server))
+        native, text = server.requests
+        assert "tools" in native.body and "tools" not in text.body
+        assert "# Tools" in text.body["messages"][0]["content"]
+    [retry] = heard.retries
+    assert (retry.attempt, retry.delay) == (2, 0.0)
+    assert message[:30] in retry.reason and "written as text from here on (json)" in retry.reason
+    assert [(made.name, made.arguments) for made in heard.message.calls] == [("bash", LS)]
+
+
+@pytest.mark.parametrize(("status", "message"), OTHERS)
+async def test_any_other_refusal_stays_an_error(
+    status: int, message: str, model_at: Callable[..., RetryingModel]
+) -> None:
+    async with text_server([refusal(status, message)]) as server:
+        with pytest.raises(ModelError):
+            await ask(model_at(server))
+        assert len(server.requests) == 1
+
+
+async def test_what_was_found_out_holds_for_the_conversation(
+    model_at: Callable[..., RetryingModel],
+) -> None:
+    turns = [refusal(*REFUSALS[0]), Turn(text=FENCED), Turn(text="Done.")]
+    async with text_server(turns) as server:
+        model = model_at(server)
+        first = await ask(model)
+        [made] = first.message.calls
+        history = (UserMessage.from_text("hi"), first.message, result(made, "a.py"))
+        second = await ask(model, request(*history))
+        assert (second.text, second.retries) == ("Done.", [])
+        assert ["tools" in sent.body for sent in server.requests] == [True, False, False]
+        assert [message["role"] for message in server.requests[2].body["messages"]] == [
+            "system",
+            "user",
+            "assistant",
+            "user",
+        ]
+
+
+async def test_the_settings_choose_before_anything_is_asked(
+    model_at: Callable[..., RetryingModel],
+) -> None:
+    chosen = TextTools((ProtocolChoice("other/*", "xml"), ProtocolChoice("openai/*", "hermes")))
+    async with text_server([Turn(text=HERMES.render_call(call("bash", LS)))], chunk=3) as server:
+        heard = await ask(model_at(server, chosen))
+        assert "tools" not in server.requests[0].body
+    assert [made.name for made in heard.closed] == ["bash"]
+
+
+async def test_native_in_the_settings_means_native_whatever_the_provider_says(
+    model_at: Callable[..., RetryingModel],
+) -> None:
+    async with text_server([refusal(*REFUSALS[0])]) as server:
+        with pytest.raises(ModelError, match="does not support tools"):
+            await ask(model_at(server, TextTools((ProtocolChoice("*", "native"),))))
+
+
+async def test_the_settings_say_what_follows_a_refusal(
+    model_at: Callable[..., RetryingModel],
+) -> None:
+    turns = [refusal(*REFUSALS[0]), Turn(text=HERMES.render_call(call("bash", LS)))]
+    async with text_server(turns) as server:
+        heard = await ask(model_at(server, TextTools(when_refused="hermes")))
+    assert [made.name for made in heard.message.calls] == ["bash"]
+
+
+async def test_a_failure_that_passes_is_still_repeated(tmp_path: Path) -> None:
+    script = tmp_path / "s.json"
+    script.write_text(json.dumps([{"error": {"status": 529}}, {"text": FENCED}]))
+    model = open_model(
+        f"script:{script}", options=ModelOptions(TextTools((ProtocolChoice("script:*", "json"),)))
+    )
+    heard = await ask(model)
+    assert [retry.attempt for retry in heard.retries] == [2]
+    assert [made.name for made in heard.message.calls] == ["bash"]
+
+
+@pytest.mark.parametrize("kind", ["auth", "rate_limit", "context_window"])
+def test_only_a_rejected_request_is_a_refusal(kind: str) -> None:
+    assert not refuses_tools(ModelError("x does not support tools", kind=kind))  # type: ignore[arg-type]  # a parameter
