@@ -14,6 +14,7 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
+from codeagent.app.rooms import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.core.agents import GENERAL, AgentDefinition
@@ -96,35 +97,6 @@ class FirstCommit:
 
     def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
         return self.make().commit(message, paths, base)
-
-
-def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
-    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on
-    small files.
-
-    This is about ten times faster than asking `importlib`. A place that is not a folder may have
-    anything.
-    """
-    heads = [f"[{group}]".encode() for group in groups]
-    for place in filter(may_exist, map(Path, path)):
-        try:
-            found = list(place.iterdir())
-        except PermissionError:  # importlib, too, finds nothing there
-            continue
-        except OSError:
-            return True
-        packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
-        if any(_declares(package, heads) for package in packages):
-            return True
-    return False
-
-
-def _declares(package: Path, heads: Sequence[bytes]) -> bool:
-    try:
-        declared = (package / "entry_points.txt").read_bytes()
-    except OSError:
-        return package.suffix == ".egg"  # it may be an archive
-    return any(head in declared for head in heads)
 
 
 @dataclass(frozen=True)

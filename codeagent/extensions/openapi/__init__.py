@@ -1,2 +1,6 @@
 """Tools from OpenAPI documents: one for each operation, made on demand, and limited to the pinned
 hosts."""
+
+from codeagent.core.extension import Extension
+
+EXTENSION = Extension(name="openapi", about="tools from OpenAPI documents")

@@ -1,1 +1,7 @@
 """Tools that a model's provider runs itself."""
+
+from codeagent.core.extension import Extension
+
+EXTENSION = Extension(
+    name="provider_tools", about="the set `provider`: tools that a model's provider runs itself"
+)

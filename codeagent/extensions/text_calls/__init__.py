@@ -1,1 +1,7 @@
 """Tool calls written as text, for models or providers without native ones."""
+
+from codeagent.core.extension import Extension
+
+EXTENSION = Extension(
+    name="text_calls", about="tool calls written as text, for models without native ones"
+)
