@@ -17,6 +17,7 @@ PUBLIC = [
         "Denied",
         "Event",
         "Extension",
+        "ExtensionContext",
         "Failed",
         "InvalidArgs",
         "Modify",
@@ -24,7 +25,6 @@ PUBLIC = [
     ),
     *(
         "OfferedSet",
-        "RoomContext",
         "Section",
         "SessionStore",
         "Subcommand",

@@ -1,4 +1,4 @@
-"""`codeagent extensions`, and a room that is switched off."""
+"""`codeagent extensions`, and an extension that is switched off."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no extension 'nothing'" in capsys.readouterr().err
 
 
-def test_the_command_of_a_room_that_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_an_extension_that_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     write('[extensions]\noff = ["mcp"]\n')
     assert cli.main(["mcp", "list"]) == 2
     assert "the extension mcp is switched off, by extensions.off in" in capsys.readouterr().err
