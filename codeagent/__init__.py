@@ -19,6 +19,7 @@ _HOMES = {
     "ExtensionContext": "codeagent.tools.extension",
     "Failed": "codeagent.core.tool",
     "InvalidArgs": "codeagent.core.tool",
+    "LateSource": "codeagent.tools.source",
     "Modify": "codeagent.agent.hooks.hook",
     "NotFound": "codeagent.core.tool",
     "OfferedSet": "codeagent.core.extension",

@@ -20,6 +20,7 @@ PUBLIC = [
         "ExtensionContext",
         "Failed",
         "InvalidArgs",
+        "LateSource",
         "Modify",
         "NotFound",
     ),

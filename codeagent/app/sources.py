@@ -32,6 +32,7 @@ from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
@@ -39,12 +40,10 @@ from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ToolSource
+from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.tools.grouping import ToolGroup
 
@@ -240,12 +239,6 @@ def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSou
     return () if dependencies.servers is None else dependencies.servers.sources
 
 
-def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of installed packages."""
-    for point in dependencies.packages[SOURCE_PACKAGES]:
-        yield LateSource(point.name, partial(_loaded, point))
-
-
 def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
     """Yield the sources of extensions."""
     context = extension_context(settings, dependencies)
@@ -257,7 +250,11 @@ def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterat
 def remarks_of_extensions(
     settings: Settings, dependencies: ToolDependencies
 ) -> Iterator[tuple[str, str]]:
-    """Yield code and text of each notice that extensions have for the beginning."""
+    """Yield code and text of each notice that extensions have for the beginning, and of each of a
+    package that cannot be used."""
+    found = all_extensions().without(settings.extensions.off)
+    for name, why in found.broken.items():
+        yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
     context = extension_context(settings, dependencies)
     for extension in extensions_on(settings):
         if extension.remarks and has_files(extension, context):
@@ -277,7 +274,6 @@ _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...]
     _offered,
     _mcp,
     _of_extensions,
-    _packages,
 )
 """In the order in which a set is looked for, and listed."""
 
@@ -352,8 +348,3 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
-
-
-def _loaded(point: "EntryPoint") -> ToolSource:
-    source: ToolSource = point.load()()
-    return source

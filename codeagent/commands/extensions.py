@@ -8,7 +8,7 @@ from codeagent.config.layers import extensions_of
 from codeagent.config.paths import user_config_file
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +28,20 @@ def main(args: argparse.Namespace) -> int:
 
 def _listed(extensions: Extensions) -> Iterator[str]:
     every = sorted((*extensions.on, *extensions.off), key=lambda extension: extension.name)
-    widest = max((len(extension.name) for extension in every), default=0) + 2
+    names = [*(extension.name for extension in every), *extensions.broken]
+    widest = max(map(len, names), default=0) + 2
     for extension in every:
         yield f"{extension.name:<{widest}}{_state(extensions, extension):<5}{one_line(extension.about, 90)}"
+    for name, why in extensions.broken.items():
+        yield f"{one_line(name, 60):<{widest}}fail {visible(why)}"
 
 
 def _shown(extensions: Extensions, name: str) -> Iterator[str]:
     every = {extension.name: extension for extension in (*extensions.on, *extensions.off)}
+    if name in extensions.broken:
+        raise ConfigError(
+            f"the extension {name} cannot be used: {visible(extensions.broken[name])}"
+        )
     if name not in every:
         raise ConfigError(
             f"there is no extension {one_line(name, 60)!r}; codeagent extensions list lists them"
