@@ -16,7 +16,9 @@ import sys
 
 _IDS = 0xFFFFFFFF
 """How many ids there are; the one after the last means none."""
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE = 428
+_MOVE_MOUNT = 429
+_MOUNT_SETATTR = 442
 """System calls so new that they have the same numbers on all machines."""
 _CLONE = 1
 _RECURSIVE = 0x8000
