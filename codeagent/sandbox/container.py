@@ -225,7 +225,8 @@ class SessionContainer:
     async def resume(self) -> None:
         """End a pause; a container that cannot be resumed is killed, and its commands see it as
         lost."""
-        paused, self._paused = self._paused, None
+        paused = self._paused
+        self._paused = None
         if paused is None or self._resources.shut:
             return
         _, engine = self._resources.opened()
@@ -463,7 +464,8 @@ class SessionContainer:
         """Note that something starts inside; return the spare, which is the caller's."""
         self._started += 1
         self._idle = False
-        spare, self._spare = self._spare, None
+        spare = self._spare
+        self._spare = None
         return spare
 
     def _give_up(self, container: Container | None) -> None:

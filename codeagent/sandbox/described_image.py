@@ -1,5 +1,5 @@
-"""An image that a workspace describes: the port between the sandbox, which runs it, and whoever reads,
-trusts and builds it.
+"""An image that a workspace describes: the port between the sandbox, which runs it, and whoever
+reads, trusts and builds it.
 
 `Extension.image` names who does. Without one, no description is read, and the sandbox gets one of
 the usual images.

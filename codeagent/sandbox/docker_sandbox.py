@@ -169,12 +169,14 @@ class DockerSandbox:
     async def sweep(self) -> SandboxSweep:
         """See the port."""
         if self._resources.shut:
-            found, self._found = self._found, ()
+            found = self._found
+            self._found = ()
             return SandboxSweep(found)
         if self._looking is not None:
             await asyncio.wait({self._looking})
         alive = self._unswept and await self._look()
-        found, self._found = self._found, ()
+        found = self._found
+        self._found = ()
         return SandboxSweep(found, alive, self._moment)
 
     async def set_aside(self, path: str) -> str:
@@ -200,7 +202,8 @@ class DockerSandbox:
             await in_thread(
                 self._resources.settled
             )  # the end of this process would end what creates a container
-        looking, self._looking = self._looking, None
+        looking = self._looking
+        self._looking = None
         if looking is not None:
             await asyncio.wait({looking})
         if self._unswept:

@@ -1,4 +1,4 @@
-"""Where the engine's socket is, whether something answers there, and if not, what to do about it."""
+"""Finds the socket of the engine, and says what to do if nothing answers there."""
 
 import errno
 import os

@@ -323,7 +323,8 @@ class TrailerFilter:
         return b""
 
     def flush(self) -> bytes:
-        held, self._held = self._held, b""
+        held = self._held
+        self._held = b""
         return held
 
 

@@ -158,7 +158,8 @@ class SessionResources:
         """Idempotent."""
         self.shut = True
         self.frozen.close()
-        opened, self._opened = self._opened, None
+        opened = self._opened
+        self._opened = None
         if opened is None:
             return
         opened.engine.close()

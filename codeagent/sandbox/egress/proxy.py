@@ -225,7 +225,8 @@ class EgressProxy:
 
     async def close(self) -> None:
         """Idempotent."""
-        server, self._server = self._server, None
+        server = self._server
+        self._server = None
         if server is None:
             return
         server.close()

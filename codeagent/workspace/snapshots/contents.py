@@ -1,5 +1,5 @@
-"""Reads a file or link of an open folder, through no link and waiting for no pipe, with a stamp that
-shows a later change."""
+"""Reads a file or link of an open folder, through no link and waiting for no pipe, with a stamp
+that shows a later change."""
 
 import errno
 import os

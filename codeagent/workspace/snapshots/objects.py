@@ -433,7 +433,8 @@ class SnapshotWriter:
         """Give up: nothing is kept but contents that no snapshot refers to."""
         if self._pack is not None:
             self._pack.abandon()
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         process.kill()

@@ -236,7 +236,8 @@ class Scan:
         return (content.stamp, content.kind, blob)
 
     def _folders(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> None:
-        old, known.folders = known.folders, {}
+        old = known.folders
+        known.folders = {}
         for entry in entries:
             name = entry.name
             path = here.prefix + entry.name

@@ -55,6 +55,11 @@ def test_the_doctor_says_so(place: Place) -> None:
     assert finding.text == "switched off: the image that a repository describes is ignored"
 
 
+def test_an_action_does_not_replace_one_that_the_command_has_itself() -> None:
+    found = [action.words for _, action in actions_of("sandbox", ("trust",))]
+    assert found == ["sandbox distrust"]
+
+
 def test_its_actions_say_so(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
