@@ -80,6 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     git = actions.add_parser(
         "git", help="allow or refuse the use of a worktree's or submodule's git directory"
     )
+    _add_answers(git)
+    for action_parser in (status, build, test, shell, cache, git):
+        add_cwd(action_parser)
+
+
+def _add_answers(git: argparse.ArgumentParser) -> None:
     answers = git.add_mutually_exclusive_group()
     answers.add_argument(
         "--allow",
@@ -95,7 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=False,
         help="they may not (the default)",
     )
-    add_cwd(status, build, test, shell, cache, git)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
