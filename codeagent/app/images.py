@@ -9,7 +9,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.extension import resolved
 
 if TYPE_CHECKING:  # only for containers
-    from codeagent.sandbox.described_image import ImageSource
+    from codeagent.sandbox.described_image import ImageSource, OpenImageSource
 
 
 def image_source(
@@ -21,8 +21,10 @@ def image_source(
     """
     extensions = all_extensions().without(settings.extensions.off)
     named = next((each.image for each in extensions.on if each.image), None)
-    source: ImageSource | None = None if named is None else resolved(named)(workspace, config_dir)
-    return source
+    if named is None:
+        return None
+    open_source: OpenImageSource = resolved(named)
+    return open_source(workspace, config_dir)
 
 
 def accepted_image(settings: Settings, workspace: Path, config_dir: Path | None) -> str:
