@@ -1,7 +1,6 @@
 """What a sandbox is made from: plain values, read once when the program starts."""
 
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ class SandboxSpec:
     docker_host: str | None = None
     """`unix://…`; None for the usual socket."""
     image: ImagePlan = ImagePlan()
-    limits: SandboxLimits = field(default_factory=SandboxLimits)
+    limits: SandboxLimits = SandboxLimits()
     python: UserPython = UserPython()
     packages: "PackageCache | None" = None
     """Mounted for commands that may change the workspace; None: what they download to install is
