@@ -1,8 +1,9 @@
 """Makes the context of each call: what it may touch, for its preview, the question about it, and
 its run."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import Permit, PreparedCall, ToolEnvironment
@@ -10,15 +11,13 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.limits import Limits
 from codeagent.agent.reach import reaching
 from codeagent.core.cancel import CancelToken
+from codeagent.core.channels import OwnChannels
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
-from codeagent.core.tool import NO_CHANNELS, Tool, ToolContext
-
-if TYPE_CHECKING:  # most agents cannot write to others
-    from codeagent.extensions.agents.channels import Inbox
+from codeagent.core.tool import Tool, ToolContext
 
 _SENDS = "send_message"
 """The tool whose rules also apply to what other tools send."""
@@ -28,8 +27,14 @@ class CallContexts:
     """Makes the ToolContext of each call of one agent."""
 
     def __init__(
-        self, environment: ToolEnvironment, emitter: Emitter, approvals: Approvals
+        self,
+        environment: ToolEnvironment,
+        emitter: Emitter,
+        approvals: Approvals,
+        channels: Callable[[Callable[[str], str]], OwnChannels],
     ) -> None:
+        """`channels` returns those of one call; it is given why the call must not send to a name,
+        empty if it may."""
         self._environment = environment
         self._emitter = emitter
         self._approvals = approvals
@@ -37,17 +42,13 @@ class CallContexts:
         self._model: Model | None = None
         self._limits = environment.limits
         self._line: BranchingHistory[Message] = BranchingHistory()
-        self._inbox: Inbox | None = None
+        self._channels = channels
 
-    def begin_run(
-        self, model: Model, limits: Limits, line: BranchingHistory[Message], inbox: "Inbox | None"
-    ) -> None:
-        """Use these from now on; `line` is the conversation, and `inbox` holds the messages for the
-        agent."""
+    def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message]) -> None:
+        """Use these from now on; `line` is the conversation."""
         self._model = model
         self._limits = limits
         self._line = line
-        self._inbox = inbox
 
     def of(
         self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None
@@ -71,9 +72,7 @@ class CallContexts:
             model="" if self._model is None else self._model.name,
             mode=self._permissions.mode,
             limits=self._limits.in_force,
-            channels=NO_CHANNELS
-            if self._inbox is None
-            else self._inbox.for_tools(partial(self._may_not_send, token)),
+            channels=self._channels(partial(self._may_not_send, token)),
             recall=self._recall,
         )
 

@@ -69,13 +69,15 @@ class Executor:
         environment: ToolEnvironment,
         emitter: Emitter,
         approvals: Approvals,
+        contexts: CallContexts,
+        *,
         lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
         slots: asyncio.Semaphore,
     ) -> None:
         """`slots`: one for each call that may run at the same time."""
-        self.contexts = CallContexts(environment, emitter, approvals)
+        self.contexts = contexts
         self._environment = environment
         self.tools: ToolsInUse = environment.tools
         self.outputs = environment.outputs

@@ -8,27 +8,18 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
-from codeagent.agent.batches import EarlyCalls, PauseGate, PlannedBatch, Strategy, run_ordered
+from codeagent.agent.batches import EarlyCalls, PlannedBatch, run_ordered
 from codeagent.agent.calls import Denials, StopReport, tool_message
-from codeagent.agent.checkpoints import Checkpointing
-from codeagent.agent.compaction.work import Asking, Compaction
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.executor import Executor
-from codeagent.agent.inspection import Inspection
-from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
+from codeagent.agent.compaction.work import Asking
+from codeagent.agent.conversation import Conversation, RunContext
+from codeagent.agent.limits import TOO_OFTEN, RepeatCounter, RunMeter
 from codeagent.agent.model_request import Nudges, StreamedAnswer
-from codeagent.agent.permissions import Permissions
-from codeagent.agent.prompt import PromptBuilder, mode_note
-from codeagent.agent.queue import MessageQueue
+from codeagent.agent.prompt import mode_note
 from codeagent.agent.work_time import part
-from codeagent.core.allow import AllowList
 from codeagent.core.approval_events import ASK_USER
 from codeagent.core.cancel import CancelToken
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.events import (
     BatchFinished,
@@ -38,78 +29,13 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
-from codeagent.core.model import Model, ModelRequest
+from codeagent.core.model import ModelRequest
 from codeagent.core.policy import Mode
-from codeagent.core.ports import Workspace
-from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
-from codeagent.extensions.triggers.triggers import Triggers
+from codeagent.core.tool import Cancelled, Skipped, ToolResult
 
 _MOST_TOO_LONG = 5
 """How often in a row a conversation is compacted because the provider refuses it as too long."""
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """What the runs of one agent share."""
-
-    workspace: Workspace
-    line: BranchingHistory[Message]
-    """The conversation."""
-    call_ids: set[str]
-    """The ids of all calls of the session so far."""
-    permissions: Permissions
-    executor: Executor
-    emitter: Emitter
-    queue: MessageQueue
-    gate: PauseGate
-    spending: BudgetMeter
-    checkpoints: Checkpointing
-    inspection: Inspection
-    jobs: Jobs
-    triggers: Triggers
-    compaction: Compaction
-    above: RunMeter | None = None
-    """Of the run whose call started this agent; None for the main agent."""
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """What stays the same from turn to turn, so that the provider's cache keeps working."""
-
-    model: Model
-    system_prompt: str
-    tools: tuple[ToolDefinition, ...]
-    strategy: Strategy
-    limits: Limits
-    attended: bool = False
-    """Whether there is a user: then a limit pauses the run, and otherwise ends it."""
-    prompt_builder: PromptBuilder | None = None
-    """Replaces the prompt and the tools above if they may change between requests."""
-    allow: AllowList = AllowList()
-    """The model is told only of these of the tools above."""
-    begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
-    """Makes what a run works with, if it is not turns of the model."""
-    server: str = ""
-    """The host that the model's requests go to; empty if it sends none."""
-    early_reads: bool = True
-    """Whether calls that only read may begin while their answer is still coming."""
-    follow: Callable[[], None] | None = None
-    """Called at each boundary, to notice that the model's window has changed; None: it cannot
-    change."""
-
-
-class Work(Protocol):
-    """What a run does between its first and its last event."""
-
-    meter: RunMeter
-    stop_report: StopReport
-    text: str
-    """The answer."""
-
-    async def run(self, token: CancelToken) -> RunReason:
-        """Raises RunCancelled, CodeagentError."""
 
 
 class Loop:
@@ -124,13 +50,11 @@ class Loop:
         """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
-        self._executor.contexts.begin_run(
-            conversation.model, conversation.limits, context.line, context.triggers.inbox
-        )
+        self._executor.contexts.begin_run(conversation.model, conversation.limits, context.line)
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate
-        self._triggers = context.triggers
+        self._parts = context.parts
         self._spending = context.spending
         self._checkpoints = context.checkpoints
         self._call_ids = context.call_ids
@@ -198,7 +122,7 @@ class Loop:
             await self._queue.admit(token, follow_up=True)
             queued = self._queue.deliver_steering() or self._queue.deliver_follow_ups()
             if not queued and not self._queue.wakes:
-                await self._triggers.at_rest(token)
+                await self._parts.at_rest(token)
             if not queued and not self._queue.wakes:
                 return "denied" if self._denials.kinds else "done"
             self._history.extend(queued)

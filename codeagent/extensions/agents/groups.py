@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, assert_never
 
 from codeagent.agent.calls import StopReport
+from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import Limits, RunMeter
-from codeagent.agent.loop import Conversation, RunContext
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
@@ -22,8 +22,9 @@ from codeagent.core.messages import AssistantMessage
 from codeagent.core.recipes import NAME
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, InvalidArgs, Tool
+from codeagent.extensions.agents.answers import Ended, run_child
 from codeagent.extensions.agents.channels import Hub, Inbox
-from codeagent.extensions.agents.children import Children, Ended, Seat, run_child
+from codeagent.extensions.agents.children import Children, Membership
 from codeagent.extensions.agents.messages import AddAgent, ConnectAgent, CreateChannel
 from codeagent.tools.schema import nearest_or_all
 
@@ -68,15 +69,14 @@ def _on_top(own: AgentDefinition, base: AgentDefinition) -> AgentDefinition:
     )
 
 
-def for_group(act: RunGroup, children: Children, conversation: Conversation) -> Conversation:
+def for_group(
+    act: RunGroup, children: Children, hub: Hub, conversation: Conversation
+) -> Conversation:
     """Make the conversation in which the group works on its task; of each limit, the lower one
     counts.
 
-    Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was
-    opened for no group.
+    Raises ConfigError for an agent that is unknown.
     """
-    if (hub := children.hub) is None:
-        raise CodeagentError("this conversation was not opened for a group")
     group = _with_bases(act.group, children.definitions)
     given, limits = dict[str, Any](group.limits), conversation.limits
     lower = {name: most for name, most in given.items() if (getattr(limits, name) or most) >= most}
@@ -265,9 +265,11 @@ class GroupWork:
                 CreateChannel(self._hub, member.name),
                 ConnectAgent(self._hub, member.name, "auto"),
             ]
-        seat = Seat(member.inbox, self._role(member.name), tuple(rights))
+        membership = Membership(member.inbox, self._role(member.name), tuple(rights))
         try:
-            opening = self._children.member(member.definition, seat, member.meter, self._token)
+            opening = self._children.member(
+                member.definition, membership, member.meter, self._token
+            )
             return await self._stack.enter_async_context(opening)
         except RunCancelled:
             raise
@@ -318,7 +320,7 @@ class GroupWork:
             )
         finally:
             member.gone = True
-            member.inbox.close()
+            member.inbox.leave()
             self._rest(member)
 
     def _rest(self, member: _Member) -> None:

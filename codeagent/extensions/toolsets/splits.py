@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.loop import Conversation
 from codeagent.app.models import OpenModels, check_counted, model_options
 from codeagent.app.place import Place
 from codeagent.app.runtime import limits_of, opened_session
