@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
@@ -15,8 +16,9 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelInUse
-from codeagent.core.tool import NO_CHANNELS
+from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.session.fold import History
+from codeagent.tools.catalog import ToolCatalog
 
 Began = Refused | asyncio.Task[None] | None
 """What became of what a part was asked to do: refused, done, or begun as a run."""
@@ -61,6 +63,14 @@ class Part:
 
     acts: Collection[type[object]] = ()
     """What it carries out: acts of its own, and other work that `Agent.run` is given."""
+
+    def assembled(self, assembly: Any) -> None:
+        """Take an `app.parts.Assembly`: what another conversation can be opened with."""
+
+    def tools(self, catalog: ToolCatalog) -> Sequence[Tool[Any]]:
+        """Return the tools that it adds to those that are always there, the same until something
+        changes."""
+        return ()
 
     def connect(self, host: Host) -> None:
         """Belong to this conversation from now on."""

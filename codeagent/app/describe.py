@@ -1,13 +1,17 @@
 """The tools and the system prompt that a conversation would have, without beginning one."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
+from codeagent.app.parts import Opening, open_parts
 from codeagent.app.place import Place, SandboxKind
-from codeagent.app.sources import open_catalog
+from codeagent.app.sources import open_catalog, rooms_on
 from codeagent.app.tools import ToolDependencies, prompt_for
+from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
+from codeagent.core.extension import resolved
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
@@ -30,13 +34,21 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
     return prompt_for(dependencies)(_looked_at(dependencies, None).always)
 
 
-def read_recipes(place: Place) -> "RecipeBook":
-    """Read the recipes that a conversation would have. Raises CodeagentError."""
-    return _dependencies(place, "docker").recipes()
+def read_prompts(place: Place) -> "RecipeBook":
+    """Read the prompts that a conversation would have by name. Blocks on small files. Raises
+    CodeagentError."""
+    from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
+
+    readers = [resolved(room.prompts) for room in all_rooms().on if room.prompts]
+    book: RecipeBook = readers[0](place) if readers else NoRecipes()
+    return book
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    catalog, _ = open_catalog(settings or Settings(), dependencies)
+    settings = settings or Settings()
+    parts = open_parts(Opening(settings))
+    dependencies = replace(dependencies, parts=parts, rooms=rooms_on(settings))
+    catalog, _ = open_catalog(settings, dependencies)
     return catalog
 
 

@@ -15,30 +15,33 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
+from codeagent.app.parts import Assembly, Opening, open_parts
 from codeagent.app.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.app.sources import (
     newly_given,
     open_catalog,
-    open_inbox,
     remarks_of_rooms,
+    rooms_on,
     with_chosen,
     with_messages,
 )
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
+from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
+from codeagent.core.extension import resolved
 from codeagent.core.groups import Group
 from codeagent.core.model import Model, ModelOpener, from_now_on
 from codeagent.core.policy import NetworkLevel, Policy, Rule
@@ -47,9 +50,6 @@ from codeagent.core.runtime import Runtime
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.extensions.agents.children import Children
-from codeagent.extensions.agents.opener import WORKTREES, ChildOpener
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, fold, tools_read_about
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
@@ -128,21 +128,27 @@ async def open_runtime(
         builder = _builder(files, dependencies, policy.rules, in_use.context_window)
         snapshots = _checkpoints(place, workspace, stack)
         conversation = _conversation(model, in_use.server, builder, settings, around)
-        dependencies.children.open_child = ChildOpener(
-            settings, dependencies, around, opener, files.catalog, snapshots
+        assembly = Assembly(
+            settings=settings,
+            dependencies=dependencies,
+            environment=around,
+            open_model=opener,
+            catalog=files.catalog,
+            snapshots=snapshots,
         )
+        for part in dependencies.parts:
+            part.assembled(assembly)
         agent = Agent(
             conversation,
             around,
             log,
             history,
-            dependencies.questions,
-            snapshots,
-            dependencies.jobs,
-            in_use,
-            opener,
-            dependencies.children,
-            triggers=dependencies.triggers,
+            questions=dependencies.questions,
+            checkpoints=snapshots,
+            jobs=dependencies.jobs,
+            model=in_use,
+            open_model=opener,
+            parts=dependencies.parts,
             programs=dependencies.programs,
         )
         stack.push_async_callback(agent.close)
@@ -410,26 +416,21 @@ def _dependencies(
     history: History,
     group: Group | None,
 ) -> ToolDependencies:
-    children = Children()
-    inbox = open_inbox(settings, history, group)
-    if group is not None and inbox is not None:
-        children.hub = inbox.hub
     return ToolDependencies(
         place,
         sandbox.kind,
         workspace,
         FileOutputs(log.folder / "outputs", place.redactor),
         tracked_reads(workspace, history),
-        UserQuestions(),
-        Jobs(),
-        (log.session_id, log.folder),
-        settings.commit_hooks,
-        sandbox.sandbox,
-        inbox,
-        Triggers(awaited=settings.wait_for_triggers, inbox=inbox if group is None else None),
-        tools_read_about(history.details),
-        settings.toolsets.require_info,
-        children,
+        questions=UserQuestions(),
+        jobs=Jobs(),
+        session=(log.session_id, log.folder),
+        commit_hooks=settings.commit_hooks,
+        sandbox=sandbox.sandbox,
+        parts=open_parts(Opening(settings, history, group)),
+        rooms=rooms_on(settings),
+        read_about=tools_read_about(history.details),
+        require_info=settings.toolsets.require_info,
     )
 
 
@@ -522,10 +523,10 @@ async def opened_session(
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
     """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another
     workspace."""
-    if may_exist(store.root.parent / WORKTREES):
-        from codeagent.extensions.agents.worktrees import sweep  # only after an agent had one
-
-        sweep(store.root.parent / WORKTREES)
+    for room in all_rooms().on:
+        for name, remove in room.leftovers.items():
+            if may_exist(folder := store.root.parent / name):
+                resolved(remove)(folder)
     if resume is None:
         return Opened(store.create(), fold(()))
     with without_collecting():

@@ -228,9 +228,9 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> RecipeBook:
-        from codeagent.app.describe import read_recipes  # not during the start
+        from codeagent.app.describe import read_prompts  # not during the start
 
-        return read_recipes(
+        return read_prompts(
             Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
         )
 

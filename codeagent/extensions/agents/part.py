@@ -1,6 +1,6 @@
 """The parts of a conversation with which it starts agents, runs a group and carries messages."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,14 @@ from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError
 from codeagent.core.groups import RunGroup
 from codeagent.core.tool import Tool, ToolError
+from codeagent.extensions.agents import EXTENSION
 from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Parent
 from codeagent.session.fold import created_channels, watched_channels
 from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.room import RoomContext
 
 if TYPE_CHECKING:  # most conversations neither start agents nor write to others
     from codeagent.app.parts import Assembly, Opening
-    from codeagent.app.tools import ToolDependencies
     from codeagent.extensions.agents.channels import Inbox
 
 AGENTS = "agents"
@@ -83,9 +84,8 @@ def _inbox(opening: "Opening") -> "Inbox | None":
 
     Its hub carries the messages of the group.
     """
-    from codeagent.extensions.agents.messages import NAMES
-    settings, group = opening.settings, opening.group
-    if MESSAGES not in opening.named_sets and opening.named_tools.isdisjoint(NAMES):
+    group = opening.group
+    if not any(opening.names(one) for one in EXTENSION.sets if one.name == MESSAGES):
         return None
     from codeagent.extensions.agents.channels import Hub, Inbox  # few agents write to others
 
@@ -109,15 +109,15 @@ def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> 
     return AgentTool(children, only_reads)
 
 
-def agent_set(dependencies: "ToolDependencies") -> Sequence[Tool[Any]]:
-    """Make the set `agents`."""
-    return (agent_tool(dependencies.part(AgentsPart), dependencies.built_in),)
+def agent_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+    """Make the set `agents` of a conversation."""
+    return (agent_tool(context.part(AgentsPart) or AgentsPart(), context.built_in),)
 
 
-def message_set(dependencies: "ToolDependencies") -> Sequence[Tool[Any]]:
-    """Make the set `messages`."""
+def message_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+    """Make the set `messages` of a conversation."""
     from codeagent.extensions.agents.channels import Hub, Inbox  # only once the set is asked for
     from codeagent.extensions.agents.messages import MESSAGE_TOOLS  # as above
 
-    inbox = next((part for part in dependencies.parts if isinstance(part, Inbox)), Inbox(Hub()))
-    return [make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS]
+    inbox = context.part(Inbox) or Inbox(Hub())
+    return tuple(make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS)

@@ -5,6 +5,8 @@ from codeagent.core.extension import Extension, Subcommand
 EXTENSION = Extension(
     name="recipes",
     about="prompts with inputs and steps, kept in files",
+    parts="codeagent.extensions.recipes.part:recipe_parts",
+    prompts="codeagent.extensions.recipes.book:read_recipes",
     subcommands=(
         Subcommand(
             name="recipes",

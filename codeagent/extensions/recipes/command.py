@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.app import Place
-from codeagent.app.describe import describe_tools, read_recipes
+from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -29,6 +29,7 @@ from codeagent.core.recipes import (
     require_trust,
 )
 from codeagent.core.sanitize import one_line, visible
+from codeagent.extensions.recipes.book import read_recipes
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"

@@ -6,6 +6,8 @@ from codeagent.core.acts import RunRecipe
 
 
 class RecipePart(Part):
+    """Runs recipes."""
+
     acts = (RunRecipe,)
 
     def connect(self, host: Host) -> None:
@@ -16,3 +18,8 @@ class RecipePart(Part):
         from codeagent.extensions.recipes.steps import RecipeRuns  # most conversations run none
 
         return self._host.runs.follow(RecipeRuns(act, self._host))
+
+
+def recipe_parts(opening: object) -> tuple[Part, ...]:
+    """Make the part of a conversation that is being opened."""
+    return (RecipePart(),)

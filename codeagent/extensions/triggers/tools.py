@@ -1,5 +1,4 @@
-"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one (FEATURES
-F31)."""
+"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one."""
 
 from abc import abstractmethod
 from datetime import datetime, timedelta
@@ -21,8 +20,10 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.core.triggers import Trigger, TriggerBook
+from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.jobs import NoArgs
+from codeagent.tools.room import RoomContext
 
 _LONGEST_PROMPT = 4000
 _MOST = 1000
@@ -225,6 +226,11 @@ def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
         TriggerListTool(book),
         TriggerStopTool(book),
     )
+
+
+def trigger_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+    """Make the set `triggers` of a conversation."""
+    return trigger_tools(context.part(Triggers) or Triggers())
 
 
 def trigger_line(trigger: Trigger, now: float) -> str:

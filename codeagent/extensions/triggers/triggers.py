@@ -19,6 +19,7 @@ from codeagent.core.tool import Failed
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 
 if TYPE_CHECKING:  # most sessions watch no files
+    from codeagent.app.parts import Opening
     from codeagent.extensions.triggers.watching import FileWatch
 
 MOST_TRIGGERS = 20
@@ -270,6 +271,11 @@ class Triggers(Part):
             return None
         passed = max(0, int((now - trigger.due) // trigger.every))
         return trigger.due + (passed + 1) * trigger.every
+
+
+def trigger_parts(opening: "Opening") -> tuple[Part, ...]:
+    """Make the part of a conversation that is being opened."""
+    return (Triggers(awaited=opening.settings.wait_for_triggers),)
 
 
 def next_time(words: str, after: float) -> float:

@@ -75,7 +75,7 @@ class Waiting(Backstage):
             *turns,
             attended=attended,
             more=trigger_tools(self.triggers),
-            triggers=self.triggers,
+            parts=(self.triggers,),
             restored=fold(past),
             **options,
         )
