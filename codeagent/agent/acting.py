@@ -6,7 +6,7 @@ from functools import partial
 from typing import assert_never
 
 from codeagent.agent.checkpoints import SessionRewind
-from codeagent.agent.parts import Host, Parts
+from codeagent.agent.parts import Host
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
@@ -25,9 +25,9 @@ _NOT_PAUSED = "the run is no longer paused; nothing was changed"
 class Acting:
     """Carries out the acts of one conversation until it is closed."""
 
-    def __init__(self, host: Host, parts: Parts, shell: Shell, going_back: SessionRewind) -> None:
+    def __init__(self, host: Host, shell: Shell, going_back: SessionRewind) -> None:
         self._host = host
-        self._parts = parts
+        self._parts = host.parts
         self._shell = shell
         self._going_back = going_back
         self._queue = host.context.queue

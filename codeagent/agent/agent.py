@@ -17,13 +17,12 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Host, Part, Parts
+from codeagent.agent.parts import Host, Parts, Shared
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
-from codeagent.agent.shared import Shared
 from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
@@ -65,7 +64,7 @@ class Agent:
         model: ModelInUse | None = None,
         open_model: ModelOpener | None = None,
         shared: Shared | None = None,
-        parts: Sequence[Part] = (),
+        parts: Parts | None = None,
         programs: SandboxPrograms | None = None,
     ) -> None:
         """`parts` are what rooms add; these, `questions`, `jobs` and `programs` are what the tools
@@ -76,7 +75,7 @@ class Agent:
         self._environment = environment
         self._shared = shared
         self._emitter = shared.emitter
-        self._parts = Parts(parts)
+        self._parts = parts or Parts()
         self._approvals = Approvals(
             shared.emitter, shared.permissions, environment.hooks, shared.spending, shared.granted
         )
@@ -103,8 +102,9 @@ class Agent:
             runs=self._runs,
             model=self._model,
             shared=shared,
+            parts=self._parts,
         )
-        self._acting = Acting(host, self._parts, self._shell, self._going_back)
+        self._acting = Acting(host, self._shell, self._going_back)
         self._connect(host)
 
     def _made_context(
@@ -181,7 +181,7 @@ class Agent:
             past=history.jobs,
             wake=host.runs.rouse,
         )
-        self._parts.connect(host)
+        host.parts.connect(host)
         environment.todo.connect(self._emitter, history.todo)
 
     def do(self, act: Act) -> Refused | None:
@@ -203,8 +203,8 @@ class Agent:
         """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
         if a hook denied it.
 
-        None begins with what is queued; anything but text is begun by the part of the room whose
-        work it is.
+        None begins with what is queued; anything but text is begun by the room whose work it
+        is.
         A reader that stops early stops it. Raises CodeagentError if one is running.
         """
         channel = self._emitter.connect(early=False)

@@ -1,27 +1,75 @@
 """What rooms add to a conversation, and what a conversation offers to them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
+from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.inspection import Inspection
+from codeagent.agent.limits import BudgetMeter, RunMeter
+from codeagent.agent.permissions import Permissions
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
-from codeagent.agent.shared import Shared
 from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
+from codeagent.core.extension import Reference, resolved
 from codeagent.core.model import ModelInUse
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
 
+PartT = TypeVar("PartT")
 Began = Refused | asyncio.Task[None] | None
-"""What became of what a part was asked to do: refused, done, or begun as a run."""
+"""What became of what a room was asked to do: refused, done, or begun as a run."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What an agent shares with those that work for it; some of it they get narrowed."""
+
+    emitter: Emitter
+    permissions: Permissions
+    spending: BudgetMeter
+    granted: set[str]
+    """See `Approvals`."""
+    lock: WorkspaceLock
+    slots: asyncio.Semaphore
+    """One slot for each call that may run at the same time."""
+    submitted: Hooks
+    """The hooks that judge what the user submits and are told when a run ends; only the user's own
+    agent has any."""
+    inspection: Inspection | None = None
+    """Of the agent above; None if the agent has its own."""
+    meter: RunMeter | None = None
+    """Of the run whose call started the agent; None for the user's own agent."""
+    stepping: bool = False
+    """Whether the agent above pauses before every batch."""
+
+    @classmethod
+    def of_user(cls, environment: ToolEnvironment, journal: Journal) -> "Shared":
+        """Make what the user's own agent shares."""
+        emitter = Emitter(journal)
+        permissions = Permissions(environment, emitter)
+        if environment.servers is not None:
+            environment.servers.tell_reads(permissions.hear)
+        return cls(
+            emitter=emitter,
+            permissions=permissions,
+            spending=BudgetMeter(emitter),
+            granted=set(),
+            lock=WorkspaceLock(),
+            slots=asyncio.Semaphore(environment.limits.max_concurrency),
+            submitted=environment.hooks,
+        )
 
 
 @dataclass(frozen=True)
@@ -39,6 +87,11 @@ class Host:
     runs: Runs
     model: SessionModel
     shared: Shared
+    parts: "Parts"
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        """Return the part of that kind; None if there is none."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def lent(self) -> Shared:
         """What an agent gets that works for this one from now on."""
@@ -61,9 +114,6 @@ class Part:
     It may be used by the room's tools before it is connected, and is connected only once.
     """
 
-    acts: Collection[type[object]] = ()
-    """What it carries out: acts of its own, and other work that `Agent.run` is given."""
-
     def assembled(self, assembly: Any) -> None:
         """Take an `app.parts.Assembly`: what another conversation can be opened with."""
 
@@ -85,9 +135,6 @@ class Part:
         """Do what is due now that the agent would stop; a note in its queue makes it continue.
         Raises RunCancelled."""
 
-    def do(self, act: object) -> Began:
-        """Carry out one of its `acts`. Raises CodeagentError if that cannot be done now."""
-
     def pass_on(self, act: Act) -> bool:
         """Do it in every agent that works for this one; False if all of them refuse, or none is
         running."""
@@ -104,10 +151,18 @@ class Part:
 class Parts:
     """All that rooms add to one conversation, in the order in which they are asked."""
 
-    def __init__(self, parts: Sequence[Part] = ()) -> None:
+    def __init__(
+        self, parts: Sequence[Part] = (), acts: Mapping[str, Reference] = MappingProxyType({})
+    ) -> None:
+        """`acts`: see `Extension.acts`."""
         self._parts = tuple(parts)
+        self._acts = acts
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
 
     def connect(self, host: Host) -> None:
+        self._host = host
         for part in self._parts:
             part.connect(host)
 
@@ -124,11 +179,13 @@ class Parts:
             await part.at_rest(token)
 
     def do(self, act: object) -> Began:
-        """Hand an act to the part that carries it out. Raises CodeagentError."""
-        for part in self._parts:
-            if type(act) in part.acts:
-                return part.do(act)
-        return Refused("no extension that is switched on can do that; nothing was changed")
+        """Carry out what a room brings: one of its acts, or other work that a run is begun with.
+        Raises CodeagentError if that cannot be done now."""
+        reference = self._acts.get(type(act).__name__)
+        if reference is None:
+            return Refused("no extension that is switched on can do that; nothing was changed")
+        begun: Began = resolved(reference)(self._host, act)
+        return begun
 
     def pass_on(self, act: Act) -> bool:
         """Do it in every agent that works for this one; False if none does."""

@@ -1,7 +1,7 @@
 """The parts that rooms add to a conversation: how they are made, and what they are told of it."""
 
 from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.parts import Part
+from codeagent.agent.parts import Parts
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
@@ -45,7 +45,8 @@ class Assembly:
     snapshots: GitCheckpoints
 
 
-def open_parts(opening: Opening) -> tuple[Part, ...]:
+def open_parts(opening: Opening) -> Parts:
     """Make the parts of the rooms that are not switched off. Raises ConfigError."""
     rooms = all_rooms().without(opening.settings.extensions.off).on
-    return tuple(part for room in rooms if room.parts for part in resolved(room.parts)(opening))
+    made = [part for room in rooms if room.parts for part in resolved(room.parts)(opening)]
+    return Parts(made, {act: do for room in rooms for act, do in room.acts.items()})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Part
+from codeagent.agent.parts import Parts
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
@@ -104,7 +104,7 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    parts: tuple[Part, ...] = ()
+    parts: Parts = field(default_factory=Parts)
     """What rooms add to the conversation."""
     rooms: tuple[Extension, ...] = ()
     """Those that are not switched off."""

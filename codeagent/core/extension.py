@@ -85,6 +85,9 @@ class Extension:
     parts: Reference = ""
     """Of a function from an `app.parts.Opening` to the `agent.parts.Part`s of one conversation. It
     is called for each conversation, so what it imports is little."""
+    acts: Mapping[str, Reference] = field(default_factory=dict)
+    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
+    from the conversation's `agent.parts.Host` and the act to what became of it."""
     tools: tuple[str, ...] = ()
     """The names of the tools that it brings beside its sets."""
     sets: tuple[OfferedSet, ...] = ()

@@ -2,7 +2,7 @@
 memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
@@ -16,7 +16,7 @@ from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.parts import Part
+from codeagent.agent.parts import Part, Parts
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Act, Answer
@@ -380,6 +380,7 @@ def scene(
     outputs: OutputStore | None = None,
     open_model: ModelOpener | None = None,
     parts: tuple[Part, ...] = (),
+    acts: Mapping[str, str] | None = None,
     model: TurnsModel | None = None,
     context: ContextLimits | None = None,
     partial_results: float | None = None,
@@ -433,7 +434,7 @@ def scene(
         checkpoints=checkpoints,
         jobs=jobs,
         open_model=open_model,
-        parts=parts,
+        parts=Parts(parts, acts or {}),
     )
     return Scene(agent, model, journal, kept, tools)
 

@@ -1,7 +1,7 @@
 """Doubles for the tests of jobs: a tool that ends when the test says so, and one that talks."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
@@ -138,6 +138,7 @@ class Backstage:
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
         parts: tuple[Part, ...] = (),
+        acts: Mapping[str, str] | None = None,
         partial_results: float | None = None,
         policy: Policy | None = None,
     ) -> None:
@@ -154,6 +155,7 @@ class Backstage:
             jobs=self.jobs,
             outputs=outputs,
             parts=parts,
+            acts=acts,
             partial_results=partial_results,
             policy=policy,
         )

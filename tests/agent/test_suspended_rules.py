@@ -10,7 +10,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
-from codeagent.agent.shared import Shared
+from codeagent.agent.parts import Shared
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded

@@ -6,6 +6,7 @@ EXTENSION = Extension(
     name="agents",
     about="agents that work for a conversation, alone and in groups",
     parts="codeagent.extensions.agents.part:agent_parts",
+    acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
     tools=("add_agent",),
     sets=(
         OfferedSet(

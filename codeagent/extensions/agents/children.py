@@ -13,9 +13,8 @@ from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import RunMeter
-from codeagent.agent.parts import Host, Part
+from codeagent.agent.parts import Host, Part, Shared
 from codeagent.agent.permissions import NarrowedPermissions
-from codeagent.agent.shared import Shared
 from codeagent.core.acts import Act, Stop
 from codeagent.core.agents import GENERAL, AgentDefinition, Check, Worktree
 from codeagent.core.cancel import CancelToken

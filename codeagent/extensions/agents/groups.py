@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from codeagent.agent.calls import StopReport
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import Limits, RunMeter
+from codeagent.agent.parts import Host
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
@@ -26,6 +27,7 @@ from codeagent.extensions.agents.answers import Ended, run_child
 from codeagent.extensions.agents.channels import Hub, Inbox
 from codeagent.extensions.agents.children import Children, Membership
 from codeagent.extensions.agents.messages import AddAgent, ConnectAgent, CreateChannel
+from codeagent.extensions.agents.part import AgentsPart
 from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_ANSWER = 4000
@@ -69,19 +71,22 @@ def _on_top(own: AgentDefinition, base: AgentDefinition) -> AgentDefinition:
     )
 
 
-def for_group(
-    act: RunGroup, children: Children, hub: Hub, conversation: Conversation
-) -> Conversation:
-    """Make the conversation in which the group works on its task; of each limit, the lower one
-    counts.
+def run_group(host: Host, act: RunGroup) -> asyncio.Task[None]:
+    """Begin the run in which the group works on its task; of each limit, the lower one counts.
 
-    Raises ConfigError for an agent that is unknown.
+    Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was
+    opened for no group, or no run can begin.
     """
+    agents, inbox = host.part(AgentsPart), host.part(Inbox)
+    if agents is None or inbox is None:
+        raise CodeagentError("this conversation was not opened for a group")
+    children, conversation = agents.children, host.runs.conversation
     group = _with_bases(act.group, children.definitions)
     given, limits = dict[str, Any](group.limits), conversation.limits
     lower = {name: most for name, most in given.items() if (getattr(limits, name) or most) >= most}
-    begin_work = partial(GroupWork, group, act.task, children, hub)
-    return replace(conversation, limits=replace(limits, **lower), begin_work=begin_work)
+    begin_work = partial(GroupWork, group, act.task, children, inbox.hub)
+    within = replace(conversation, limits=replace(limits, **lower), begin_work=begin_work)
+    return host.runs.start(act.task, within)
 
 
 class _Member:

@@ -14,7 +14,7 @@ from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Part
+from codeagent.agent.parts import Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
 from codeagent.app.parts import Assembly
@@ -222,10 +222,10 @@ class ChildOpener:
             early_reads=self.assembly.settings.early_reads,
         )
 
-    def _parts(self, name: str, membership: Membership | None) -> tuple[Part, ...]:
+    def _parts(self, name: str, membership: Membership | None) -> Parts:
         if membership is not None:
-            return (membership.inbox,)
-        return () if self.inbox is None else (self.inbox.beside(name),)
+            return Parts((membership.inbox,))
+        return Parts(() if self.inbox is None else (self.inbox.beside(name),))
 
     def _must_read(self, tool: Tool[Any]) -> bool:
         always = {one.name for one in self.assembly.catalog.always}

@@ -1,17 +1,15 @@
-"""The parts of a conversation with which it starts agents, runs a group and carries messages."""
+"""The parts of a conversation with which it starts agents, and carries messages between them."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.parts import Began, Part
+from codeagent.agent.parts import Host, Part
+from codeagent.core.acts import Act
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
-from codeagent.core.errors import CodeagentError
-from codeagent.core.groups import RunGroup
-from codeagent.core.tool import Tool, ToolError
+from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
-from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Parent
 from codeagent.session.fold import created_channels, watched_channels
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.room import RoomContext
@@ -19,6 +17,7 @@ from codeagent.tools.room import RoomContext
 if TYPE_CHECKING:  # most conversations neither start agents nor write to others
     from codeagent.app.parts import Assembly, Opening
     from codeagent.extensions.agents.channels import Inbox
+    from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Parent
 
 AGENTS = "agents"
 """The set with the tool that starts agents."""
@@ -26,27 +25,42 @@ MESSAGES = "messages"
 """The set with the tools that write to other agents."""
 
 
-class AgentsPart(Children):
-    """Starts agents, and runs a group if the conversation was opened for one."""
-
-    acts = (RunGroup,)
+class AgentsPart(Part):
+    """Starts agents once files describe some, or the set with the tool for it is asked for."""
 
     def __init__(self, inbox: "Inbox | None" = None) -> None:
-        """`inbox` is that of the conversation's agent; its hub carries the messages of a group."""
-        super().__init__()
+        """`inbox` is that of the conversation's agent; None if no agent can write to another."""
         self._inbox = inbox
+        self._host: Host | None = None
+        self._assembly: Assembly | None = None
+        self._children: Children | None = None
         self._known: tuple[AgentDefinition, ...] = ()
         self._tools: tuple[Tool[Any], ...] = ()
 
+    @property
+    def children(self) -> "Children":
+        """The agents that are started; it is imported and made on first use."""
+        if self._children is None:
+            from codeagent.extensions.agents.children import Children
+
+            self._children = Children()
+            self._children.open_child = self._open_child
+            if self._host is not None:
+                self._children.connect(self._host)
+        return self._children
+
+    async def _open_child(
+        self, definition: AgentDefinition, parent: "Parent", membership: "Membership | None"
+    ) -> "OpenedChild":
+        from codeagent.extensions.agents.opener import ChildOpener  # once one is started
+
+        if self._assembly is None:
+            raise Failed("no agents can be started here")
+        opener = ChildOpener(self._assembly, self._inbox)
+        return await opener.open(definition, parent, membership)
+
     def assembled(self, assembly: "Assembly") -> None:
-        async def open_child(
-            definition: AgentDefinition, parent: Parent, membership: Membership | None
-        ) -> OpenedChild:
-            from codeagent.extensions.agents.opener import ChildOpener  # once one is started
-
-            return await ChildOpener(assembly, self._inbox).open(definition, parent, membership)
-
-        self.open_child = open_child
+        self._assembly = assembly
 
     def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
         """Return the tool that starts agents if files describe some, unless the set that has it is
@@ -55,20 +69,22 @@ class AgentsPart(Children):
             self._known = catalog.agents
             names = {agent.name for agent in self._known}
             general = () if GENERAL.name in names else (GENERAL,)
-            self.definitions = (*self._known, *general)
-            self._tools = (agent_tool(self, lambda: catalog),) if self._known else ()
+            self.children.definitions = (*self._known, *general)
+            tool = agent_tool(self.children, lambda: catalog)
+            self._tools = (tool,) if self._known else ()
         return () if AGENTS in catalog.toolsets.all() else self._tools
 
-    def do(self, act: object) -> Began:
-        """Run a group: a single run of all its agents."""
-        assert isinstance(act, RunGroup)
-        if self._inbox is None:
-            raise CodeagentError("this conversation was not opened for a group")
-        from codeagent.extensions.agents.groups import for_group  # most conversations run none
+    def connect(self, host: Host) -> None:
+        self._host = host
+        if self._children is not None:
+            self._children.connect(host)
 
-        runs = self._host.runs
-        within = for_group(act, self, self._inbox.hub, runs.conversation)
-        return runs.start(act.task, within)
+    def pass_on(self, act: Act) -> bool:
+        return self._children is not None and self._children.pass_on(act)
+
+    async def close(self) -> None:
+        if self._children is not None:
+            await self._children.close()
 
 
 def agent_parts(opening: "Opening") -> tuple[Part, ...]:
@@ -96,7 +112,7 @@ def _inbox(opening: "Opening") -> "Inbox | None":
     return Inbox(hub, watched=watched_channels(opening.history), joins=group is None)
 
 
-def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
+def agent_tool(children: "Children", tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
     """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
     from codeagent.extensions.agents.agent import AgentTool  # only if there are agents
 
@@ -111,7 +127,7 @@ def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> 
 
 def agent_set(context: RoomContext) -> tuple[Tool[Any], ...]:
     """Make the set `agents` of a conversation."""
-    return (agent_tool(context.part(AgentsPart) or AgentsPart(), context.built_in),)
+    return (agent_tool((context.part(AgentsPart) or AgentsPart()).children, context.built_in),)
 
 
 def message_set(context: RoomContext) -> tuple[Tool[Any], ...]:

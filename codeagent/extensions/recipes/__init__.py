@@ -5,7 +5,7 @@ from codeagent.core.extension import Extension, Subcommand
 EXTENSION = Extension(
     name="recipes",
     about="prompts with inputs and steps, kept in files",
-    parts="codeagent.extensions.recipes.part:recipe_parts",
+    acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"},
     prompts="codeagent.extensions.recipes.book:read_recipes",
     subcommands=(
         Subcommand(

@@ -219,6 +219,11 @@ class RecipeRuns:
             self._context.emitter.emit(notice)
 
 
+def run_recipe(host: Host, act: RunRecipe) -> asyncio.Task[None]:
+    """Begin a run for each step. Raises CodeagentError if none can begin."""
+    return host.runs.follow(RecipeRuns(act, host))
+
+
 def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:
     if wanted is None:
         return present

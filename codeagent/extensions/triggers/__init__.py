@@ -6,6 +6,7 @@ EXTENSION = Extension(
     name="triggers",
     about="the set `triggers`: timers, schedules, watched files",
     parts="codeagent.extensions.triggers.triggers:trigger_parts",
+    acts={"StopTrigger": "codeagent.extensions.triggers.triggers:stop_trigger"},
     sets=(
         OfferedSet(
             name="triggers",

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.agent.parts import Began, Host, Part
+from codeagent.agent.parts import Host, Part
 from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
@@ -61,8 +61,6 @@ class Triggers(Part):
     A trigger fires when the agent would stop or is idle, and then begins a run if there is a user.
     A note tells the model. A trigger whose note has not been delivered yet does not fire again.
     """
-
-    acts = (StopTrigger,)
 
     def __init__(self, clock: Clock | None = None, *, awaited: bool = False) -> None:
         """`awaited`: a run without a user ends only once no trigger is left."""
@@ -145,12 +143,6 @@ class Triggers(Part):
         self._emitter.emit(TriggerStopped(trigger=replace(trigger, at_most=trigger.fired), by=by))
         self.look()
         return trigger
-
-    def do(self, act: object) -> Began:
-        assert isinstance(act, StopTrigger)
-        if self.stop(act.trigger_id, "user") is None:
-            return Refused(f"{act.trigger_id} is no longer set; nothing was stopped")
-        return None
 
     def begin(self) -> None:
         """Fire from now on while the agent is idle; needs a running event loop."""
@@ -271,6 +263,14 @@ class Triggers(Part):
             return None
         passed = max(0, int((now - trigger.due) // trigger.every))
         return trigger.due + (passed + 1) * trigger.every
+
+
+def stop_trigger(host: Host, act: StopTrigger) -> Refused | None:
+    """Stop a trigger for the user."""
+    triggers = host.part(Triggers)
+    if triggers is None or triggers.stop(act.trigger_id, "user") is None:
+        return Refused(f"{act.trigger_id} is no longer set; nothing was stopped")
+    return None
 
 
 def trigger_parts(opening: "Opening") -> tuple[Part, ...]:
