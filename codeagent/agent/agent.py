@@ -126,16 +126,6 @@ class Agent:
             queue=queue,
             running=lambda: self.running,
         )
-        executor = Executor(
-            environment,
-            emitter,
-            self._approvals,
-            CallContexts(environment, emitter, self._approvals, self._parts.channels),
-            lock=shared.lock,
-            jobs=jobs,
-            inspection=inspection,
-            slots=shared.slots,
-        )
         checkpointing = Checkpointing(
             checkpoints,
             emitter,
@@ -157,7 +147,7 @@ class Agent:
             line=history.line,
             call_ids=set(history.call_ids),
             permissions=shared.permissions,
-            executor=executor,
+            executor=self._made_executor(jobs, inspection),
             emitter=emitter,
             queue=queue,
             gate=PauseGate(emitter, shared.spending, stepping=shared.stepping),
@@ -168,6 +158,19 @@ class Agent:
             parts=self._parts,
             compaction=compaction,
             above=shared.meter,
+        )
+
+    def _made_executor(self, jobs: Jobs, inspection: Inspection) -> Executor:
+        environment, shared = self._environment, self._shared
+        return Executor(
+            environment,
+            shared.emitter,
+            self._approvals,
+            CallContexts(environment, shared.emitter, self._approvals, self._parts.channels),
+            lock=shared.lock,
+            jobs=jobs,
+            inspection=inspection,
+            slots=shared.slots,
         )
 
     def _connect(self, host: Host) -> None:
@@ -203,7 +206,7 @@ class Agent:
         """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
         if a hook denied it.
 
-        None begins with what is queued; anything but text is begun by the room whose work it
+        None begins with what is queued; anything but text is begun by the extension whose work it
         is.
         A reader that stops early stops it. Raises CodeagentError if one is running.
         """

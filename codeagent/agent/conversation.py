@@ -27,7 +27,7 @@ from codeagent.core.tool import ToolDefinition
 
 
 class RunParts(Protocol):
-    """What rooms add to a conversation, as its runs see it."""
+    """What extensions add to a conversation, as its runs see it."""
 
     def look(self) -> None:
         """Take note that a run has ended, or that one may begin."""
@@ -56,7 +56,7 @@ class RunContext:
     inspection: Inspection
     jobs: Jobs
     parts: RunParts
-    """What rooms add to the conversation."""
+    """What extensions add to the conversation."""
     compaction: Compaction
     above: RunMeter | None = None
     """Of the run whose call started this agent; None for the main agent."""

@@ -1,4 +1,4 @@
-"""What rooms add to a conversation, and what a conversation offers to them."""
+"""What extensions add to a conversation, and what a conversation offers to them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from codeagent.tools.catalog import ToolCatalog
 
 PartT = TypeVar("PartT")
 Began = Refused | asyncio.Task[None] | None
-"""What became of what a room was asked to do: refused, done, or begun as a run."""
+"""What became of what an extension was asked to do: refused, done, or begun as a run."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Host:
-    """One conversation, as the parts that rooms add to it see it.
+    """One conversation, as the parts that extensions add to it see it.
 
     What can wake it is a note in `context.queue`, and then `runs.rouse`.
     """
@@ -108,10 +108,10 @@ class Host:
         return replace(self.model.in_use, server=self.runs.server)
 
 
-class Part:
-    """What one room adds to one conversation; it leaves out what it does not need.
+class ConversationPart:
+    """What one extension adds to one conversation; it leaves out what it does not need.
 
-    It may be used by the room's tools before it is connected, and is connected only once.
+    It may be used by the tools of the extension before it is connected, and is connected only once.
     """
 
     def assembled(self, assembly: Any) -> None:
@@ -149,17 +149,23 @@ class Part:
 
 
 class Parts:
-    """All that rooms add to one conversation, in the order in which they are asked."""
+    """All that extensions add to one conversation, in the order in which they are asked."""
 
     def __init__(
-        self, parts: Sequence[Part] = (), acts: Mapping[str, Reference] = MappingProxyType({})
+        self,
+        parts: Sequence[ConversationPart] = (),
+        acts: Mapping[str, Reference] = MappingProxyType({}),
     ) -> None:
         """`acts`: see `Extension.acts`."""
         self._parts = tuple(parts)
         self._acts = acts
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[ConversationPart]:
         return iter(self._parts)
+
+    def assembled(self, assembly: Any) -> None:
+        for part in self._parts:
+            part.assembled(assembly)
 
     def connect(self, host: Host) -> None:
         self._host = host
@@ -179,7 +185,7 @@ class Parts:
             await part.at_rest(token)
 
     def do(self, act: object) -> Began:
-        """Carry out what a room brings: one of its acts, or other work that a run is begun with.
+        """Carry out what an extension brings: one of its acts, or other work that a run is begun with.
         Raises CodeagentError if that cannot be done now."""
         reference = self._acts.get(type(act).__name__)
         if reference is None:

@@ -1,5 +1,5 @@
-"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job, or a part that a room
-adds, may begin another."""
+"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job, or a part that an
+extension adds, may begin another."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -7,9 +7,9 @@ from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
 from codeagent.app.parts import Opening, open_parts
 from codeagent.app.place import Place, SandboxKind
-from codeagent.app.sources import open_catalog, rooms_on
+from codeagent.app.sources import extensions_on, open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
-from codeagent.config.rooms import all_rooms
+from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.extension import resolved
 from codeagent.core.redact import Redactor
@@ -39,7 +39,7 @@ def read_prompts(place: Place) -> "RecipeBook":
     CodeagentError."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
 
-    readers = [resolved(room.prompts) for room in all_rooms().on if room.prompts]
+    readers = [resolved(each.prompts) for each in all_extensions().on if each.prompts]
     book: RecipeBook = readers[0](place) if readers else NoRecipes()
     return book
 
@@ -47,7 +47,7 @@ def read_prompts(place: Place) -> "RecipeBook":
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
     settings = settings or Settings()
     parts = open_parts(Opening(settings))
-    dependencies = replace(dependencies, parts=parts, rooms=rooms_on(settings))
+    dependencies = replace(dependencies, parts=parts, extensions=extensions_on(settings))
     catalog, _ = open_catalog(settings, dependencies)
     return catalog
 

@@ -22,26 +22,24 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
-from codeagent.app.parts import Assembly, Opening, open_parts
+from codeagent.app.parts import Assembly, Opening, open_parts, remove_leftovers
 from codeagent.app.place import Place, StartedSandbox, Tell, start_sandbox
 from codeagent.app.sources import (
+    extensions_on,
     newly_given,
     open_catalog,
-    remarks_of_rooms,
-    rooms_on,
+    remarks_of_extensions,
     with_chosen,
     with_messages,
 )
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
-from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
-from codeagent.core.extension import resolved
 from codeagent.core.groups import Group
 from codeagent.core.model import Model, ModelOpener, from_now_on
 from codeagent.core.policy import NetworkLevel, Policy, Rule
@@ -129,28 +127,9 @@ async def open_runtime(
         snapshots = _checkpoints(place, workspace, stack)
         conversation = _conversation(model, in_use.server, builder, settings, around)
         assembly = Assembly(
-            settings=settings,
-            dependencies=dependencies,
-            environment=around,
-            open_model=opener,
-            catalog=files.catalog,
-            snapshots=snapshots,
+            settings, dependencies, around, opener, catalog=files.catalog, snapshots=snapshots
         )
-        for part in dependencies.parts:
-            part.assembled(assembly)
-        agent = Agent(
-            conversation,
-            around,
-            log,
-            history,
-            questions=dependencies.questions,
-            checkpoints=snapshots,
-            jobs=dependencies.jobs,
-            model=in_use,
-            open_model=opener,
-            parts=dependencies.parts,
-            programs=dependencies.programs,
-        )
+        agent = assembly.agent(conversation, log, history, in_use)
         stack.push_async_callback(agent.close)
         agent.observe(observer)
         _begin(agent, policy.network, history, newly_given(settings, history), files.first_look)
@@ -350,7 +329,7 @@ def _troubles(
     yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
-    yield from remarks_of_rooms(settings, dependencies)
+    yield from remarks_of_extensions(settings, dependencies)
     yield from (("settings.unused", visible(line)) for line in settings.unused)
 
 
@@ -428,7 +407,7 @@ def _dependencies(
         commit_hooks=settings.commit_hooks,
         sandbox=sandbox.sandbox,
         parts=open_parts(Opening(settings, history, group)),
-        rooms=rooms_on(settings),
+        extensions=extensions_on(settings),
         read_about=tools_read_about(history.details),
         require_info=settings.toolsets.require_info,
     )
@@ -523,10 +502,7 @@ async def opened_session(
 def _open_session(store: SessionStore, resume: str | None, workspace: Workspace) -> Opened:
     """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another
     workspace."""
-    for room in all_rooms().on:
-        for name, remove in room.leftovers.items():
-            if may_exist(folder := store.root.parent / name):
-                resolved(remove)(folder)
+    remove_leftovers(store.root.parent)
     if resume is None:
         return Opened(store.create(), fold(()))
     with without_collecting():

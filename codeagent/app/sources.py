@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.app.place import Place
 from codeagent.app.tools import ToolDependencies
-from codeagent.config.rooms import all_rooms
+from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -31,19 +31,18 @@ from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ToolSource
+from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
@@ -53,23 +52,26 @@ _SENDING = "messages"
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
     return tuple(
-        _set_of(one, settings, dependencies) for room in rooms_on(settings) for one in room.sets
+        _set_of(one, settings, dependencies)
+        for extension in extensions_on(settings)
+        for one in extension.sets
     )
 
 
 def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> BuiltInSet:
-    make = partial(_made, one, room_context(settings, dependencies))
+    make = partial(_made, one, extension_context(settings, dependencies))
     return BuiltInSet(one.name, one.about, tools_of(one, settings), make)
 
 
-def rooms_on(settings: Settings) -> tuple[Extension, ...]:
-    """Return the rooms that are not switched off. Blocks on small files. Raises ConfigError."""
-    return all_rooms().without(settings.extensions.off).on
+def extensions_on(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are not switched off. Blocks on small files. Raises
+    ConfigError."""
+    return all_extensions().without(settings.extensions.off).on
 
 
-def room_context(settings: Settings, dependencies: ToolDependencies) -> RoomContext:
+def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
     place = dependencies.place
-    return RoomContext(
+    return ExtensionContext(
         settings,
         dependencies.workspace,
         dependencies.reads,
@@ -87,7 +89,7 @@ def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
     """Return the names of the tools of a set, with these settings."""
 
     def is_set(section: str, key: str) -> bool:
-        return bool(getattr(settings.rooms.get(section), key, None))
+        return bool(getattr(settings.sections.get(section), key, None))
 
     return tuple(name for name in one.tools if name not in one.needs or is_set(*one.needs[name]))
 
@@ -96,14 +98,14 @@ def tools_by_reads(
     settings: Settings, dependencies: ToolDependencies, names: Container[str]
 ) -> Iterator[Tool[Any]]:
     """Make those of sets that go by what an agent has read, if one of `names` is among them."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        for one in room.sets:
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        for one in extension.sets:
             if one.by_reads and any(name in names for name in one.tools):
                 yield from _made(one, context)
 
 
-def _made(one: OfferedSet, context: RoomContext) -> Sequence[Tool[Any]]:
+def _made(one: OfferedSet, context: ExtensionContext) -> Sequence[Tool[Any]]:
     made: Sequence[Tool[Any]] = resolved(one.make)(context)
     return made
 
@@ -179,44 +181,41 @@ def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSou
     return () if dependencies.servers is None else dependencies.servers.sources
 
 
-def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of installed packages."""
-    for point in dependencies.packages[SOURCE_PACKAGES]:
-        yield LateSource(point.name, partial(_loaded, point))
+def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the sources of extensions."""
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.sources and has_files(extension, context):
+            yield from resolved(extension.sources)(context)
 
 
-def _of_rooms(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of rooms."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        if room.sources and has_files(room, context):
-            yield from resolved(room.sources)(context)
-
-
-def remarks_of_rooms(
+def remarks_of_extensions(
     settings: Settings, dependencies: ToolDependencies
 ) -> Iterator[tuple[str, str]]:
-    """Yield code and text of each notice that rooms have for the beginning."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        if room.remarks and has_files(room, context):
-            yield from resolved(room.remarks)(context)
+    """Yield code and text of each notice that extensions have for the beginning, and of each of a
+    package that cannot be used."""
+    found = all_extensions().without(settings.extensions.off)
+    for name, why in found.broken.items():
+        yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.remarks and has_files(extension, context):
+            yield from resolved(extension.remarks)(context)
 
 
-def has_files(room: Extension, context: RoomContext) -> bool:
-    """Whether there may be something of the user's or the project's that the room reads; true for
-    a room that reads no files."""
+def has_files(extension: Extension, context: ExtensionContext) -> bool:
+    """Whether there may be something of the user's or the project's that the extension reads; true
+    for an extension that reads no files."""
     own = context.own_folder
-    places = [context.workspace.root / name for name in room.project_files]
-    places += [] if own is None else [own / name for name in room.own_files]
-    return not (room.own_files or room.project_files) or any(map(may_exist, places))
+    places = [context.workspace.root / name for name in extension.project_files]
+    places += [] if own is None else [own / name for name in extension.own_files]
+    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
     _mcp,
-    _of_rooms,
-    _packages,
+    _of_extensions,
 )
 """In the order in which a set is looked for, and listed."""
 
@@ -230,9 +229,9 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    rooms = rooms_on(settings)
-    names = [name for room in rooms for one in room.sets for name in one.tools]
-    names += [name for room in rooms for name in room.tools]
+    extensions = extensions_on(settings)
+    names = [name for each in extensions for one in each.sets for name in one.tools]
+    names += [name for each in extensions for name in each.tools]
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
@@ -272,11 +271,11 @@ def _toolsets(
 def _by_files(
     settings: Settings, dependencies: ToolDependencies, taken: AbstractSet[str]
 ) -> Iterator[ToolSource]:
-    """Yield the sets that files of their room bring, unless their name is taken."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        for one in room.sets:
-            if one.by_files and one.name not in taken and has_files(room, context):
+    """Yield the sets that files of their extension bring, unless their name is taken."""
+    context = extension_context(settings, dependencies)
+    for each in extensions_on(settings):
+        for one in each.sets:
+            if one.by_files and one.name not in taken and has_files(each, context):
                 yield _set_of(one, settings, dependencies)
 
 
@@ -292,8 +291,3 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
-
-
-def _loaded(point: "EntryPoint") -> ToolSource:
-    source: ToolSource = point.load()()
-    return source

@@ -15,13 +15,13 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
+from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.rooms import may_bring
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, Reference, resolved
+from codeagent.core.extension import Extension, FileKind, Reference, resolved
 from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -50,7 +50,7 @@ from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
+from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
@@ -105,8 +105,8 @@ class ToolDependencies:
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
     parts: Parts = field(default_factory=Parts)
-    """What rooms add to the conversation."""
-    rooms: tuple[Extension, ...] = ()
+    """What extensions add to the conversation."""
+    extensions: tuple[Extension, ...] = ()
     """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
@@ -175,15 +175,13 @@ class ToolDependencies:
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     @cached_property
-    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
-        """What installed packages bring, by group; looked for only once. Blocks on small files."""
-        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
-        if not may_bring(groups, sys.path):
-            return dict.fromkeys(groups, ())
+    def packages(self) -> Sequence["EntryPoint"]:
+        """The tools that installed packages bring; looked for only once. Blocks on small files."""
+        if not may_bring((TOOL_PACKAGES,), sys.path):
+            return ()
         from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        every = entry_points()
-        return {group: tuple(every.select(group=group)) for group in groups}
+        return tuple(entry_points(group=TOOL_PACKAGES))
 
     def catalog(
         self,
@@ -202,19 +200,9 @@ class ToolDependencies:
             lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
         )
         suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
-        kinds = [kind for room in self.rooms for kind in room.file_kinds]
         loaders += tuple(
-            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in kinds
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
         )
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        folders += [
-            ToolFolder(root, parts, "project", kind.suffixes)
-            for kind in kinds
-            for parts in kind.project
-        ]
-        if (own := place.own_folder) is not None:
-            of_user = [ToolFolder(own / kind.own, (), "user", kind.suffixes) for kind in kinds]
-            folders = [ToolFolder(own / "tools", (), "user", suffixes), *of_user, *folders]
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
@@ -228,7 +216,7 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            folders,
+            self._folders(suffixes),
             loaders,
             Loaded(
                 packages.tools,
@@ -247,6 +235,26 @@ class ToolDependencies:
             toolsets=toolsets,
         )
         return catalog
+
+    @property
+    def _file_kinds(self) -> tuple[FileKind, ...]:
+        return tuple(kind for each in self.extensions for kind in each.file_kinds)
+
+    def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
+        """Return the folders of files: of tools, with these suffixes, and of extensions."""
+        root, own = self.workspace.root, self.place.own_folder
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
+        folders += [
+            ToolFolder(root, parts, "project", kind.suffixes)
+            for kind in self._file_kinds
+            for parts in kind.project
+        ]
+        if own is None:
+            return folders
+        of_user = [
+            ToolFolder(own / kind.own, (), "user", kind.suffixes) for kind in self._file_kinds
+        ]
+        return [ToolFolder(own / "tools", (), "user", suffixes), *of_user, *folders]
 
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
@@ -285,7 +293,7 @@ class ToolDependencies:
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
-        points = self.packages[TOOL_PACKAGES]
+        points = self.packages
         if not points:
             return Loaded()
         from codeagent.extensions.user_tools.python import (

@@ -16,7 +16,7 @@ from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.parts import Part, Parts
+from codeagent.agent.parts import ConversationPart, Parts
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Act, Answer
@@ -379,7 +379,7 @@ def scene(
     jobs: Jobs | None = None,
     outputs: OutputStore | None = None,
     open_model: ModelOpener | None = None,
-    parts: tuple[Part, ...] = (),
+    parts: tuple[ConversationPart, ...] = (),
     acts: Mapping[str, str] | None = None,
     model: TurnsModel | None = None,
     context: ContextLimits | None = None,

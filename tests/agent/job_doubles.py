@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
-from codeagent.agent.parts import Part
+from codeagent.agent.parts import ConversationPart
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -137,7 +137,7 @@ class Backstage:
         checkpoints: Checkpoints | None = None,
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
-        parts: tuple[Part, ...] = (),
+        parts: tuple[ConversationPart, ...] = (),
         acts: Mapping[str, str] | None = None,
         partial_results: float | None = None,
         policy: Policy | None = None,

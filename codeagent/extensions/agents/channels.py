@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from codeagent.agent.parts import Host, Part
+from codeagent.agent.parts import ConversationPart, Host
 from codeagent.core.channels import Addressee, ChannelKind, Received, Sent
 from codeagent.core.events import KnownEvent, MessageAdded
 from codeagent.core.json_types import MAIN
@@ -227,7 +227,7 @@ class ToolChannels:
         return done.result()
 
 
-class Inbox(Part):
+class Inbox(ConversationPart):
     """The messages for one agent: logged at once, and read at the next boundary."""
 
     def __init__(

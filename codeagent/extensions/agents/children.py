@@ -13,7 +13,7 @@ from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import RunMeter
-from codeagent.agent.parts import Host, Part, Shared
+from codeagent.agent.parts import ConversationPart, Host, Shared
 from codeagent.agent.permissions import NarrowedPermissions
 from codeagent.core.acts import Act, Stop
 from codeagent.core.agents import GENERAL, AgentDefinition, Check, Worktree
@@ -137,7 +137,7 @@ async def _no_child(
     raise Failed("no agents can be started here")
 
 
-class Children(Part):
+class Children(ConversationPart):
     """The agents that the calls of one agent start (the Agents of `core.agents`).
 
     Made before the tool that asks it; no child can be started until it is connected.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.parts import Host, Part
+from codeagent.agent.parts import ConversationPart, Host
 from codeagent.core.acts import Act
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
@@ -12,7 +12,7 @@ from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
 from codeagent.session.fold import created_channels, watched_channels
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 
 if TYPE_CHECKING:  # most conversations neither start agents nor write to others
     from codeagent.app.parts import Assembly, Opening
@@ -25,7 +25,7 @@ MESSAGES = "messages"
 """The set with the tools that write to other agents."""
 
 
-class AgentsPart(Part):
+class AgentsPart(ConversationPart):
     """Starts agents once files describe some, or the set with the tool for it is asked for."""
 
     def __init__(self, inbox: "Inbox | None" = None) -> None:
@@ -87,7 +87,7 @@ class AgentsPart(Part):
             await self._children.close()
 
 
-def agent_parts(opening: "Opening") -> tuple[Part, ...]:
+def agent_parts(opening: "Opening") -> tuple[ConversationPart, ...]:
     """Make the parts of a conversation that is being opened."""
     inbox = _inbox(opening)
     agents = AgentsPart(inbox)
@@ -125,12 +125,12 @@ def agent_tool(children: "Children", tools: Callable[[], Iterable[Tool[Any]]]) -
     return AgentTool(children, only_reads)
 
 
-def agent_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+def agent_set(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     """Make the set `agents` of a conversation."""
     return (agent_tool((context.part(AgentsPart) or AgentsPart()).children, context.built_in),)
 
 
-def message_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+def message_set(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     """Make the set `messages` of a conversation."""
     from codeagent.extensions.agents.channels import Hub, Inbox  # only once the set is asked for
     from codeagent.extensions.agents.messages import MESSAGE_TOOLS  # as above

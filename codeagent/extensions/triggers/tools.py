@@ -22,8 +22,8 @@ from codeagent.core.tool import (
 from codeagent.core.triggers import Trigger, TriggerBook
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.jobs import NoArgs
-from codeagent.tools.room import RoomContext
 
 _LONGEST_PROMPT = 4000
 _MOST = 1000
@@ -228,7 +228,7 @@ def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
     )
 
 
-def trigger_set(context: RoomContext) -> tuple[Tool[Any], ...]:
+def trigger_set(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     """Make the set `triggers` of a conversation."""
     return trigger_tools(context.part(Triggers) or Triggers())
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.agent.parts import Host, Part
+from codeagent.agent.parts import ConversationPart, Host
 from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
@@ -54,7 +54,7 @@ class Clock:
                 await event.wait()
 
 
-class Triggers(Part):
+class Triggers(ConversationPart):
     """The triggers of one session. Made before the tools that set them, and empty until it is
     connected.
 
@@ -273,7 +273,7 @@ def stop_trigger(host: Host, act: StopTrigger) -> Refused | None:
     return None
 
 
-def trigger_parts(opening: "Opening") -> tuple[Part, ...]:
+def trigger_parts(opening: "Opening") -> tuple[ConversationPart, ...]:
     """Make the part of a conversation that is being opened."""
     return (Triggers(awaited=opening.settings.wait_for_triggers),)
 

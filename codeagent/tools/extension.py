@@ -1,4 +1,4 @@
-"""What a conversation lends to the rooms that make its tools."""
+"""What a conversation lends to the extensions that make its tools."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,8 +15,8 @@ PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
-class RoomContext:
-    """What the tools of a room are made from."""
+class ExtensionContext:
+    """What the tools of an extension are made from."""
 
     settings: Sections
     workspace: Workspace
@@ -31,10 +31,10 @@ class RoomContext:
     trust_project: bool = False
     """The project's files are used as they are now, without a question."""
     parts: Iterable[object] = ()
-    """What rooms add to the conversation: `agent.parts.Part`s."""
+    """What extensions add to the conversation: `agent.parts.ConversationPart`s."""
     built_in: Callable[[], Iterable[Tool[Any]]] = tuple
     """Makes the built-in tools."""
 
     def part(self, kind: type[PartT]) -> PartT | None:
-        """Return the room's own part of the conversation; None if it has none of that kind."""
+        """Return the extension's own part of the conversation; None if it has none of that kind."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
