@@ -60,7 +60,7 @@ class Loop:
         self._call_ids = context.call_ids
         self._batches = 0
         self._nudges = Nudges(self._emitter)
-        self._repeats = RepeatCounter(self._executor.repeatable, self._executor.unread)
+        self._repeats = RepeatCounter(self._executor.calls.repeatable, self._executor.calls.unread)
         self._repeated: dict[str, int] = {}
         self._mode: Mode | None = self._permissions.mode
         self.meter = RunMeter(conversation.limits, above=context.above)
@@ -228,9 +228,11 @@ class Loop:
             or number == self._conversation.strategy.most
         ):
             return False
-        limited = number == self.meter.calls_left() or self._executor.most_calls(call) is not None
+        limited = (
+            number == self.meter.calls_left() or self._executor.calls.most_calls(call) is not None
+        )
         repeated = self._repeats.coming(call) >= TOO_OFTEN
-        return not limited and not repeated and self._executor.may_begin_early(call)
+        return not limited and not repeated and self._executor.calls.may_begin_early(call)
 
     def _discarded(self, results: Collection[ToolResult]) -> None:
         """Take note of calls that ran for an answer that was discarded: the model never sees their
@@ -255,7 +257,7 @@ class Loop:
     def _not_for_provider(self, name: str) -> bool:
         """Whether the provider must not be told of its own tool: a call of it could not be refused
         here."""
-        return self._permissions.denies(name) or self._executor.held_back(name)
+        return self._permissions.denies(name) or self._executor.calls.held_back(name)
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer to the history unless it is empty: providers reject an empty one when it
@@ -286,7 +288,7 @@ class Loop:
             for call in answer.calls:
                 self._compaction.note(call, settled[call.id])
             self.stop_report.add(settled.values(), stopped=token.cancelled)
-            kinds = {call.id: self._executor.kind(call) for call in answer.calls}
+            kinds = {call.id: self._executor.calls.kind(call) for call in answer.calls}
             self._denials.note(
                 answer.calls, kinds, settled, planning=self._permissions.mode == "plan"
             )
@@ -342,7 +344,7 @@ class Loop:
         refused = {}
         for call in calls:
             self._called[call.name] += 1
-            most = self._executor.most_calls(call)
+            most = self._executor.calls.most_calls(call)
             if most is not None and self._called[call.name] > most:
                 why = (
                     f"Not executed: {call.name} may be called {most} times in one run, and it was."
@@ -405,7 +407,7 @@ class Loop:
             )
         self._spending.add_batch()
         try:
-            await run_ordered(planned.left, self._executor.access, execute)
+            await run_ordered(planned.left, self._executor.calls.access, execute)
         finally:
             if targets:
                 self._checkpoints.after_batch(number, targets)

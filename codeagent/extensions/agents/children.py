@@ -58,7 +58,7 @@ class Parent:
             call_id=call_id,
             depth=depth,
             model=host.model_in_use,
-            tools=host.context.executor.tools,
+            tools=host.context.executor.calls.tools,
             approvals=host.approvals,
             environment=host.environment,
         )
@@ -253,7 +253,7 @@ class Children(ConversationPart):
 
     def lent(self) -> ToolsInUse:
         """What the parent may call now."""
-        return self._host.context.executor.tools
+        return self._host.context.executor.calls.tools
 
 
 async def _merged(

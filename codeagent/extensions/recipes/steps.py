@@ -194,12 +194,12 @@ class RecipeRuns:
         allow = AllowList().narrowed(names)
         if any(map(self._environment.unread, AllowedTools(tools, allow))):
             allow = AllowList().narrowed((*names, "info"))
-        self._context.executor.use_tools(AllowedTools(tools, allow))
+        self._context.executor.calls.use_tools(AllowedTools(tools, allow))
         return allow
 
     def leave(self) -> None:
         self._context.permissions.end_step()
-        self._context.executor.use_tools(None)
+        self._context.executor.calls.use_tools(None)
         self._context.executor.limit_calls(None)
         self._environment.inputs.clear()
 
