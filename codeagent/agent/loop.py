@@ -12,7 +12,7 @@ from collections.abc import Collection
 from codeagent.agent.answer_calls import AnswerCalls
 from codeagent.agent.batches import EarlyCalls
 from codeagent.agent.calls import StopReport
-from codeagent.agent.compaction.work import Asking
+from codeagent.agent.compaction.plan import Asking
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import TOO_OFTEN, RunMeter
 from codeagent.agent.model_request import Nudges, StreamedAnswer
