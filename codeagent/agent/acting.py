@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Awaitable
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from codeagent.agent.checkpoints import SessionRewind
 from codeagent.agent.parts import Host
-from codeagent.agent.shell import Shell
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.errors import CodeagentError
-from codeagent.core.mcp import change_servers
 from codeagent.core.notices import ActFailed
+
+if TYPE_CHECKING:  # most users run no commands of their own
+    from codeagent.agent.shell import Shell
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
 """What became of an act: refused, done, or begun as a task that reports at its end whether it could
@@ -25,10 +26,11 @@ _NOT_PAUSED = "the run is no longer paused; nothing was changed"
 class Acting:
     """Carries out the acts of one conversation until it is closed."""
 
-    def __init__(self, host: Host, shell: Shell, going_back: SessionRewind) -> None:
+    def __init__(self, host: Host, going_back: SessionRewind) -> None:
         self._host = host
         self._parts = host.parts
-        self._shell = shell
+        self._shell: Shell | None = None
+        """Runs the user's own commands; made for the first one."""
         self._going_back = going_back
         self._queue = host.context.queue
         self._gate = host.context.gate
@@ -87,7 +89,9 @@ class Acting:
             case acts.Pause() | acts.Resume() | acts.Step() | acts.SkipCall() | acts.EditCall():
                 return self._step_in(act)
             case acts.Stop(reason):
-                stopped = host.runs.stop(reason) | self._shell.cancel_all(reason)
+                stopped = host.runs.stop(reason)
+                if self._shell is not None:
+                    stopped |= self._shell.cancel_all(reason)
                 return _done(stopped, "nothing is running")
             case acts.CancelCall():
                 return _done(self._cancel_call(act), "that call is no longer running")
@@ -108,7 +112,7 @@ class Acting:
             case acts.RevokeRule(rule):
                 return self._begin(self._permissions.revoke(rule))
             case acts.RunShell(command, shared):
-                return self._begin(self._shell.start(command, shared=shared))
+                return self._begin(self._own_shell().start(command, shared=shared))
             case acts.StopJob() | acts.SendToJob():
                 return self._change_job(act)
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
@@ -121,6 +125,8 @@ class Acting:
                 | acts.RestartServer()
                 | acts.AgreeToServer()
             ):
+                from codeagent.core.mcp import change_servers  # most conversations have none
+
                 return self._begin(change_servers(host.environment.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))
@@ -164,9 +170,22 @@ class Acting:
     def _cancel_call(self, act: acts.CancelCall) -> bool:
         if act.agent != self._emitter.agent:
             return self._parts.pass_on(act)
-        return self._executor.cancel(act.call_id, "cancelled") or self._shell.cancel(
-            act.call_id, "cancelled"
-        )
+        if self._executor.cancel(act.call_id, "cancelled"):
+            return True
+        return self._shell is not None and self._shell.cancel(act.call_id, "cancelled")
+
+    def _own_shell(self) -> "Shell":
+        if self._shell is None:
+            from codeagent.agent.shell import Shell  # most users run no commands of their own
+
+            host = self._host
+            self._shell = Shell(host.environment, self._emitter, host.shared.lock, self._queue)
+        return self._shell
+
+    async def close(self) -> None:
+        """End the user's own commands."""
+        if self._shell is not None:
+            await self._shell.close()
 
     def _change_job(self, act: acts.StopJob | acts.SendToJob) -> Outcome:
         """Raises CodeagentError."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
 from codeagent.agent.approvals import Approvals, UserQuestions
@@ -10,7 +11,6 @@ from codeagent.agent.batches import PauseGate
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.compaction.work import Compaction
-from codeagent.agent.contexts import CallContexts
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.emitter import Journal
 from codeagent.agent.executor import Executor
@@ -18,21 +18,19 @@ from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Host, Parts, Shared
+from codeagent.agent.preparation import CallContexts
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
-from codeagent.agent.shell import Shell
 from codeagent.core import acts
-from codeagent.core.acts import Act, Queued, Refused
+from codeagent.core.acts import Act, Queued, Refused, RunGroup
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, Notice
-from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
-from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.notices import ToolsetChosen
@@ -40,6 +38,9 @@ from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
+
+if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.core.mcp import ServerBook
 
 
 class Agent:
@@ -84,7 +85,6 @@ class Agent:
         self._programs = (programs or SandboxPrograms()).connected(
             shared.permissions, self._context.inspection
         )
-        self._shell = Shell(environment, shared.emitter, shared.lock, self._context.queue)
         self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
         self._model = SessionModel(model, open_model, self._runs, shared.emitter)
         self._going_back = SessionRewind(
@@ -104,7 +104,7 @@ class Agent:
             shared=shared,
             parts=self._parts,
         )
-        self._acting = Acting(host, self._shell, self._going_back)
+        self._acting = Acting(host, self._going_back)
         self._connect(host)
 
     def _made_context(
@@ -270,7 +270,7 @@ class Agent:
         return self._context.jobs
 
     @property
-    def servers(self) -> ServerBook | None:
+    def servers(self) -> "ServerBook | None":
         return self._environment.servers
 
     @property
@@ -317,7 +317,7 @@ class Agent:
         self._runs.close()
         # With everything else: a process that ignores a signal is waited for only once.
         context.jobs.stop_all()
-        await self._shell.close()
+        await self._acting.close()
         await self._runs.ended()
         await self._parts.close()
         await context.jobs.close()

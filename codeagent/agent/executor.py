@@ -21,13 +21,12 @@ from codeagent.agent.calls import (
     with_notes,
 )
 from codeagent.agent.checkpoints import WorkspaceLock
-from codeagent.agent.contexts import CallContexts
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.preparation import Admission, CallPreparation
+from codeagent.agent.preparation import Admission, CallContexts, CallPreparation
 from codeagent.agent.work_time import part
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled

@@ -1,8 +1,10 @@
-"""What comes before a call runs: its tool and arguments are found, and hooks, rules and the user
-decide."""
+"""What comes before a call runs: its tool and arguments are found, its context is made, and hooks,
+rules and the user decide."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from codeagent.agent.approvals import Approvals
@@ -14,16 +16,21 @@ from codeagent.agent.calls import (
     ToolEnvironment,
     result_of_refusal,
 )
-from codeagent.agent.contexts import CallContexts
+from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Modify
-from codeagent.agent.limits import TOO_OFTEN
+from codeagent.agent.limits import TOO_OFTEN, Limits
 from codeagent.agent.permissions import Permissions
+from codeagent.agent.reach import reaching
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
+from codeagent.core.channels import OwnChannels
 from codeagent.core.errors import OutsideWorkspace, WorkspaceError
-from codeagent.core.messages import ToolCall
+from codeagent.core.history import BranchingHistory
+from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
+from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
-from codeagent.core.policy import Verdict
+from codeagent.core.policy import ApprovalKey, Verdict
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
     Access,
@@ -32,6 +39,7 @@ from codeagent.core.tool import (
     Preview,
     Skipped,
     Tool,
+    ToolContext,
     ToolError,
     Unavailable,
 )
@@ -40,6 +48,8 @@ from codeagent.tools.arguments import parse_arguments, read_arguments
 
 _INFO = "info"
 """The tool that shows the documentation of other tools."""
+_SENDS = "send_message"
+"""The tool whose rules also apply to what other tools send."""
 _MOST_PREPARED = 64
 """How many calls' arguments are kept as they were read."""
 
@@ -215,6 +225,89 @@ class CallPreparation:
             self._permissions.mode == "plan"
             and tool.sandboxed
             and self._environment.sandbox_kind == "docker"
+        )
+
+
+class CallContexts:
+    """Makes the ToolContext of each call of one agent."""
+
+    def __init__(
+        self,
+        environment: ToolEnvironment,
+        emitter: Emitter,
+        approvals: Approvals,
+        channels: Callable[[Callable[[str], str]], OwnChannels],
+    ) -> None:
+        """`channels` returns those of one call; it is given why the call must not send to a name,
+        empty if it may."""
+        self._environment = environment
+        self._emitter = emitter
+        self._approvals = approvals
+        self._permissions = approvals.permissions
+        self._model: Model | None = None
+        self._limits = environment.limits
+        self._line: BranchingHistory[Message] = BranchingHistory()
+        self._channels = channels
+
+    def begin_run(self, model: Model, limits: Limits, line: BranchingHistory[Message]) -> None:
+        """Use these from now on; `line` is the conversation."""
+        self._model = model
+        self._limits = limits
+        self._line = line
+
+    def of(
+        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None = None
+    ) -> ToolContext:
+        environment = self._environment
+        acts_as = prepared.acts_as
+        return ToolContext(
+            prepared.call.id,
+            prepared.tool.name,
+            environment.workspace,
+            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
+            token,
+            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
+            denied=partial(self._permissions.denies_path, acts_as),
+            base=None if permit is None else permit.base,
+            hunks=None if permit is None else permit.hunks,
+            read_only=self._commands_only_read(prepared.tool),
+            session_id=self._emitter.session_id,
+            agent=self._emitter.agent,
+            scratchpad=environment.scratchpad,
+            model="" if self._model is None else self._model.name,
+            mode=self._permissions.mode,
+            limits=self._limits.in_force,
+            channels=self._channels(partial(self._may_not_send, token)),
+            recall=self._recall,
+        )
+
+    def _commands_only_read(self, tool: Tool[Any]) -> bool:
+        """Whether commands of the tool get the workspace read-only; what it says of itself is made
+        true that way."""
+        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
+        return reads and self._environment.sandbox_kind == "docker"
+
+    def _may_not_send(self, token: CancelToken, to: str) -> str:
+        """Return why a call must not send a message to that name; empty if it may.
+
+        Nobody is asked in the middle of a call, so a rule that asks also keeps it from sending.
+        """
+        if token.cancelled:
+            return "the call was stopped"
+        key = ApprovalKey(kind="text", parts=(to,))
+        verdict = self._permissions.policy.check(_SENDS, key, "auto", "nothing")
+        if verdict.permission == "auto":
+            return ""
+        return f"sending to {one_line(to, 100)} is not allowed: {verdict.reason}"
+
+    def _recall(self, call_id: str) -> str:
+        """Return the text of a call's result as the conversation has it; empty if it is not
+        there."""
+        if not self._environment.recalls:
+            return ""
+        results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
+        return next(
+            (text_of(result.content) for result in results if result.call_id == call_id), ""
         )
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.calls import ToolEnvironment
@@ -12,13 +13,15 @@ from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, resolved
-from codeagent.core.groups import Group
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.session.log import SessionLog
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.workspace.checkpoints import GitCheckpoints
+
+if TYPE_CHECKING:  # few conversations run a group
+    from codeagent.core.groups import Group
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Opening:
     settings: Settings
     history: History = field(default_factory=History)
     """What its session holds."""
-    group: Group | None = None
+    group: "Group | None" = None
     """The group that it is opened for."""
 
     def names(self, one: OfferedSet) -> bool:

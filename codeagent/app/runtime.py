@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
@@ -40,7 +40,6 @@ from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.events import KnownEvent, RunStarted, UnknownEvent
-from codeagent.core.groups import Group
 from codeagent.core.model import Model, ModelOpener, from_now_on
 from codeagent.core.policy import NetworkLevel, Policy, Rule
 from codeagent.core.ports import SandboxInfo, Workspace
@@ -52,12 +51,14 @@ from codeagent.session.fold import History, fold, tools_read_about
 from codeagent.session.log import SessionLog
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.recording import Recording, without_collecting
-from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
+
+if TYPE_CHECKING:  # few conversations run a group, or are resumed
+    from codeagent.core.groups import Group
 
 Told = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
@@ -78,7 +79,7 @@ async def open_runtime(
     attended: bool,
     needs_sandbox: bool = False,
     open_model: ModelOpener | None = None,
-    group: Group | None = None,
+    group: "Group | None" = None,
     recalls: bool = True,
 ) -> Runtime:
     """Open a conversation, new or resumed; model library and container start side by side.
@@ -393,7 +394,7 @@ def _dependencies(
     sandbox: StartedSandbox,
     log: SessionLog,
     history: History,
-    group: Group | None,
+    group: "Group | None",
 ) -> ToolDependencies:
     return ToolDependencies(
         place,
@@ -521,6 +522,8 @@ def _resumed(
 
     Raises ConfigError if it belongs to another workspace.
     """
+    from codeagent.session.repair import check_recording, closing_events  # only to resume one
+
     _refuse_other_workspace(recording.events, workspace, log.session_id)
     history = fold(recording.events)
     now = round(time.time(), 3)

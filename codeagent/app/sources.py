@@ -28,7 +28,6 @@ from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, OfferedSet, resolved
-from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.sanitize import visible
@@ -43,6 +42,7 @@ from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
+    from codeagent.core.groups import Group
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
@@ -134,7 +134,7 @@ def _named_tools(settings: Settings) -> set[str]:
     return {name for names in settings.tools[:1] for name in names}
 
 
-def with_messages(settings: Settings, group: Group | None) -> Settings:
+def with_messages(settings: Settings, group: "Group | None") -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from codeagent.app import Place, open_runtime
 from codeagent.commands.arguments import (
@@ -26,16 +26,18 @@ from codeagent.commands.chat import add_model_arguments
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, Steer, Stop
+from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunGroup, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import Group, RunGroup
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
+
+if TYPE_CHECKING:  # few runs have a group
+    from codeagent.core.groups import Group
 
 _FORM = lazy_regex(
     r"(?P<kind>steer|interrupt|follow-up|abort|compact)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
@@ -306,7 +308,7 @@ def _group(args: argparse.Namespace) -> RunGroup:
     return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
 
 
-def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
+def _with_model_of(group: "Group", settings: Settings, place: Place) -> Settings:
     """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
     one has none."""
     from codeagent.app.describe import describe_tools  # few groups run without a model of their own
