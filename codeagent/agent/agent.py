@@ -326,7 +326,8 @@ class Agent:
         if self._shared.inspection is None:
             await context.inspection.close()
         await context.checkpoints.end()
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             await self._environment.hooks.session_end(session)
         await self._runs.conversation.model.close()

@@ -125,7 +125,8 @@ class Loop:
             if not await self._compaction.compact("overflow", self._asking(), token):
                 self._compaction.explain(self._asking())
                 raise
-            self._too_long, self._mode = self._too_long + 1, None
+            self._too_long += 1
+            self._mode = None
             return None
 
     def _asking(self) -> Asking:

@@ -320,7 +320,8 @@ class Runs:
 
     def _leave_scope(self) -> None:
         """Undo what applied to one run only; idempotent."""
-        scope, self._scope = self._scope, None
+        scope = self._scope
+        self._scope = None
         if scope is not None:
             scope.leave()
 
@@ -332,7 +333,8 @@ class Runs:
             or not event.server
         ):
             return
-        self.server, run = event.server, self._current
+        self.server = event.server
+        run = self._current
         if run is None or run.conversation.model is self.conversation.model:
             self.conversation = replace(self.conversation, server=event.server)
 

@@ -158,11 +158,14 @@ class GrowingLength:
         """Return the characters of a request with these messages, a list that is only ever appended
         to."""
         if messages is not self._messages:
-            self._messages, self._count, self._length = messages, 0, 0
+            self._messages = messages
+            self._count = 0
+            self._length = 0
         self._length += length_of(messages[self._count :])
         self._count = len(messages)
         if request.tools != self._tools:  # mostly the same tools, in a new tuple
-            self._tools, self._prompt = request.tools, _tool_characters(request)
+            self._tools = request.tools
+            self._prompt = _tool_characters(request)
         return len(request.system) + self._prompt + self._length
 
 

@@ -181,7 +181,8 @@ class Compaction:
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
         """Compact if it is due; True if the conversation was changed. Raises RunCancelled."""
-        hint, self._asked = self._asked, None
+        hint = self._asked
+        self._asked = None
         if hint is not None:
             return await self.compact("user", asking, token, hint)
         window, size = (

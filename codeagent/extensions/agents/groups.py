@@ -94,7 +94,8 @@ class _Member:
     """One agent, and what it has done so far."""
 
     def __init__(self, member: GroupMember, hub: Hub, above: RunMeter) -> None:
-        self.definition, self.name = member.definition, member.definition.name
+        self.definition = member.definition
+        self.name = member.definition.name
         self.inbox = Inbox(hub, self.name, member.channels, most_wakes=None)
         limits = member.definition.limits
         tokens = limits.get("max_tokens")
@@ -169,9 +170,12 @@ class GroupWork:
         context: RunContext,
     ) -> None:
         """`children` opens the agents, and `hub` carries their messages."""
-        self._group, self._task = group, task
-        self._children, self._hub = children, hub
-        self._conversation, self._context = conversation, context
+        self._group = group
+        self._task = task
+        self._children = children
+        self._hub = hub
+        self._conversation = conversation
+        self._context = context
         self._stack = AsyncExitStack()
         self._members: dict[str, _Member] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -184,7 +188,8 @@ class GroupWork:
     async def run(self, token: CancelToken) -> RunReason:
         """Return once every agent is idle or ended. Raises RunCancelled, and CodeagentError if one
         failed."""
-        context, self._token = self._context, token
+        context = self._context
+        self._token = token
         if (builder := self._conversation.prompt_builder) is not None:
             await builder.first_ready(token)
             await builder.at_boundary(context.emitter)

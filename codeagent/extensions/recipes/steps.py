@@ -205,7 +205,8 @@ class RecipeRuns:
 
     async def close(self) -> None:
         """Close the step's model."""
-        model, self._model = self._model, None
+        model = self._model
+        self._model = None
         if model is not None:
             await model.close()
 
