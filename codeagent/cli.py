@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn, Protocol
 
 from codeagent import __version__
+from codeagent.app import LocalApp
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
 from codeagent.core.sanitize import VisibleStream
 
@@ -44,7 +45,7 @@ class Subcommand(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def main(self, args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    def main(self, args: argparse.Namespace, app: LocalApp) -> int | Coroutine[Any, Any, int]:
         """Return the exit code, or the work that ends with it. Raises CodeagentError."""
 
 
@@ -166,7 +167,7 @@ def load(name: str) -> Subcommand:
 
 def _run(command: Subcommand, args: argparse.Namespace) -> int:
     try:
-        work = command.main(args)
+        work = command.main(args, LocalApp())
         if isinstance(work, int):
             return work
         import asyncio  # keeps --version and --help fast

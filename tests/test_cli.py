@@ -158,7 +158,7 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(
 ) -> None:
     opened: list[tuple[Path, dict[str, object]]] = []
 
-    def open_screen(workspace: Path, **options: object) -> int:
+    def open_screen(workspace: Path, app: object, **options: object) -> int:
         opened.append((workspace, {name: value for name, value in options.items() if value}))
         return 0
 
@@ -294,7 +294,7 @@ class Breaking:
     def add_arguments(self, parser: object) -> None:
         return None
 
-    def main(self, args: object) -> object:
+    def main(self, args: object, app: object) -> object:
         if not self.late:
             raise self.error
         return self._work()

@@ -28,16 +28,9 @@ from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
-from codeagent.headless import (
-    BROKEN_PIPE,
-    NOBODY,
-    NOBODY_FOR_HOSTS,
-    Headless,
-    Output,
-    Streams,
-    write_all_to,
-)
+from codeagent.core.runtime import Session
+from codeagent.core.unattended import NOBODY, NOBODY_FOR_HOSTS
+from codeagent.headless import BROKEN_PIPE, Headless, Output, Streams, write_all_to
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 from tests.table import for_each
@@ -113,10 +106,10 @@ class Printed:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def runtime_of(agent: Any) -> Runtime:
+def runtime_of(agent: Any) -> Session:
     """All a front end without a screen looks at is the agent."""
     nothing: Any = None
-    return Runtime(
+    return Session(
         agent=agent,
         sandbox=None,
         sandbox_info=None,

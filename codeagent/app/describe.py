@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.app.place import Place, SandboxKind
 from codeagent.app.sources import open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
+from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog

@@ -22,8 +22,8 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app.place import Place
 from codeagent.app.tools import AGENTS, FILE_TOOLS, ToolDependencies, agent_tool
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError

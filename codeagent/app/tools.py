@@ -13,16 +13,16 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
-from codeagent.app.place import Place, SandboxKind, agrees_to
 from codeagent.app.rooms import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
+from codeagent.config.place import Place, agrees_to
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem

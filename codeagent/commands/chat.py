@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
+    from codeagent.commands.ports import App
     from codeagent.core.budget import Effort
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
@@ -115,12 +116,13 @@ def _tools(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path or ".")
     require_terminal("`codeagent run PROMPT` works without a screen")
     return open_screen(
         workspace,
+        app,
         model=args.model,
         api_base=args.api_base,
         fallback_model=args.fallback_model,
@@ -155,7 +157,7 @@ def require_terminal(instead: str) -> None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
-def open_screen(workspace: Path, **options: Any) -> int:
+def open_screen(workspace: Path, app: "App", **options: Any) -> int:
     """Show the screen until the user leaves; `options` are fields of
     `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
@@ -174,7 +176,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
             end := await asyncio.to_thread(_recorded_end, workspace, options.resume)
         ):
             state.document.show_end(end)
-        return await asyncio.to_thread(_client, workspace, state, named=options.named)
+        return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders)
@@ -199,13 +201,15 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
     return end if end.blocks else None
 
 
-def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":
+def _client(workspace: Path, app: "App", state: "UiState", *, named: bool) -> "SessionClient":
     """Make the client; call it in a thread after the first frame, as these imports take most of the
     start."""
     try:
         from codeagent.commands.launcher import LocalLauncher
         from codeagent.tui.session_client import SessionClient
+
+        app.prepare()
     finally:
         gc.freeze()  # modules stay: garbage collection, which stops everything, need not visit them again
         gc.enable()
-    return SessionClient(LocalLauncher(workspace, named=named), state)
+    return SessionClient(LocalLauncher(workspace, app, named=named), state)

@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
@@ -10,6 +11,9 @@ from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_di
 from codeagent.config.settings import FileSettings
 from codeagent.core.sanitize import visible_json
 from codeagent.extensions.mcp.files import USER_FILE as SERVERS_FILE
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":

@@ -7,15 +7,12 @@ calls one tool.
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, open_runtime
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -26,20 +23,21 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.chat import add_choice_of_tools
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.place import Place
+from codeagent.config.sessions import Task
 from codeagent.core.acts import Answer, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
+from codeagent.core.events import KnownEvent, Notice, ToolProgress, ToolResultAdded, ToolUpdated
+from codeagent.core.groups import RunGroup
 from codeagent.core.messages import text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.core.sanitize import folded, one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
@@ -53,9 +51,12 @@ from codeagent.extensions.openapi.command import (
 )
 from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
 from codeagent.extensions.user_tools.python import PythonLoader, marked_in
-from codeagent.tools.catalog import Named
+from codeagent.tools.catalog import Named, ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _UNTRUSTED = (
     "not loaded: this project's tool files are not trusted as they are now; read them, then run "
@@ -135,41 +136,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     trust = getattr(args, "trust_project", False)
-    find_key = KeyStore(config_dir()).find
-    place = Place(
-        workspace_of(args.cwd), state_dir(), dict(os.environ), find_key, config_dir(), trust
-    )
+    place = Place.of_user(workspace_of(args.cwd), trust_project=trust)
     match args.action:
         case "list":
-            return _list(args, place)
+            return _list(args, place, app)
         case "show":
-            return _show(args, place)
+            return _show(args, place, app)
         case "sets":
-            return list_sets(args, place)
+            return list_sets(args, place, app)
         case "split":
-            return split_set(args, place)
+            return split_set(args, place, app)
         case "add":
-            return add_document(args, place)
+            return add_document(args, place, app)
         case "remove":
             return remove_document(args, place)
         case "check" if is_document(place.workspace / args.file):
             return check_document(place.workspace / args.file, str(args.file))
         case "check":
-            return _check(
-                place.workspace / args.file, str(args.file), place, named_inputs(args.input)
-            )
+            tools = app.describe_tools(place)
+            return _check(args.file, place, tools, named_inputs(args.input))
         case "trust":
-            return _trust(place)
+            return _trust(place, app)
         case "distrust":
-            return _distrust(place)
+            return _distrust(place, app)
         case _:
-            return _run(args, place)
+            return _run(args, place, app)
 
 
-async def _trust(place: Place) -> int:
-    catalog, documents = describe_tools(place), document_files(place)
+async def _trust(place: Place, app: "App") -> int:
+    catalog, documents = app.describe_tools(place), document_files(place)
     waiting = (
         *catalog.now.untrusted,
         *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted),
@@ -183,15 +180,15 @@ async def _trust(place: Place) -> int:
     return 0
 
 
-async def _distrust(place: Place) -> int:
-    await describe_tools(place).distrust()
+async def _distrust(place: Place, app: "App") -> int:
+    await app.describe_tools(place).distrust()
     document_files(place).distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 
 
-async def _list(args: argparse.Namespace, place: Place) -> int:
-    async with tools_of(args, place) as tools:
+async def _list(args: argparse.Namespace, place: Place, app: "App") -> int:
+    async with tools_of(args, place, app) as tools:
         box = tools.now
         definitions = {definition.name: definition for definition in tools.definitions()}
         found = [_facts(tool, definitions[tool.name]) for tool in tools]
@@ -236,8 +233,8 @@ def _complain(box: Toolbox) -> None:
         say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
-async def _show(args: argparse.Namespace, place: Place) -> int:
-    async with tools_of(args, place) as tools:
+async def _show(args: argparse.Namespace, place: Place, app: "App") -> int:
+    async with tools_of(args, place, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -301,15 +298,15 @@ class _Marked:
     source: str = "python"
 
 
-def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> int:
-    """Return 0 if the tools can be used, with the inputs that were `given`, 2 if not.
+def _check(given: Path, place: Place, tools: ToolCatalog, inputs: Mapping[str, str]) -> int:
+    """Return 0 if the tools in the `given` file can be used, with these inputs, 2 if not.
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is
+    A Python file is imported only if it is
     trusted as it is now, because importing runs it; other Python files are only read.
     """
-    tools = describe_tools(place)
+    path, shown = place.workspace / given, str(given)
     own = place.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
@@ -333,8 +330,8 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")
-    if given:
-        _check_inputs(shown, loaded.tools, given)
+    if inputs:
+        _check_inputs(shown, loaded.tools, inputs)
     if not trusted:
         say(f"{shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}")
     return 0
@@ -359,13 +356,13 @@ def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, st
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
 
 
-async def _run(args: argparse.Namespace, place: Place) -> int:
+async def _run(args: argparse.Namespace, place: Place, app: "App") -> int:
     """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it
     was not allowed.
 
     Raises ConfigError.
     """
-    async with tools_of(args, place) as tools:
+    async with tools_of(args, place, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -382,7 +379,7 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
         recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return await _call(args, place, arguments, recipe)
+    return await _call(args, place, app, arguments, recipe)
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
@@ -402,7 +399,9 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     )
 
 
-async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: RunRecipe) -> int:
+async def _call(
+    args: argparse.Namespace, place: Place, app: "App", arguments: str, recipe: RunRecipe
+) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
         script.write_text(
@@ -411,13 +410,11 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: 
         args.model, args.mode = f"script:{script}", "ask"
         settings = settings_of(args, place.workspace)
         front = _Front(place.redactor, approve=args.yes)
-        runtime = await open_runtime(
-            settings, place, resume=None, tell=say, observer=lambda event: None, attended=False
+        task = Task(
+            recipe if recipe.values else "Call the tool.", place, settings, lists_changes=False
         )
-        try:
-            return await front.run(runtime, recipe if recipe.values else "Call the tool.")
-        finally:
-            await runtime.close()
+        await app.work(task, front)
+        return front.code
 
 
 class _Front:
@@ -427,10 +424,17 @@ class _Front:
         self._redactor = redactor
         self._approve = approve
         self._streamed = ""
+        self.code = 1
+        """The exit code."""
 
-    async def run(self, runtime: Runtime, what: RunRecipe | str) -> int:
-        code = 1
-        async for event in runtime.agent.run(what):
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show_outside(self, event: KnownEvent) -> None:
+        """Show nothing: only the call itself is shown."""
+
+    async def run(self, session: Session, what: RunRecipe | RunGroup | str) -> None:
+        async for event in session.agent.run(what):
             match event:
                 case ToolUpdated():
                     self._streamed += event.text
@@ -439,14 +443,13 @@ class _Front:
                 case ToolProgress():
                     say(event.text)
                 case ApprovalRequested():
-                    runtime.agent.do(Answer(event.approval_id, await self._answer(event)))
+                    session.do(Answer(event.approval_id, await self._answer(event)))
                 case ToolResultAdded():
-                    code = self._show(event)
+                    self.code = self._show(event)
                 case Notice() | TypedNotice() if event.level != "info":
                     say(f"{event.level}: {one_line(event.text, 400)}")
                 case _:
                     pass
-        return code
 
     async def _answer(self, event: ApprovalRequested) -> Decision:
         say(folded(self._redactor.clean(plain_text(event.blocks) or event.target)))

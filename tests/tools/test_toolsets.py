@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.app import Place
 from codeagent.app.sources import _built_in_sets
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule

@@ -16,8 +16,9 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.place import agrees_to, start_sandbox
+from codeagent.app.place import start_sandbox
 from codeagent.app.tools import FILE_TOOLS, ToolDependencies, forget_reads, prompt_for
+from codeagent.config.place import agrees_to
 from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
