@@ -8,7 +8,9 @@ from functools import partial
 
 from codeagent.agent.agent import Agent
 from codeagent.app.place import StartedSandbox
+from codeagent.app.sources import remarks_of_rooms
 from codeagent.app.tools import ToolDependencies
+from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.model import from_now_on
 from codeagent.core.policy import Rule
@@ -20,7 +22,9 @@ CodedText = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
 
 
-def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[CodedText]:
+def troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[CodedText]:
     """Yield a notice for each problem of the instructions, the skills and the sandbox."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield (
@@ -32,12 +36,8 @@ def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterato
     yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
-    if waiting := ", ".join(one.name for one in dependencies.documents if not one.trusted):
-        yield (
-            "documents.untrusted",
-            f"OpenAPI documents of this project are not trusted as they are now: {waiting}; read them, then run "
-            "codeagent tools trust",
-        )
+    yield from remarks_of_rooms(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
 
 
 def other_server(before: str, now: str) -> Iterator[CodedText]:

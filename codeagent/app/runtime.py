@@ -139,7 +139,7 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
-            *troubles(base.dependencies, base.sandbox),
+            *troubles(base.settings, base.dependencies, base.sandbox),
         ):
             agent.notify(code, text)
         tell_when_started(base.sandbox, agent, stack)

@@ -94,6 +94,11 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    add(
+        "--safe",
+        action="store_true",
+        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+    )
 
 
 def _effort(text: str) -> "Effort":
@@ -131,6 +136,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
         mode=args.mode,
         tools=args.tools,
         toolsets=tuple(args.toolset or ()),
+        safe=args.safe,
         sandbox=args.sandbox,
         network=args.network,
         theme=args.theme,

@@ -79,6 +79,7 @@ class LocalLauncher:
             mode=options.mode,
             tools=options.tools,
             toolset=options.toolsets,
+            safe=options.safe,
             sandbox=options.sandbox,
             network=options.network,
             theme=options.theme,

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass
 
+SectionT = TypeVar("SectionT")
 Reference = str
 """`module:name` of a function or class; what it names is imported by `resolved`."""
 
@@ -15,6 +16,13 @@ def resolved(reference: Reference) -> Any:
     """Import what a reference names. Raises ImportError or AttributeError."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+class Sections(Protocol):
+    """The settings, as a room reads its own section."""
+
+    def section(self, name: str, kind: type[SectionT]) -> SectionT:
+        """Return what the section holds; `kind()` if it was not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +36,11 @@ class OfferedSet:
     tools: tuple[str, ...]
     """The names of its tools, which are known before anything is imported."""
     make: Reference
-    """Of a function from the conversation's `ToolDependencies` to the tools, in that order."""
+    """Of a function from a `tools.room.RoomContext` to the tools, in that order."""
+    needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """For a tool that is there only if a setting is: the section and the key."""
+    by_reads: bool = False
+    """What its tools may do depends on what was read, so each agent has them for itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +51,7 @@ class Subcommand:
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.Subcommand`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +69,13 @@ class Extension:
     """The sections of the settings files that are the room's own, and the model of each."""
     sets: tuple[OfferedSet, ...] = ()
     sources: Reference = ""
-    """Of a function from the conversation's `ToolDependencies` to its ToolSources; it looks at small
-    files only, and starts nothing."""
+    """Of a function from a `tools.room.RoomContext` to ToolSources. It looks at settings and small
+    files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
+    remarks: Reference = ""
+    """Of a function from the same context to the code and text of each notice that a conversation
+    begins with."""
+    own_files: tuple[str, ...] = ()
+    """Where the user's files for this room are, below their folder of settings."""
+    project_files: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     subcommands: tuple[Subcommand, ...] = ()
