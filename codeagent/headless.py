@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.core.acts import RunRecipe, Stop
+from codeagent.core.acts import Answer, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.dataclass import dataclass
+from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
     BatchPlanned,
@@ -38,12 +39,19 @@ from codeagent.core.events import (
 from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
-from codeagent.core.notices import AgentStarted, RecipeStepBegun, SessionNotSaved, TypedNotice
+from codeagent.core.notices import (
+    AgentStarted,
+    RecipeStepBegun,
+    RecipeStopped,
+    RunNotBegun,
+    SessionNotSaved,
+    TypedNotice,
+)
+from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.core.triggers import TriggerFired
-from codeagent.core.unattended import answer_of_nobody, end_of
 
 if TYPE_CHECKING:  # only on a terminal
     from codeagent.live_line import LiveLine
@@ -60,6 +68,10 @@ EXIT_CODES: dict[RunReason, int] = {
 }
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit code if the reader of standard output went away, as a shell reports it."""
+NOBODY = "there is nobody to ask (headless); allow it with --allow or --yes"
+NOBODY_FOR_HOSTS = "nobody to ask; --allow 'network(HOST)' allows it"
+NO_USER = "no user"
+"""The answer to the agent's own questions; a yes would be no answer to them."""
 _BACKLOG = 1024 * 1024
 """Unwritten bytes beyond which no more events are read; the agent continues."""
 _WIDTH = 110
@@ -411,6 +423,36 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
     kind, message = result.error.kind, result.error.message
     why = message if message.lower().startswith(kind) else f"{kind}: {message}"
     return f"{mark} {result.name:<6} {one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
+
+
+def answer_of_nobody(event: ApprovalRequested, *, approve: bool) -> Answer:
+    """Return the answer to a request: a yes only if everything is to be approved."""
+    if any(isinstance(block, QuestionBlock) for block in event.blocks):
+        return Answer(event.approval_id, Decision("deny", NO_USER, source="auto"))
+    if approve:
+        return Answer(event.approval_id, Decision("once", source="flag"))
+    why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
+    return Answer(event.approval_id, Decision("deny", why, source="auto"))
+
+
+def end_of(event: KnownEvent) -> RunFinished | None:
+    """Return the run's end if the event is one, or says that the run could not begin."""
+    match event:
+        case RunFinished():
+            return event
+        case RunNotBegun():
+            return _without_run(event, "denied")
+        case RecipeStopped() if event.error is not None:
+            return _without_run(event, "failed")
+        case _:
+            return None
+
+
+def _without_run(event: TypedNotice, reason: RunReason) -> RunFinished:
+    end = RunFinished(
+        reason=reason, text="", usage=Usage(), turns=0, calls=0, error=event.text, duration_ms=0
+    )
+    return replace(end, seq=event.seq, ts=event.ts, session=event.session, agent=event.agent)
 
 
 def _end_line(event: RunFinished) -> str:

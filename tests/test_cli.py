@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from codeagent import __version__, cli
-from codeagent.commands.chat import MODES
+from codeagent.commands.arguments import MODES
 from codeagent.config.kept import RuleBookFile
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode

@@ -29,8 +29,15 @@ from codeagent.core.notices import RunNotBegun, SessionNotSaved
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session
-from codeagent.core.unattended import NOBODY, NOBODY_FOR_HOSTS
-from codeagent.headless import BROKEN_PIPE, Headless, Output, Streams, write_all_to
+from codeagent.headless import (
+    BROKEN_PIPE,
+    NOBODY,
+    NOBODY_FOR_HOSTS,
+    Headless,
+    Output,
+    Streams,
+    write_all_to,
+)
 from tests.fakes import FakeSkills
 from tests.session.eventlogs import SESSION, Log, finished_run
 from tests.table import for_each

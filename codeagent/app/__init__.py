@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codeagent.config.place import Place
-    from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, Reader, Task
+    from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, RunReader, Task
     from codeagent.config.settings import Settings
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
@@ -38,7 +38,7 @@ class LocalApp:
 
         return await open_session(settings, workspace, **options)
 
-    async def work(self, task: "Task", reader: "Reader | None" = None) -> "Outcome":
+    async def work(self, task: "Task", reader: "RunReader | None" = None) -> "Outcome":
         from codeagent.app.work import work
 
         return await work(task, reader)

@@ -19,7 +19,6 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
 from codeagent.agent.queue import Delivery
-from codeagent.app.given import place_of, settings_of
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.notices import (
     CodedText,
@@ -34,11 +33,13 @@ from codeagent.app.session_log import Opened, opened_session
 from codeagent.app.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
-from codeagent.config.layers import parse_rules
-from codeagent.config.place import Place
+from codeagent.config.layers import load_settings, parse_rules
+from codeagent.config.paths import user_config_file
+from codeagent.config.place import Place, place_of
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
+from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
@@ -49,14 +50,13 @@ from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.extensions.agents.children import Children
-from codeagent.extensions.agents.opener import WORKTREES, ChildOpener
+from codeagent.extensions.agents.children import Children, OpenedChild, Parent, Seat
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, tools_read_about
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
-from codeagent.tools.shell.rules import too_broad
+from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
@@ -96,6 +96,21 @@ async def open_session(
         group=group,
     )
     return await _open(await settings_of(settings, place), place, opening)
+
+
+async def settings_of(given: GivenSettings, place: Place) -> Settings:
+    """Return all settings; those that were not given come from the environment and the files.
+    Raises ConfigError."""
+    if isinstance(given, Settings):
+        return given
+    return await asyncio.to_thread(
+        load_settings,
+        given,
+        environment=place.environment,
+        user_file=user_config_file(),
+        workspace=place.workspace,
+        decides=decides,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,9 +256,18 @@ def _agent(
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
-    dependencies.children.open_child = ChildOpener(
-        settings, dependencies, environment, opened.opener, base.files.catalog, snapshots
-    )
+
+    async def open_child(
+        definition: AgentDefinition, parent: Parent, seat: Seat | None
+    ) -> OpenedChild:
+        from codeagent.extensions.agents.opener import ChildOpener  # most runs start no agents
+
+        opener = ChildOpener(
+            settings, dependencies, environment, opened.opener, base.files.catalog, snapshots
+        )
+        return await opener(definition, parent, seat)
+
+    dependencies.children.open_child = open_child
     return Agent(
         conversation,
         environment,

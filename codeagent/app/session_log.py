@@ -17,7 +17,6 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, fold
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import Recording, without_collecting
-from codeagent.session.repair import check_recording, closing_events
 from codeagent.session.store import SessionStore
 
 _SHOWN = 3
@@ -84,6 +83,8 @@ def _resumed(
 
     Raises ConfigError if it belongs to another workspace.
     """
+    from codeagent.session.repair import check_recording, closing_events  # a new log is whole
+
     _refuse_other_workspace(recording.events, workspace, log.session_id)
     history = fold(recording.events)
     now = round(time.time(), 3)

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from codeagent.app.given import place_of, settings_of
-from codeagent.app.runtime import open_session
-from codeagent.config.place import Place
-from codeagent.config.sessions import Outcome, Reader, Task
+from codeagent.app.runtime import open_session, settings_of
+from codeagent.config.place import Place, place_of
+from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import ChangedFile, Rewind
@@ -16,10 +15,10 @@ from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
 from codeagent.core.runtime import Session
-from codeagent.core.unattended import answer_of_nobody, end_of
+from codeagent.headless import answer_of_nobody, end_of
 
 
-async def work(task: Task, reader: Reader | None = None) -> Outcome:
+async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     """Open a session, run the task to its end, and close the session.
 
     `reader` answers what is asked; without one, the task says how. Raises CodeagentError if the

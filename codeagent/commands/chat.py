@@ -8,17 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.arguments import add_model_arguments
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
-    from codeagent.core.budget import Effort
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
-
-MODES = ("ask", "accept-edits", "plan", "auto")
-NETWORKS = ("none", "allow-list", "ask", "open")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,78 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("docker", "off"),
         help="off runs commands on this machine and asks about each one (default: docker)",
     )
-
-
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that `codeagent run` takes as well."""
-    add = parser.add_argument
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
-    add("--api-base", metavar="URL", help="address of the model's server")
-    add(
-        "--fallback-model",
-        metavar="M",
-        help="takes over once the model is overloaded or refused after its retries",
-    )
-    add(
-        "--thinking",
-        metavar="LEVEL",
-        type=_effort,
-        help="off, low, medium, high, or a budget in tokens",
-    )
-    add(
-        "--wire",
-        choices=("auto", "litellm"),
-        help="litellm sends every request through litellm (default: auto)",
-    )
-    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
-    add(
-        "--network",
-        choices=NETWORKS,
-        help="what commands with network access may reach: none, allow-list, ask (default) or open",
-    )
-    add_choice_of_tools(parser)
-
-
-def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose a conversation's tools."""
-    add = parser.add_argument
-    add(
-        "--tools",
-        metavar="NAMES",
-        type=_tools,
-        help="the only tools that may be used: read,bash,mcp__github__*",
-    )
-    add(
-        "--toolset",
-        metavar="NAME",
-        action="append",
-        help="turn a set of further tools on from the start; repeatable",
-    )
-    add(
-        "--safe",
-        action="store_true",
-        help="switch every extension off: six tools, no servers, no files of tools or recipes",
-    )
-
-
-def _effort(text: str) -> "Effort":
-    from codeagent.core.budget import (
-        parse_effort,
-    )  # takes 7 ms, and --version and --help do not need it
-
-    try:
-        return parse_effort(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _tools(text: str) -> tuple[str, ...]:
-    from codeagent.core.allow import split_names  # as above
-
-    try:
-        return split_names(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def main(args: argparse.Namespace, app: "App") -> int:

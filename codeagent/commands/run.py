@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from codeagent.commands.arguments import (
+    add_model_arguments,
     amount,
     duration,
     open_store,
@@ -21,7 +22,6 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
-from codeagent.commands.chat import add_model_arguments
 from codeagent.config.paths import config_dir, user_config_file
 from codeagent.config.place import Place
 from codeagent.config.sessions import Task

@@ -11,6 +11,7 @@ from codeagent.config.kept import TrustFile
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.disk.repository import OutsideGit, repository_of
 
@@ -74,6 +75,16 @@ class Place:
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""
         return Redactor(self.environment)
+
+
+def place_of(workspace: Place | Path | str) -> Place:
+    """Return the folder with the user's environment and keys. Raises ConfigError."""
+    if isinstance(workspace, Place):
+        return workspace
+    folder = Path(workspace).absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"{str(folder)[:200]!r} is not an existing folder; nothing was run")
+    return Place.of_user(folder)
 
 
 @dataclass(frozen=True)

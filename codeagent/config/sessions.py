@@ -78,7 +78,7 @@ class Outcome:
     """The id of its session."""
 
 
-class Reader(Protocol):
+class RunReader(Protocol):
     """A front end without a screen: shows what happens, and answers what is asked."""
 
     def say(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Sessions(Protocol):
         be run. Raises CodeagentError, and then leaves nothing running.
         """
 
-    async def work(self, task: Task, reader: Reader | None = None) -> Outcome:
+    async def work(self, task: Task, reader: RunReader | None = None) -> Outcome:
         """Open a session, run the task to its end, and close the session.
 
         `reader` answers what is asked; without one, the task says how. Raises CodeagentError if the

@@ -27,8 +27,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.image import configured_image
 from codeagent.sandbox.launch import _package_cache
 from codeagent.sandbox.packages import INSIDE, VARIABLES, PackageCache, package_cache
-from codeagent.sandbox.spec import GIB
-from codeagent.sandbox.tasks import Room
+from codeagent.sandbox.tasks import GIB, Room
 from tests.sandbox.egress.proxying import Names
 from tests.sandboxes import MIB, Ran, make_repository, opened, sandbox_spec
 

@@ -21,7 +21,7 @@ from codeagent.app.sources import tools_by_reads
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
 from codeagent.config.place import agrees_to
 from codeagent.config.settings import Settings
-from codeagent.core.agents import AgentDefinition
+from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -41,8 +41,6 @@ from codeagent.workspace.files import LocalWorkspace
 if TYPE_CHECKING:  # most agents work where their parent does
     from codeagent.extensions.agents.worktrees import AgentWorktree
 
-WORKTREES = "worktrees"
-"""The folder in the state folder that the worktrees of agents are in."""
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
 _NOT_IN_WORKTREES = frozenset({"git_commit"})

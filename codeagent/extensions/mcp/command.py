@@ -7,8 +7,14 @@ import re
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
-from codeagent.commands.chat import add_model_arguments
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_model_arguments,
+    duration,
+    print_json,
+    say,
+    workspace_of,
+)
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.arguments import say, settings_of, workspace_of
 from codeagent.config.paths import config_dir
 from codeagent.config.place import Place
-from codeagent.config.sessions import Outcome, Reader, Task
+from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.extensions.mcp.serve.calls import CallingModel, require_sandbox
@@ -75,7 +75,7 @@ async def _serve(settings: Settings, place: Place, app: "App") -> int:
 
 
 async def _work(
-    app: "App", settings: Settings, place: Place, prompt: str, reader: Reader
+    app: "App", settings: Settings, place: Place, prompt: str, reader: RunReader
 ) -> Outcome:
     return await app.work(Task(prompt, place, settings, lists_changes=False), reader)
 

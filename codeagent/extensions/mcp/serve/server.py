@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from codeagent import __version__
-from codeagent.config.sessions import Outcome, Reader
+from codeagent.config.sessions import Outcome, RunReader
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock, plain_text
@@ -75,7 +75,7 @@ _LONGEST_QUESTION = 8000
 """Characters shown of what a question is about."""
 
 Context = ServerRequestContext[Any, Any]
-WorkOn = Callable[[str, Reader], Awaitable[Outcome]]
+WorkOn = Callable[[str, RunReader], Awaitable[Outcome]]
 """Works on a prompt. Raises CodeagentError."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.config.sessions import Reader
+from codeagent.config.sessions import RunReader
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, RunFinished, ToolResultAdded
 from codeagent.core.messages import TextPart, Usage
@@ -109,7 +109,7 @@ async def test_a_run_whose_calls_were_answered_ends_by_itself_when_the_connectio
 async def test_only_so_many_agents_work_at_once() -> None:
     never = asyncio.Event()
 
-    async def work(prompt: str, reader: Reader) -> Any:
+    async def work(prompt: str, reader: RunReader) -> Any:
         await never.wait()
 
     session = SimpleNamespace(agent=None, next_request=lambda: SimpleNamespace(tools=()))
