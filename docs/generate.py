@@ -23,7 +23,7 @@ from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnsw
 from codeagent.agent.loop import Loop
 from codeagent.cli import build_parser, build_screen_parser, commands
 from codeagent.config.checking import as_given
-from codeagent.config.rooms import all_rooms
+from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import FileSettings, Section
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
@@ -124,30 +124,30 @@ def settings() -> str:
         _NOTE,
         "What `config.toml` may hold: yours (`codeagent config path` says where it is), and a project's "
         "`.codeagent/config.toml`, which [may only tighten](../how-to/rules.md). `codeagent config show` "
-        "prints those in force. `[extensions] off` switches rooms off, and with them their sections.",
+        "prints those in force. `[extensions] off` switches extensions off, and with them their sections.",
         _settings_table(FileSettings, plain),
     ]
     for name, hint in sections.items():
-        parts += _section_page(name, hint, room="")
-    for room in all_rooms().on:
-        for name, reference in room.settings.items():
-            parts += _section_page(name, resolved(reference), room=room.name)
+        parts += _section_page(name, hint, extension="")
+    for extension in all_extensions().on:
+        for name, reference in extension.settings.items():
+            parts += _section_page(name, resolved(reference), extension=extension.name)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section_page(name: str, hint: Any, *, room: str) -> list[str]:
+def _section_page(name: str, hint: Any, *, extension: str) -> list[str]:
     """Return the heading, the words and the table of a section, then those of what is nested."""
     kind = _section_of(hint)
     assert kind is not None, name
     title = {dict: f"[{name}.NAME]", tuple: f"[[{name}]]"}.get(get_origin(hint), f"[{name}]")
-    of = f"Of the extension `{room}`." if room else ""
+    of = f"Of the extension `{extension}`." if extension else ""
     inner = get_type_hints(kind, include_extras=True)
     nested = {each: hint for each, hint in inner.items() if _section_of(hint) is not None}
     own = [each.name for each in fields(kind) if each.name not in nested]
     parts = [f"## `{title}`", " ".join(filter(None, (_of_settings(_own_words(kind)), of)))]
     parts.append(_settings_table(kind, own))
     for each, below in nested.items():
-        parts += _section_page(f"{name}.{each}", below, room="")
+        parts += _section_page(f"{name}.{each}", below, extension="")
     return parts
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from codeagent.agent.agent import Agent
 from codeagent.app.place import StartedSandbox
-from codeagent.app.sources import remarks_of_rooms
+from codeagent.app.sources import remarks_of_extensions
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxUnavailable
@@ -36,7 +36,7 @@ def troubles(
     yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
-    yield from remarks_of_rooms(settings, dependencies)
+    yield from remarks_of_extensions(settings, dependencies)
     yield from (("settings.unused", visible(line)) for line in settings.unused)
 
 

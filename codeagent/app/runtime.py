@@ -227,7 +227,15 @@ async def _base(
         _read_files, settings, dependencies, history, policy.rules, opening.tell
     )
     return _Base(
-        settings, opening, workspace, session, policy, rule_book, sandbox, dependencies, files
+        settings=settings,
+        opening=opening,
+        workspace=workspace,
+        session=session,
+        policy=policy,
+        rule_book=rule_book,
+        sandbox=sandbox,
+        dependencies=dependencies,
+        files=files,
     )
 
 

@@ -117,9 +117,9 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
-        from codeagent.config.rooms import all_rooms
+        from codeagent.config.extensions import all_extensions
 
-        flags["extensions"] = {"off": tuple(room.name for room in all_rooms().on)}
+        flags["extensions"] = {"off": tuple(extension.name for extension in all_extensions().on)}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     sandbox = {"kind": given.get("sandbox"), "network": given.get("network")}
     if held := {name: value for name, value in sandbox.items() if value is not None}:

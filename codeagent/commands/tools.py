@@ -395,7 +395,8 @@ async def _call(
         script.write_text(
             json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8"
         )
-        args.model, args.mode = f"script:{script}", "ask"
+        args.model = f"script:{script}"
+        args.mode = "ask"
         settings = settings_of(args, place.workspace)
         front = ToolCallReader(place.redactor, approve=args.yes)
         task = Task(

@@ -1,11 +1,13 @@
-"""The rooms that are there: those of this package, and those that installed packages bring."""
+"""The extensions that are there: those of this package, and those that installed packages bring."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -13,8 +15,11 @@ from codeagent.core.extension import Extension, Reference
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 PACKAGES = "codeagent.extensions"
-"""The group of entry points with which an installed package adds a room: its manifest."""
+"""The group of entry points with which an installed package adds an extension: its manifest."""
 BUILT_IN = (
     "replay",
     "text_calls",
@@ -35,49 +40,55 @@ its manifest, `EXTENSION`."""
 
 
 @dataclass(frozen=True)
-class Rooms:
-    """The rooms of one start, in the order in which they are asked."""
+class Extensions:
+    """The extensions of one start, in the order in which they are asked."""
 
     on: tuple[Extension, ...]
     off: tuple[Extension, ...] = ()
     """Those that the user switched off."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Why one of a package cannot be used, by the name of its entry point."""
 
-    def without(self, names: Collection[str]) -> "Rooms":
-        """Switch rooms off. Raises ConfigError for a name that no room has."""
+    def without(self, names: Collection[str]) -> "Extensions":
+        """Switch extensions off. Raises ConfigError for a name that no extension has."""
         every = (*self.on, *self.off)
-        known = [room.name for room in every]
+        known = [*(extension.name for extension in every), *self.broken]
         if unknown := [name for name in names if name not in known]:
             raise ConfigError(
                 f"there is no extension {one_line(unknown[0], 60)!r}; there are {', '.join(known)}"
             )
-        off = {*names, *(room.name for room in self.off)}
-        return Rooms(
-            tuple(room for room in every if room.name not in off),
-            tuple(room for room in every if room.name in off),
+        off = {*names, *(extension.name for extension in self.off)}
+        return Extensions(
+            tuple(extension for extension in every if extension.name not in off),
+            tuple(extension for extension in every if extension.name in off),
+            {name: why for name, why in self.broken.items() if name not in off},
         )
 
     @property
     def sections(self) -> Mapping[str, Reference]:
-        """The sections of the settings that rooms have, and the model of each."""
-        return {name: kind for room in self.on for name, kind in room.settings.items()}
+        """The sections of the settings that extensions have, and the model of each."""
+        return {name: kind for extension in self.on for name, kind in extension.settings.items()}
 
     @property
     def sections_off(self) -> Mapping[str, str]:
-        """The sections that nobody reads, and the room that is switched off."""
-        return {name: room.name for room in self.off for name in room.settings}
+        """The sections that nobody reads, and the extension that is switched off."""
+        return {name: extension.name for extension in self.off for name in extension.settings}
 
 
 @cache
-def all_rooms() -> Rooms:
-    """Read the manifests; nothing else of a room is imported. Blocks on small files.
-
-    Raises ConfigError if a package brings something else, or a name that is taken.
-    """
-    rooms = list(_built_in())
-    for room in _of_packages():
-        _refuse_taken(room, rooms)
-        rooms.append(room)
-    return Rooms(tuple(rooms))
+def all_extensions() -> Extensions:
+    """Read the manifests; nothing else of an extension is imported. Blocks on small files."""
+    found = list(_built_in())
+    broken: dict[str, str] = {}
+    for point in _entry_points():
+        try:
+            extension = _loaded(point)
+            _refuse_taken(extension, found)
+        except ConfigError as error:
+            broken[point.name] = str(error)
+        else:
+            found.append(extension)
+    return Extensions(tuple(found), broken=broken)
 
 
 def _built_in() -> Iterator[Extension]:
@@ -87,34 +98,36 @@ def _built_in() -> Iterator[Extension]:
         yield import_module(f"codeagent.extensions.{name}").EXTENSION
 
 
-def _of_packages() -> Iterator[Extension]:
+def _entry_points() -> "Iterable[EntryPoint]":
     if not may_bring((PACKAGES,), sys.path):
-        return
+        return ()
     from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-    for point in entry_points(group=PACKAGES):
-        try:
-            room = point.load()
-        except Exception as error:  # whatever the package does when it is imported
-            said = one_line(f"{type(error).__name__}: {error}", 200)
-            raise ConfigError(f"the extension {point.name} cannot be loaded: {said}") from error
-        if not isinstance(room, Extension):
-            raise ConfigError(f"the extension {point.name} is not an Extension: {point.value}")
-        yield room
+    return entry_points(group=PACKAGES)
 
 
-def _refuse_taken(room: Extension, others: Iterable[Extension]) -> None:
+def _loaded(point: "EntryPoint") -> Extension:
+    """Raises ConfigError."""
+    try:
+        extension = point.load()
+    except Exception as error:  # whatever the package does when it is imported
+        raise ConfigError(one_line(f"{type(error).__name__}: {error}", 200)) from error
+    if not isinstance(extension, Extension):
+        raise ConfigError(f"{point.value} is not an Extension")
+    return extension
+
+
+def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
+    """Raise ConfigError if another one has a name that this one brings."""
     for other in others:
         for kind, own, taken in (
-            ("the name", [room.name], [other.name]),
-            ("the settings", room.settings, other.settings),
-            ("the toolset", names_of(room.sets), names_of(other.sets)),
-            ("the command", names_of(room.subcommands), names_of(other.subcommands)),
+            ("the name", [extension.name], [other.name]),
+            ("the settings", extension.settings, other.settings),
+            ("the toolset", names_of(extension.sets), names_of(other.sets)),
+            ("the command", names_of(extension.subcommands), names_of(other.subcommands)),
         ):
             if both := [name for name in own if name in taken]:
-                raise ConfigError(
-                    f"the extension {room.name} brings {kind} {both[0]}, which {other.name} has"
-                )
+                raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")
 
 
 def names_of(parts: Iterable[object]) -> list[str]:
