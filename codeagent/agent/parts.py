@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import ToolEnvironment
@@ -21,11 +21,14 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
-from codeagent.core.extension import Reference, resolved
+from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import ModelInUse
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
+
+if TYPE_CHECKING:  # few conversations run a group
+    from codeagent.core.groups import Group
 
 PartT = TypeVar("PartT")
 Began = Refused | asyncio.Task[None] | None
@@ -108,6 +111,20 @@ class Host:
         return replace(self.model.in_use, server=self.runs.server)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What is known of a conversation before its tools are made."""
+
+    history: History
+    """What its session holds."""
+    named: Callable[[OfferedSet], bool]
+    """Whether the settings name a set, or the user's list of tools one of its tools."""
+    waits: bool
+    """Whether a run without a user ends only once nothing is left that could wake it."""
+    group: "Group | None"
+    """The group that it is opened for."""
+
+
 class ConversationPart:
     """What one extension adds to one conversation; it leaves out what it does not need.
 
@@ -115,7 +132,7 @@ class ConversationPart:
     """
 
     def assembled(self, assembly: Any) -> None:
-        """Take an `app.parts.Assembly`: what another conversation can be opened with."""
+        """Take an `app.tools.Assembly`: what another conversation can be opened with."""
 
     def tools(self, catalog: ToolCatalog) -> Sequence[Tool[Any]]:
         """Return the tools that it adds to those that are always there, the same until something

@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.app.parts import Opening, open_parts
-from codeagent.app.place import Place, SandboxKind
+from codeagent.app.parts import open_parts
 from codeagent.app.sources import extensions_on, open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.extension import resolved
+from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
+from codeagent.session.fold import History
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
@@ -34,8 +36,8 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
     return prompt_for(dependencies)(_looked_at(dependencies, None).always)
 
 
-def read_prompts(place: Place) -> "RecipeBook":
-    """Read the prompts that a conversation would have by name. Blocks on small files. Raises
+def read_recipes(place: Place) -> "RecipeBook":
+    """Read the recipes that a conversation would have. Blocks on small files. Raises
     CodeagentError."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
 
@@ -46,7 +48,7 @@ def read_prompts(place: Place) -> "RecipeBook":
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
     settings = settings or Settings()
-    parts = open_parts(Opening(settings))
+    parts = open_parts(settings, History())
     dependencies = replace(dependencies, parts=parts, extensions=extensions_on(settings))
     catalog, _ = open_catalog(settings, dependencies)
     return catalog

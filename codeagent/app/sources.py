@@ -21,9 +21,9 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app.place import Place
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Parts
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
-from codeagent.app.place import Place, SandboxKind, agrees_to
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
+from codeagent.config.place import Place, agrees_to
+from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
-from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.model import ModelOpener
+from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
@@ -52,6 +55,7 @@ from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
@@ -363,6 +367,20 @@ class ToolDependencies:
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a conversation was put together from: another one can be opened with it."""
+
+    settings: Settings
+    dependencies: ToolDependencies
+    environment: ToolEnvironment
+    open_model: ModelOpener
+    catalog: ToolCatalog
+    """An agent that names its tools has them even if a recipe's step holds its parent to others,
+    and those of a set, whether it is on or not."""
+    snapshots: GitCheckpoints
 
 
 def _made(make: Reference) -> ToolLoader:

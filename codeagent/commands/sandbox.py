@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, docker_sandbox, git_elsewhere
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.place import Place, git_elsewhere
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.sanitize import visible
 from codeagent.extensions.images.command import (
@@ -23,6 +23,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.packages import PackageCache, package_cache, package_caches
 
 if TYPE_CHECKING:
+    from codeagent.commands.ports import App
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import ImageChoice
     from codeagent.sandbox.spec import SandboxSpec
@@ -90,17 +91,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(status, build, test, shell, cache, trust, distrust, git)
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     try:
         match args.action:
             case "status":
-                return _status(args)
+                return _status(args, app)
             case "build":
-                return _build(args)
+                return _build(args, app)
             case "prune":
                 return _prune(args)
             case "test":
-                return _test(args)
+                return _test(args, app)
             case "git":
                 return _git(args)
             case "cache":
@@ -110,16 +111,16 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             case "distrust":
                 return distrust_image(workspace_of(args.cwd))
             case _:
-                return _shell(args)
+                return _shell(args, app)
     except SandboxUnavailable as error:
         return _unavailable(error)
 
 
-def _status(args: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace, app: "App") -> int:
     from codeagent.sandbox.engine import LABEL, local_engine, runtime_warning
     from codeagent.sandbox.thaw import is_stray
 
-    sandbox = _sandbox(args)
+    sandbox = _sandbox(args, app)
     own = own_image(workspace_of(args.cwd))
     cache, most = _package_cache(args)
     size = cache.size()
@@ -177,11 +178,11 @@ def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice |
         return None, f"{error}; {error.remedy}"
 
 
-def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def _build(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     from codeagent.sandbox.engine import local_engine
     from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default, require_image
 
-    spec = _sandbox(args).spec
+    spec = _sandbox(args, app).spec
     if args.packages:
         return _packages(args, spec)
     if not args.offline:
@@ -280,8 +281,8 @@ def _git(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _test(args: argparse.Namespace) -> int:
-    sandbox = _sandbox(args)
+async def _test(args: argparse.Namespace, app: "App") -> int:
+    sandbox = _sandbox(args, app)
     try:
         info = await sandbox.start(say)
     except SandboxUnavailable as error:
@@ -303,10 +304,10 @@ def _show_test(sandbox: DockerSandbox) -> None:
         print(f"✗ {what}")
 
 
-async def _shell(args: argparse.Namespace) -> int:
+async def _shell(args: argparse.Namespace, app: "App") -> int:
     from codeagent.sandbox.terminal import interact
 
-    sandbox = _sandbox(args)
+    sandbox = _sandbox(args, app)
     try:
         info = await sandbox.start(say)
         say(f"{info.image_origin}; user {info.user}; network {info.network}; type exit to leave")
@@ -317,10 +318,10 @@ async def _shell(args: argparse.Namespace) -> int:
         await sandbox.close()
 
 
-def _sandbox(args: argparse.Namespace) -> DockerSandbox:
+def _sandbox(args: argparse.Namespace, app: "App") -> DockerSandbox:
     workspace = workspace_of(args.cwd)
     place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
-    return docker_sandbox(settings_of(args, workspace), place, workspace, "command")
+    return app.docker_sandbox(settings_of(args, workspace), place, workspace, "command")
 
 
 def _unavailable(error: SandboxError) -> int:

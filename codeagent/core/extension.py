@@ -84,7 +84,7 @@ class Extension:
     settings: Mapping[str, Reference] = field(default_factory=dict)
     """The sections of the settings files that are the extension's own, and the model of each."""
     parts: Reference = ""
-    """Of a function from an `app.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
     is called for each conversation, so what it imports is little."""
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
+from codeagent.sandbox.tasks import GIB
 
 if TYPE_CHECKING:  # only for containers
     from codeagent.core.hosts import HostRule
     from codeagent.extensions.images.repository_image import RepositoryImage
     from codeagent.sandbox.packages import PackageCache
     from codeagent.sandbox.profile import Bind
-
-GIB = 1024**3
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from codeagent.session.recording import (
     reader_of,
 )
 
-if TYPE_CHECKING:  # most runs list no sessions
+if TYPE_CHECKING:
     from codeagent.session.listing import Beginning, SessionTitles
 
 LOG = "events.jsonl"
@@ -129,7 +129,7 @@ class SessionStore:
 
         `now` in seconds since the epoch.
         """
-        from codeagent.session.repair import closing_events  # as above
+        from codeagent.session.repair import closing_events  # only after an end in the middle
 
         for child in self.children(session_id):
             with suppress(SessionError, OSError):
@@ -222,7 +222,7 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        from codeagent.session.listing import BeginningsCache  # as above
+        from codeagent.session.listing import BeginningsCache  # a run lists nothing
 
         titles = self.titles.all()
         known = BeginningsCache(self._root.parent / "session-beginnings.json")
@@ -371,11 +371,10 @@ class SessionStore:
         lock = SessionLock(path.parent / LOCK)
         lock.acquire()
         try:
-            recording = Recording()
-            if path.exists():
-                from codeagent.session.repair import cut_torn_tail  # as above
+            recording = read_recording(path) if path.exists() else Recording()
+            if recording.tail:
+                from codeagent.session.repair import cut_torn_tail  # most logs are whole
 
-                recording = read_recording(path)
                 cut_torn_tail(path, recording)
             log = SessionLog(
                 path,

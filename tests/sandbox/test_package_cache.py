@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.app.place import Place, docker_sandbox
+from codeagent.app.place import docker_sandbox
+from codeagent.config.place import Place
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.ports import Command, StdioProgram
 from codeagent.sandbox import tasks
@@ -26,8 +27,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.image import configured_image
 from codeagent.sandbox.launch import _package_cache
 from codeagent.sandbox.packages import INSIDE, VARIABLES, PackageCache, package_cache
-from codeagent.sandbox.spec import GIB
-from codeagent.sandbox.tasks import Room
+from codeagent.sandbox.tasks import GIB, Room
 from tests.sandbox.egress.proxying import Names
 from tests.sandboxes import MIB, Ran, make_repository, opened, sandbox_spec
 

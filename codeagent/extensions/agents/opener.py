@@ -17,11 +17,11 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.parts import Assembly
-from codeagent.app.place import agrees_to, start_sandbox
+from codeagent.app.place import start_sandbox
 from codeagent.app.sources import tools_by_reads
-from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
-from codeagent.core.agents import AgentDefinition
+from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for
+from codeagent.config.place import agrees_to
+from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -233,10 +233,7 @@ class ChildOpener:
 
     async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
         """Make the child's worktree; the stack removes it. Raises CheckpointError."""
-        from codeagent.extensions.agents.worktrees import (
-            WORKTREES,
-            make_worktree,
-        )  # only for agents that ask for one
+        from codeagent.extensions.agents.worktrees import make_worktree  # few agents ask for one
 
         dependencies = self.assembly.dependencies
         worktree = await make_worktree(

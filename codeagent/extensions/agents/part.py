@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.parts import ConversationPart, Host
+from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.core.acts import Act
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
@@ -15,7 +15,6 @@ from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 
 if TYPE_CHECKING:  # most conversations neither start agents nor write to others
-    from codeagent.app.parts import Assembly, Opening
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Parent
 
@@ -32,7 +31,7 @@ class AgentsPart(ConversationPart):
         """`inbox` is that of the conversation's agent; None if no agent can write to another."""
         self._inbox = inbox
         self._host: Host | None = None
-        self._assembly: Assembly | None = None
+        self._assembly: Any = None
         self._children: Children | None = None
         self._known: tuple[AgentDefinition, ...] = ()
         self._tools: tuple[Tool[Any], ...] = ()
@@ -59,7 +58,7 @@ class AgentsPart(ConversationPart):
         opener = ChildOpener(self._assembly, self._inbox)
         return await opener.open(definition, parent, membership)
 
-    def assembled(self, assembly: "Assembly") -> None:
+    def assembled(self, assembly: Any) -> None:
         self._assembly = assembly
 
     def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
@@ -87,21 +86,21 @@ class AgentsPart(ConversationPart):
             await self._children.close()
 
 
-def agent_parts(opening: "Opening") -> tuple[ConversationPart, ...]:
+def agent_parts(opening: Opening) -> tuple[ConversationPart, ...]:
     """Make the parts of a conversation that is being opened."""
     inbox = _inbox(opening)
     agents = AgentsPart(inbox)
     return (agents,) if inbox is None else (agents, inbox)
 
 
-def _inbox(opening: "Opening") -> "Inbox | None":
+def _inbox(opening: Opening) -> "Inbox | None":
     """Make the inbox of the conversation's agent, which has no part in a group; None if no agent
     can write to another.
 
     Its hub carries the messages of the group.
     """
     group = opening.group
-    if not any(opening.names(one) for one in EXTENSION.sets if one.name == MESSAGES):
+    if not any(opening.named(one) for one in EXTENSION.sets if one.name == MESSAGES):
         return None
     from codeagent.extensions.agents.channels import Hub, Inbox  # few agents write to others
 

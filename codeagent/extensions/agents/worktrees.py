@@ -27,8 +27,6 @@ from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.git_status import copy_regular
 
 T = TypeVar("T")
-WORKTREES = "worktrees"
-"""The folder in the state folder that the worktrees of agents are in."""
 _FILES, _LINK = "files", "link"
 _PREFIX = "codeagent-"
 _LONGEST_PATH = 4096

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from codeagent.app.place import Place
 from codeagent.config.kept import TrustFile
+from codeagent.config.place import Place
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe
 from codeagent.core.toolbox import ToolProblem, TrustBook

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.agent.parts import ConversationPart, Host
+from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
@@ -19,7 +19,6 @@ from codeagent.core.tool import Failed
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 
 if TYPE_CHECKING:  # most sessions watch no files
-    from codeagent.app.parts import Opening
     from codeagent.extensions.triggers.watching import FileWatch
 
 MOST_TRIGGERS = 20
@@ -273,9 +272,9 @@ def stop_trigger(host: Host, act: StopTrigger) -> Refused | None:
     return None
 
 
-def trigger_parts(opening: "Opening") -> tuple[ConversationPart, ...]:
+def trigger_parts(opening: Opening) -> tuple[ConversationPart, ...]:
     """Make the part of a conversation that is being opened."""
-    return (Triggers(awaited=opening.settings.wait_for_triggers),)
+    return (Triggers(awaited=opening.waits),)
 
 
 def next_time(words: str, after: float) -> float:

@@ -21,7 +21,7 @@ from codeagent.disk.opens import open_folder
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.relay import Relay
-from codeagent.sandbox.spec import GIB
+from codeagent.sandbox.tasks import GIB
 
 SOCKET = "proxy.sock"
 _HEAD_SECONDS = 30.0
