@@ -14,9 +14,9 @@ from typing import Any
 import codeagent
 from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
 from benchmarks.place import Place, place
-from codeagent.app import Place as Folders
-from codeagent.app import open_runtime
+from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
+from codeagent.config.place import Place as Folders
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
@@ -147,7 +147,7 @@ async def _bash_call(root: Path, state: Path) -> int:
             road.end()
 
     settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
-    runtime = await open_runtime(
+    runtime = await open_session(
         settings,
         Folders(root, state, os.environ),
         resume=None,

@@ -1,14 +1,20 @@
 """The tools and the system prompt that a conversation would have, without beginning one."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.app.place import Place, SandboxKind
-from codeagent.app.sources import open_catalog
+from codeagent.app.parts import open_parts
+from codeagent.app.sources import extensions_on, open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
+from codeagent.config.extensions import all_extensions
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
+from codeagent.core.extension import resolved
+from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
+from codeagent.session.fold import History
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
@@ -31,12 +37,20 @@ def describe_prompt(place: Place, kind: SandboxKind) -> str:
 
 
 def read_recipes(place: Place) -> "RecipeBook":
-    """Read the recipes that a conversation would have. Raises CodeagentError."""
-    return _dependencies(place, "docker").recipes()
+    """Read the recipes that a conversation would have. Blocks on small files. Raises
+    CodeagentError."""
+    from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
+
+    readers = [resolved(each.prompts) for each in all_extensions().on if each.prompts]
+    book: RecipeBook = readers[0](place) if readers else NoRecipes()
+    return book
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    catalog, _ = open_catalog(settings or Settings(), dependencies)
+    settings = settings or Settings()
+    parts = open_parts(settings, History())
+    dependencies = replace(dependencies, parts=parts, extensions=extensions_on(settings))
+    catalog, _ = open_catalog(settings, dependencies)
     return catalog
 
 

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import asdict, field, replace
 
-from codeagent.app.place import Place
 from codeagent.config.keys import server_variable
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass

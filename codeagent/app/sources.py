@@ -17,26 +17,24 @@ the start.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app.place import Place
-from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
+from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, OfferedSet, resolved
-from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.sanitize import visible
-from codeagent.core.tool import Tool, ToolError
+from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, created_channels, watched_channels
+from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
@@ -44,39 +42,25 @@ from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from codeagent.extensions.agents.channels import Inbox
+    from codeagent.core.groups import Group
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
-_MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", "connect_agent")
-_TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
-
-_OF_SETS = (*_MESSAGES, "add_agent", *_TRIGGERS)
-"""The tools of the sets that no extension brings yet, and the one that only agents of a group can
-have."""
+"""The set that a group needs."""
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    context = extension_context(settings, dependencies)
-    of_extensions = [
-        BuiltInSet(one.name, one.about, tools_of(one, settings), partial(_made, one, context))
+    return tuple(
+        _set_of(one, settings, dependencies)
         for extension in extensions_on(settings)
         for one in extension.sets
-    ]
-    return (
-        *of_extensions,
-        BuiltInSet(
-            _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
-        ),
-        BuiltInSet(
-            "triggers",
-            "timers, schedules, watched files",
-            _TRIGGERS,
-            partial(_triggers, dependencies),
-        ),
-        _agent_set(dependencies),
     )
+
+
+def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> BuiltInSet:
+    make = partial(_made, one, extension_context(settings, dependencies))
+    return BuiltInSet(one.name, one.about, tools_of(one, settings), make)
 
 
 def extensions_on(settings: Settings) -> tuple[Extension, ...]:
@@ -93,9 +77,11 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
         dependencies.reads,
         place.environment,
         partial(_secret, place),
-        place.redactor,
-        place.own_folder,
-        place.trust_project,
+        redactor=place.redactor,
+        own_folder=place.own_folder,
+        trust_project=place.trust_project,
+        parts=dependencies.parts,
+        built_in=dependencies.built_in,
     )
 
 
@@ -148,45 +134,7 @@ def _named_tools(settings: Settings) -> set[str]:
     return {name for names in settings.tools[:1] for name in names}
 
 
-def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
-    about = "gives tasks to agents that work on their own"
-    return BuiltInSet(AGENTS, about, ("agent",), partial(_agents, dependencies))
-
-
-def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    return (agent_tool(dependencies.children, dependencies.built_in),)
-
-
-def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.extensions.agents.channels import Hub, Inbox  # only once the set is asked for
-    from codeagent.extensions.agents.messages import MESSAGE_TOOLS  # as above
-
-    inbox = dependencies.inbox or Inbox(Hub())
-    return [make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS]
-
-
-def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
-    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent
-    can write to another.
-
-    Its hub carries the messages of the group.
-    """
-    named = {*settings.toolsets.offer, *settings.toolsets.use}
-    if _SENDING not in named and _named_tools(settings).isdisjoint(_MESSAGES):
-        return None
-    from codeagent.extensions.agents.channels import (  # only if agents may write to each other
-        Hub,
-        Inbox,
-    )
-
-    hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
-    for name, kind in created_channels(history):
-        with suppress(ToolError):  # the log is damaged, or the group has that name
-            hub.create(name, kind)
-    return Inbox(hub, watched=watched_channels(history))
-
-
-def with_messages(settings: Settings, group: Group | None) -> Settings:
+def with_messages(settings: Settings, group: "Group | None") -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings
@@ -221,12 +169,6 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
     return tuple(
         name for name in settings.toolsets_given if name not in latest or not is_on(latest[name])
     )
-
-
-def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.extensions.triggers.tools import trigger_tools  # only once the set is asked for
-
-    return trigger_tools(dependencies.triggers)
 
 
 def _secret(place: Place, name: str) -> str | None:
@@ -287,13 +229,9 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    of_extensions = (
-        name
-        for extension in extensions_on(settings)
-        for one in extension.sets
-        for name in one.tools
-    )
-    names = (*of_extensions, *_OF_SETS)
+    extensions = extensions_on(settings)
+    names = [name for each in extensions for one in each.sets for name in one.tools]
+    names += [name for each in extensions for name in each.tools]
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
@@ -315,14 +253,8 @@ def _toolsets(
     """Make the sets of a conversation, with those turned on that the settings name, or were on in
     the session."""
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
-    if (
-        sources
-        and dependencies.may_have_agents
-        and all(source.name != AGENTS for source in sources)
-    ):
-        sources.append(
-            _agent_set(dependencies)
-        )  # else its tool would be in the first request beside those about sets
+    if sources:  # else what files bring would be in the first request beside the tools about sets
+        sources += _by_files(settings, dependencies, {source.name for source in sources})
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.place, {source.name for source in sources})
     given = settings.toolsets_given
@@ -334,6 +266,17 @@ def _toolsets(
     for name in given:
         toolsets.restore(Choice(name).details)
     return toolsets
+
+
+def _by_files(
+    settings: Settings, dependencies: ToolDependencies, taken: AbstractSet[str]
+) -> Iterator[ToolSource]:
+    """Yield the sets that files of their extension bring, unless their name is taken."""
+    context = extension_context(settings, dependencies)
+    for each in extensions_on(settings):
+        for one in each.sets:
+            if one.by_files and one.name not in taken and has_files(each, context):
+                yield _set_of(one, settings, dependencies)
 
 
 def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":

@@ -9,26 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.parts import Parts
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
-from codeagent.app.place import Place, SandboxKind, agrees_to
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.core.agents import GENERAL, AgentDefinition
+from codeagent.config.place import Place, agrees_to
+from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.extension import Extension, FileKind, Reference, resolved
+from codeagent.core.model import ModelOpener
+from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
-from codeagent.extensions.agents.children import Children
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
@@ -53,21 +55,17 @@ from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
 
-    from codeagent.core.recipes import RecipeBook
-    from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.mcp.servers import McpServers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
 _PROJECT_TOOLS = (".codeagent", "tools")
-_PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
-AGENTS = "agents"
-"""The built-in set with the tool that starts agents."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +108,14 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    inbox: "Inbox | None" = None
-    """None if the settings let no agent write to another one."""
-    triggers: Triggers = field(default_factory=Triggers)
+    parts: Parts = field(default_factory=Parts)
+    """What extensions add to the conversation."""
+    extensions: tuple[Extension, ...] = ()
+    """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
     """The setting `toolsets.require_info`."""
-    children: Children = field(default_factory=Children)
-    """Of the conversation's agent."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """Of the recipe whose step is running."""
     todo: Todo = field(default_factory=Todo)
@@ -170,22 +167,6 @@ class ToolDependencies:
         own = self.place.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
-    def recipes(self) -> "RecipeBook":
-        """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
-        from codeagent.extensions.recipes.book import (
-            RecipeFolders,
-            recipe_folders,
-        )  # only for whoever runs or lists them
-
-        place, root = self.place, self.workspace.root
-        trust = (
-            None
-            if place.config_dir is None
-            else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
-        )
-        folders = recipe_folders(root, place.own_folder)
-        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
-
     @cached_property
     def instructions(self) -> Instructions:
         """The workspace's instructions, as they are at the start. Blocks on a small file."""
@@ -222,21 +203,16 @@ class ToolDependencies:
         loaders = self._loaders(
             lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
         )
-        suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        folders += [
-            ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
-        ]
-        if (own := place.own_folder) is not None:
-            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
-            folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
+        suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
+        loaders += tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
+        )
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
-        agents = AgentCompanion(self.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            starts = agents.tools(catalog)
+            starts = tuple(tool for part in self.parts for tool in part.tools(catalog))
             useful = (
                 (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
             )
@@ -244,7 +220,7 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            folders,
+            self._folders(suffixes),
             loaders,
             Loaded(
                 packages.tools,
@@ -264,6 +240,26 @@ class ToolDependencies:
         )
         return catalog
 
+    @property
+    def _file_kinds(self) -> tuple[FileKind, ...]:
+        return tuple(kind for each in self.extensions for kind in each.file_kinds)
+
+    def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
+        """Return the folders of files: of tools, with these suffixes, and of extensions."""
+        root, own = self.workspace.root, self.place.own_folder
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
+        folders += [
+            ToolFolder(root, parts, "project", kind.suffixes)
+            for kind in self._file_kinds
+            for parts in kind.project
+        ]
+        if own is None:
+            return folders
+        of_user = [
+            ToolFolder(own / kind.own, (), "user", kind.suffixes) for kind in self._file_kinds
+        ]
+        return [ToolFolder(own / "tools", (), "user", suffixes), *of_user, *folders]
+
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
         not."""
@@ -274,18 +270,11 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    @property
-    def may_have_agents(self) -> bool:
-        """Whether there is a folder for files that describe agents."""
-        own = self.place.own_folder
-        folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
-        return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
-
     def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
         """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
         there are files.
 
-        That of agents comes last. `by_name` returns the tools that a file may narrow.
+        `by_name` returns the tools that a file may narrow.
         """
 
         def python() -> ToolLoader:
@@ -304,16 +293,7 @@ class ToolDependencies:
                 self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
             )
 
-        def agents() -> ToolLoader:
-            from codeagent.extensions.agents.definitions import AgentLoader  # as above
-
-            return AgentLoader()
-
-        return (
-            FirstFileLoader((".py",), python),
-            FirstFileLoader((".yaml", ".yml"), yaml),
-            FirstFileLoader((".md",), agents),
-        )
+        return (FirstFileLoader((".py",), python), FirstFileLoader((".yaml", ".yml"), yaml))
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
@@ -389,41 +369,23 @@ class ToolDependencies:
         return (ToolProblem(str(folder / "tools"), text),)
 
 
-class AgentCompanion:
-    """Gives the tool that starts agents if files describe some, unless the set of that name is
-    there; else nothing."""
+@dataclass(frozen=True)
+class Assembly:
+    """What a conversation was put together from: another one can be opened with it."""
 
-    def __init__(self, children: Children) -> None:
-        self._children = children
-        self._known: tuple[AgentDefinition, ...] = ()
-        self._tools: tuple[Tool[Any], ...] = ()
-
-    def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
-        """The same object until the files change."""
-        if catalog.agents is not self._known:
-            self._known = catalog.agents
-            names = {agent.name for agent in self._known}
-            self._children.definitions = (
-                *self._known,
-                *(() if GENERAL.name in names else (GENERAL,)),
-            )
-            self._tools = (agent_tool(self._children, lambda: catalog),) if self._known else ()
-        return () if AGENTS in catalog.toolsets.all() else self._tools
+    settings: Settings
+    dependencies: ToolDependencies
+    environment: ToolEnvironment
+    open_model: ModelOpener
+    catalog: ToolCatalog
+    """An agent that names its tools has them even if a recipe's step holds its parent to others,
+    and those of a set, whether it is on or not."""
+    snapshots: GitCheckpoints
 
 
-def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
-    """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
-    from codeagent.extensions.agents.agent import AgentTool  # only if there are agents
-
-    def only_reads(agent: AgentDefinition) -> bool:
-        allowed, known = (
-            AllowList().narrowed(agent.tools),
-            {tool.name: tool.effect for tool in tools()},
-        )
-        reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))
-        return agent.mode == "plan" or (reads and not allowed.unknown(known))
-
-    return AgentTool(children, only_reads)
+def _made(make: Reference) -> ToolLoader:
+    loader: ToolLoader = resolved(make)()
+    return loader
 
 
 def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:

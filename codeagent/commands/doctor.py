@@ -9,16 +9,15 @@ import subprocess
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__
-from codeagent.app import Place, active_environment, docker_sandbox
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.place import Place, active_environment
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved
@@ -35,6 +34,9 @@ from codeagent.sandbox.image import HOST_TOOLCHAIN, WITH_PACKAGES
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 from codeagent.workspace.needs import Need, needs_of
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _MARKS: dict[FindingState, str] = {"ok": "✓", "note": "–", "problem": "✗"}
 _GIT_FIXED = (
@@ -55,11 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
 
 
-def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
-    return _doctor(args)
+def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
+    return _doctor(args, app)
 
 
-async def _doctor(args: argparse.Namespace) -> int:
+async def _doctor(args: argparse.Namespace, app: "App") -> int:
     workspace = workspace_of(args.cwd)
     place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
     findings = [
@@ -69,7 +71,7 @@ async def _doctor(args: argparse.Namespace) -> int:
     ]
     settings, found = _configuration(args, workspace)
     findings += found
-    findings += _rules(settings, place)
+    findings += _rules(settings, place, app)
     findings += _model(settings, place.environment)
     findings.append(_state(place))
     findings += _git(_program("git", find_program("git", workspace), "apt-get install git", "note"))
@@ -77,7 +79,7 @@ async def _doctor(args: argparse.Namespace) -> int:
         _program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem")
     )
     findings += await asyncio.to_thread(_engine, place.environment)
-    sandbox = await _sandbox(settings, place)
+    sandbox = await _sandbox(settings, place, app)
     extensions = all_extensions().without(settings.extensions.off)
     installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
     findings += [
@@ -113,10 +115,10 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
         return Settings(), [*findings, Finding("settings", "problem", str(error))]
 
 
-def _rules(settings: Settings, place: Place) -> list[Finding]:
+def _rules(settings: Settings, place: Place, app: "App") -> list[Finding]:
     """Find rules that do not name a tool; an untrusted file of the project may still define it."""
     try:
-        catalog = describe_tools(place, settings)
+        catalog = app.describe_tools(place, settings)
         unknown = catalog.misnamed(parse_rules(settings.rules))
     except CodeagentError as error:
         return [Finding("tools", "problem", str(error))]
@@ -258,9 +260,9 @@ def of_extensions(extensions: Extensions, workspace: Path) -> Iterator[Finding]:
             yield Finding(each.name, "note", f"switched off: {each.when_off}")
 
 
-async def _sandbox(settings: Settings, place: Place) -> list[Finding]:
+async def _sandbox(settings: Settings, place: Place, app: "App") -> list[Finding]:
     """Make a sandbox as a run would, and remove it again."""
-    sandbox = docker_sandbox(settings, place, place.workspace, "doctor")
+    sandbox = app.docker_sandbox(settings, place, place.workspace, "doctor")
     try:
         info = await sandbox.start(say)
         lacking = await _lacking(sandbox, place.workspace, info.image_origin)

@@ -7,21 +7,20 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, git_elsewhere, open_runtime
-from codeagent.app.images import image_source
 from codeagent.commands.arguments import settings_of
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore, is_address, server_variable
 from codeagent.config.layers import ENVIRONMENT
 from codeagent.config.paths import config_dir, state_dir, user_config_file
+from codeagent.config.place import Place, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.runtime import Session, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
@@ -34,6 +33,9 @@ from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
 _MOST_FILES = 200_000
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
@@ -45,11 +47,12 @@ class LocalLauncher:
     """Implements the Launcher of `tui.launcher` for one workspace."""
 
     def __init__(
-        self, workspace: Path, keys: KeyStore | None = None, *, named: bool = False
+        self, workspace: Path, app: "App", keys: KeyStore | None = None, *, named: bool = False
     ) -> None:
         """`workspace` is absolute, `named` if the user named it; `keys` are those of the
         configuration unless given."""
         self._workspace = workspace
+        self._app = app
         self._named = named
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
@@ -109,20 +112,15 @@ class LocalLauncher:
 
     async def open(
         self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
-    ) -> Runtime:
+    ) -> Session:
         loop = asyncio.get_running_loop()
 
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
         place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
-        return await open_runtime(
-            settings,
-            place,
-            resume=resume,
-            tell=tell_here,
-            observer=lambda event: None,
-            attended=True,
+        return await self._app.open_session(
+            settings, place, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -225,9 +223,7 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> RecipeBook:
-        from codeagent.app.describe import read_recipes  # not during the start
-
-        return read_recipes(
+        return self._app.read_recipes(
             Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
         )
 
@@ -270,7 +266,7 @@ class LocalLauncher:
         """Ask about the image that the workspace describes; None if there is nothing to ask."""
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, DESCRIBED):
             return None
-        if (images := image_source(settings, self._workspace, config_dir())) is None:
+        if (images := self._app.image_source(settings, self._workspace, config_dir())) is None:
             return None
         asked = images.question(options.use_image, options.image_seen)
         return None if asked is None else Missing("image", asked.text, digest=asked.digest)

@@ -3,15 +3,18 @@
 import argparse
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_prompt
 from codeagent.commands.arguments import add_cwd, say, workspace_of
 from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.place import Place
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.skills import load_instructions, open_skills
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     root, trusts = workspace_of(args.cwd), args.trust_project
     place = Place(
         root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts
     )
-    text = describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
+    text = app.describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
     for problem in _problems(place):
         say(f"codeagent: {visible(str(problem))}")
     print(

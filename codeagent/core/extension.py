@@ -42,6 +42,21 @@ class OfferedSet:
     """For a tool that is there only if a setting is: the section and the key."""
     by_reads: bool = False
     """What its tools may do depends on what was read, so each agent has them for itself."""
+    by_files: bool = False
+    """It is also there beside other sets if the extension has files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileKind:
+    """Files that bring tools or agents, in folders of the user and of a project."""
+
+    suffixes: tuple[str, ...]
+    own: str
+    """The folder of the user's, below their folder of settings."""
+    project: tuple[tuple[str, ...], ...]
+    """The folders of a project, each as its parts."""
+    make: Reference
+    """Of a function that makes the `tools.folders.ToolLoader`, called if there is such a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +105,22 @@ class Extension:
     """One line for the user."""
     settings: Mapping[str, Reference] = field(default_factory=dict)
     """The sections of the settings files that are the extension's own, and the model of each."""
+    parts: Reference = ""
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
+    is called for each conversation, so what it imports is little."""
+    acts: Mapping[str, Reference] = field(default_factory=dict)
+    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
+    from the conversation's `agent.parts.Host` and the act to what became of it."""
+    tools: tuple[str, ...] = ()
+    """The names of the tools that it brings beside its sets."""
     sets: tuple[OfferedSet, ...] = ()
+    file_kinds: tuple[FileKind, ...] = ()
+    prompts: Reference = ""
+    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
+    name."""
+    leftovers: Mapping[str, Reference] = field(default_factory=dict)
+    """For a folder below that of the state: a function that removes from it what a crash left, and
+    is called, if there is such a folder, before a session is opened."""
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""

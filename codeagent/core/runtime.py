@@ -1,20 +1,21 @@
 """What a front end gets: an agent to talk to, and the sessions that exist."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from codeagent.core.acts import Act, Queued, Refused, RunRecipe
+from codeagent.core.acts import Act, Queued, Refused, RunGroup, RunRecipe
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
-from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.toolbox import Toolbox
+
+if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.core.mcp import ServerBook
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,17 @@ class AgentHandle(Protocol):
         """The tools in use; None if they cannot change."""
 
     @property
-    def servers(self) -> ServerBook | None:
+    def servers(self) -> "ServerBook | None":
         """The configured MCP servers; None if no file configures any."""
 
 
 @dataclass(frozen=True)
-class Runtime:
+class Session:
+    """An open conversation: acts go in with `do`, events come out of `run` and `events`.
+
+    It is closed by `close`, or by leaving an `async with`.
+    """
+
     agent: AgentHandle
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
@@ -124,3 +130,26 @@ class Runtime:
     sandbox_starting: Awaitable[SandboxInfo] | None = None
     """Done once commands can run; fails, with a notice, if they never will. None: no sandbox is
     starting."""
+
+    @property
+    def id(self) -> str:
+        """The id of its log, with which it can be resumed."""
+        return self.agent.session_id
+
+    def do(self, act: Act) -> Refused | None:
+        """Carry out an act, such as an answer or a steer; see `AgentHandle.do`."""
+        return self.agent.do(act)
+
+    def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
+        """Run a prompt to its end, and yield what happens; see `AgentHandle.run`."""
+        return self.agent.run(prompt)
+
+    def events(self) -> AsyncIterator[KnownEvent]:
+        """Yield every event from now until it is closed; see `AgentHandle.events`."""
+        return self.agent.events()
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()

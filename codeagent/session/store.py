@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
@@ -19,7 +20,6 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.disk.opens import may_exist, open_folder
 from codeagent.disk.private import make_private_folder
-from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import (
@@ -31,7 +31,9 @@ from codeagent.session.recording import (
     read_recording,
     reader_of,
 )
-from codeagent.session.repair import closing_events, cut_torn_tail
+
+if TYPE_CHECKING:
+    from codeagent.session.listing import Beginning, SessionTitles
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -127,6 +129,8 @@ class SessionStore:
 
         `now` in seconds since the epoch.
         """
+        from codeagent.session.repair import closing_events  # only after an end in the middle
+
         for child in self.children(session_id):
             with suppress(SessionError, OSError):
                 log, recording = self._hold(child)
@@ -218,10 +222,10 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        titles, known = (
-            self.titles.all(),
-            BeginningsCache(self._root.parent / "session-beginnings.json"),
-        )
+        from codeagent.session.listing import BeginningsCache  # a run lists nothing
+
+        titles = self.titles.all()
+        known = BeginningsCache(self._root.parent / "session-beginnings.json")
         found = []
         for session_id, log, locked in self._statuses():
             if (beginning := known.get(session_id)) is None:
@@ -246,7 +250,7 @@ class SessionStore:
         self,
         session_id: str,
         log: os.stat_result,
-        beginning: Beginning,
+        beginning: "Beginning",
         title: str,
         *,
         locked: bool,
@@ -257,7 +261,9 @@ class SessionStore:
         return SessionSummary(session_id, *facts, in_use, title)
 
     @property
-    def titles(self) -> SessionTitles:
+    def titles(self) -> "SessionTitles":
+        from codeagent.session.listing import SessionTitles  # as above
+
         return SessionTitles(self._root.parent / "session-titles.json")
 
     def check_free(self, session_id: str) -> None:
@@ -346,7 +352,9 @@ class SessionStore:
         finally:
             os.close(root)
 
-    def _beginning(self, session_id: str) -> Beginning:
+    def _beginning(self, session_id: str) -> "Beginning":
+        from codeagent.session.listing import Beginning  # as above
+
         workspace = model = prompt = ""
         for event in read_head(self.folder(session_id) / LOG, _HEAD):
             match event:
@@ -364,7 +372,10 @@ class SessionStore:
         lock.acquire()
         try:
             recording = read_recording(path) if path.exists() else Recording()
-            cut_torn_tail(path, recording)
+            if recording.tail:
+                from codeagent.session.repair import cut_torn_tail  # most logs are whole
+
+                cut_torn_tail(path, recording)
             log = SessionLog(
                 path,
                 session_id,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app import Place
 from codeagent.commands.doctor import python_packages
+from codeagent.config.place import Place
 from tests.e2e.product import Product
 
 KEY = "sk-canary-0123456789"

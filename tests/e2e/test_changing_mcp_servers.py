@@ -11,7 +11,8 @@ from pathlib import Path
 
 from mcp.server.auth.provider import AccessToken
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
+from codeagent.config.place import Place
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.mcp import ServerBook, ServerFacts
@@ -37,7 +38,7 @@ async def conversation(
     settings = Settings(
         model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off")
     )
-    runtime = await open_runtime(
+    runtime = await open_session(
         settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     try:

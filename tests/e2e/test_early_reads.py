@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.agent.calls import PreparedCall
 from codeagent.app.describe import describe_tools
-from codeagent.app.place import Place
+from codeagent.config.place import Place
 from codeagent.core.messages import ToolCall
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace

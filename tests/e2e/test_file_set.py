@@ -3,8 +3,9 @@ tool, and undone."""
 
 import json
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
 from codeagent.config.checking import checked
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore
 from tests.e2e.product import Product, calls, of, read, results, say
@@ -42,7 +43,7 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
             "toolsets": {"offer": ["files"]},
         },
     )
-    runtime = await open_runtime(
+    runtime = await open_session(
         settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
     )
 

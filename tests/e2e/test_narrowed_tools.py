@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeagent.app.describe import describe_tools
-from codeagent.app.place import Place
+from codeagent.config.place import Place
 from codeagent.core.tool import Denied, Tool, ToolError
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.folders import Loaded, ToolFile

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
 from codeagent.config.checking import checked
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Answer, Prompt, RunShell
 from codeagent.core.approval_events import ApprovalRequested
@@ -36,7 +37,7 @@ async def session(
     """What was asked, the first time with `meanwhile` run in the container before the answer; and
     the results."""
     place, settings = place_of(product)
-    runtime = await open_runtime(
+    runtime = await open_session(
         settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     asked: list[ApprovalRequested] = []

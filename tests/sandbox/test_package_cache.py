@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.app.place import Place, docker_sandbox
+from codeagent.app.place import docker_sandbox
+from codeagent.config.place import Place
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.ports import Command, StdioProgram
 from codeagent.sandbox import tasks

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from codeagent.app import Place
 from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import git_warning
 from codeagent.config.kept import TrustFile
 from codeagent.config.layers import load_settings
+from codeagent.config.place import Place
 from codeagent.core.errors import ConfigError, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.hosts import HostRule
 from codeagent.core.mcp import ServerConfig

@@ -9,9 +9,11 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from codeagent.app import Place, docker_sandbox
+from codeagent.app import LocalApp
+from codeagent.app.place import docker_sandbox
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.paths import config_dir
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images import command as sandbox_image
@@ -81,7 +83,9 @@ def trusted_now(folder: Path) -> bool:
 
 
 async def question(folder: Path, answered: LaunchOptions | None = None) -> Missing | None:
-    found = await LocalLauncher(folder).missing(SETTINGS, answered or LaunchOptions(proceed=True))
+    found = await LocalLauncher(folder, LocalApp()).missing(
+        SETTINGS, answered or LaunchOptions(proceed=True)
+    )
     assert found is None or found.kind == "image"
     return found
 

@@ -2,7 +2,7 @@
 its file gives it."""
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -12,36 +12,35 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.loop import Conversation
+from codeagent.agent.parts import Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.place import agrees_to, start_sandbox
+from codeagent.app.place import start_sandbox
 from codeagent.app.sources import tools_by_reads
-from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
-from codeagent.config.settings import Settings
-from codeagent.core.agents import AgentDefinition
+from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for
+from codeagent.config.place import agrees_to
+from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice
-from codeagent.core.model import ModelInUse, ModelOpener, from_now_on, same_provider
+from codeagent.core.model import Model, ModelInUse, from_now_on, same_provider
 from codeagent.core.tool import Tool
 from codeagent.disk.repository import OutsideGit
-from codeagent.extensions.agents.children import OpenedChild, Origin, Parent, Seat
-from codeagent.extensions.triggers.triggers import Triggers
+from codeagent.extensions.agents.children import Membership, OpenedChild, Origin, Parent
+from codeagent.session.log import SessionLog
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
-from codeagent.tools.catalog import ToolCatalog, ToolRegistry
+from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:  # most agents work where their parent does
+    from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.agents.worktrees import AgentWorktree
 
-WORKTREES = "worktrees"
-"""The folder in the state folder that the worktrees of agents are in."""
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
 _NOT_IN_WORKTREES = frozenset({"git_commit"})
@@ -50,39 +49,27 @@ _NOT_IN_WORKTREES = frozenset({"git_commit"})
 
 @dataclass(frozen=True)
 class ChildOpener:
-    """Makes children of one conversation (an `agent.children.OpenChild`)."""
+    """Opens agents that work for one conversation."""
 
-    settings: Settings
-    dependencies: ToolDependencies
-    around: ToolEnvironment
-    open_model: ModelOpener
-    catalog: ToolCatalog
-    """Of the conversation: an agent that names its tools has them even if a recipe's step holds its
-    parent to others, and those of a set, whether it is on or not."""
-    snapshots: GitCheckpoints
+    assembly: Assembly
+    """Of the conversation."""
+    inbox: "Inbox | None"
+    """Of the conversation's agent; None if no agent can write to another."""
 
-    async def __call__(
-        self, definition: AgentDefinition, parent: Parent, seat: Seat | None
+    async def open(
+        self, definition: AgentDefinition, parent: Parent, membership: Membership | None
     ) -> OpenedChild:
-        place = self.dependencies.place
+        """Open an agent in a session of its own. Raises CodeagentError, and then leaves nothing
+        open."""
+        assembly = self.assembly
         async with AsyncExitStack() as stack:
-            wanted = _model(definition, parent.model)
-            inherited = None if self.around.attended else self.around.limits.max_cost_usd
-            if (budget := definition.limits.get("max_cost_usd", inherited)) is not None:
-                await asyncio.to_thread(self.around.check_budget, wanted[0], budget)
-            model, in_use = await self.open_model(*wanted)
-            stack.push_async_callback(model.close)
-            store = SessionStore(place.state_dir, place.redactor)
-            # Two small files: in a thread, a call that is cancelled in between would leave them
-            # open.
-            log = store.create_child(parent.session_id)
-            stack.callback(store.discard_if_empty, log.session_id)
-            stack.callback(log.close)
+            model, in_use = await self._model(definition, parent, stack)
+            log = self._session(parent, stack)
             worktree = await self._worktree(log.session_id, stack) if definition.worktree else None
             closing = await stack.enter_async_context(AsyncExitStack())
-            there, around = self.dependencies, self.around
+            there, environment = assembly.dependencies, assembly.environment
             if worktree is not None:
-                there, around = await self._moved(worktree, log.session_id, closing)
+                there, environment = await self._moved(worktree, log.session_id, closing)
             own = replace(
                 there,
                 reads=ReadTracker(there.workspace),
@@ -92,64 +79,25 @@ class ChildOpener:
                 todo=Todo(),
                 session=(parent.session_id, log.folder),
             )
-            above = tuple(parent.tools if definition.tools is None else self.catalog)
-            if seat is not None:
-                allow = self.catalog.toolsets.allow
-                seat = replace(
-                    seat, tools=tuple(tool for tool in seat.tools if allow.allows(tool.name))
-                )
-            lent = await self.catalog.toolsets.lend(
-                definition.tools or (), {tool.name for tool in above}
-            )
-            above = (*above, *lent)
-            tools, prompt = await asyncio.to_thread(
-                _equip,
-                definition,
-                above,
-                own,
-                seat,
-                self._must_read,
-                partial(tools_by_reads, self.settings, own),
-            )
-            if said := self.catalog.misnamed_in(
-                definition.tools or (), {tool.name for tool in tools}
-            ):
-                raise ConfigError(f"{definition.where}: tools: {said}")
-            given: dict[str, Any] = dict(definition.limits)
-            limits = replace(self.around.limits, **given)
-            forget = partial(forget_reads, own.reads, own.read_about)
-            unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
-            around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
-            around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
-            strategy = Strategy.parse(self.settings.strategy)
-            early_reads = self.settings.early_reads
-            conversation = Conversation(
-                model,
-                prompt,
-                tools.definitions(),
-                strategy,
-                limits,
-                server=in_use.server,
-                early_reads=early_reads,
-            )
+            tools, prompt = await self._equipped(definition, parent, own, membership)
+            environment = self._limited(definition, environment, own, tools)
             name = (
                 f"{definition.name}.{log.session_id.rpartition('.')[2]}"
-                if seat is None
-                else seat.inbox.name
+                if membership is None
+                else membership.inbox.name
             )
-            inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
             origin = Origin(
                 parent, name, definition.mode, definition.network, apart=definition.worktree
             )
             agent = Agent(
-                conversation,
-                around,
+                self._conversation(model, in_use, prompt, environment),
+                environment,
                 log,
                 questions=own.questions,
                 jobs=own.jobs,
                 model=in_use,
-                origin=origin,
-                triggers=Triggers(inbox=inbox),
+                shared=origin.shared(environment, log),
+                parts=self._parts(name, membership),
             )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
@@ -157,19 +105,143 @@ class ChildOpener:
             stack.pop_all()
             return opened
 
+    async def _model(
+        self, definition: AgentDefinition, parent: Parent, stack: AsyncExitStack
+    ) -> tuple[Model, ModelInUse]:
+        """Open the agent's model; the stack closes it. Raises CodeagentError."""
+        environment = self.assembly.environment
+        wanted = _wanted_model(definition, parent.model)
+        inherited = None if environment.attended else environment.limits.max_cost_usd
+        if (budget := definition.limits.get("max_cost_usd", inherited)) is not None:
+            await asyncio.to_thread(environment.check_budget, wanted[0], budget)
+        model, in_use = await self.assembly.open_model(*wanted)
+        stack.push_async_callback(model.close)
+        return model, in_use
+
+    def _session(self, parent: Parent, stack: AsyncExitStack) -> SessionLog:
+        """Create the agent's session below that of its parent; the stack closes it.
+
+        Two small files: in a thread, a call that is cancelled in between would leave them open.
+        """
+        place = self.assembly.dependencies.place
+        store = SessionStore(place.state_dir, place.redactor)
+        log = store.create_child(parent.session_id)
+        stack.callback(store.discard_if_empty, log.session_id)
+        stack.callback(log.close)
+        return log
+
+    async def _equipped(
+        self,
+        definition: AgentDefinition,
+        parent: Parent,
+        own: ToolDependencies,
+        membership: Membership | None,
+    ) -> tuple[ToolRegistry, str]:
+        """Return the agent's tools and system prompt. Raises CodeagentError."""
+        catalog, names = self.assembly.catalog, definition.tools or ()
+        above = tuple(parent.tools if definition.tools is None else catalog)
+        if membership is not None:
+            allow = catalog.toolsets.allow
+            allowed = tuple(tool for tool in membership.tools if allow.allows(tool.name))
+            membership = replace(membership, tools=allowed)
+        lent = await catalog.toolsets.lend(names, {tool.name for tool in above})
+        tools, prompt = await asyncio.to_thread(
+            self._equip, definition, (*above, *lent), own, membership
+        )
+        if said := catalog.misnamed_in(names, {tool.name for tool in tools}):
+            raise ConfigError(f"{definition.where}: tools: {said}")
+        return tools, prompt
+
+    def _equip(
+        self,
+        definition: AgentDefinition,
+        above: Sequence[Tool[Any]],
+        own: ToolDependencies,
+        membership: Membership | None,
+    ) -> tuple[ToolRegistry, str]:
+        """Return the tools that a child may have of those `above`, and its system prompt. Blocks
+        on small files.
+
+        `info` is added if the child must read about one of them, so that a list without it cannot
+        get around that.
+        """
+        allowed = AllowList().narrowed(definition.tools)
+        if any(allowed.allows(tool.name) and self._must_read(tool) for tool in above):
+            allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
+        info = Info(lambda: tools, own.skills, own.read_about)
+        names = {name for tool in above for name in (tool.name, tool.narrows)}
+        by_reads = tools_by_reads(self.assembly.settings, own, names)
+        remade = {tool.name: tool for tool in (*own.built_in(), *by_reads, info)}
+        added = () if membership is None else membership.tools
+        without = _NOT_FOR_CHILDREN.union(tool.name for tool in added)
+        if definition.worktree:
+            without |= _NOT_IN_WORKTREES
+        inherits = definition.worktree and definition.tools is None
+        lent = (
+            _own(tool, remade, own.reads)
+            for tool in above
+            if allowed.allows(tool.name)
+            and without.isdisjoint({tool.name, tool.narrows})
+            and not (inherits and _stays(tool))
+        )
+        tools = ToolRegistry([*lent, *added])
+        about = role(definition)
+        if membership is not None:
+            about = f"{membership.role}\n\n{definition.prompt}\n"
+        return tools, f"{prompt_for(own)(tuple(tools))}\n{about}"
+
+    def _limited(
+        self,
+        definition: AgentDefinition,
+        environment: ToolEnvironment,
+        own: ToolDependencies,
+        tools: ToolRegistry,
+    ) -> ToolEnvironment:
+        """Return what the agent's tools work with, within its limits."""
+        given: dict[str, Any] = dict(definition.limits)
+        return replace(
+            environment,
+            tools=tools,
+            limits=replace(self.assembly.environment.limits, **given),
+            unread=partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about),
+            forget=partial(forget_reads, own.reads, own.read_about),
+            todo=own.todo,
+            scratchpad=own.scratchpad,
+        )
+
+    def _conversation(
+        self, model: Model, in_use: ModelInUse, prompt: str, environment: ToolEnvironment
+    ) -> Conversation:
+        return Conversation(
+            model,
+            prompt,
+            environment.tools.definitions(),
+            Strategy.parse(self.assembly.settings.strategy),
+            environment.limits,
+            server=in_use.server,
+            early_reads=self.assembly.settings.early_reads,
+        )
+
+    def _parts(self, name: str, membership: Membership | None) -> Parts:
+        if membership is not None:
+            return Parts((membership.inbox,))
+        return Parts(() if self.inbox is None else (self.inbox.beside(name),))
+
     def _must_read(self, tool: Tool[Any]) -> bool:
-        always = {one.name for one in self.catalog.always}
-        return self.dependencies.must_read(tool, of_a_set=tool.name not in always)
+        always = {one.name for one in self.assembly.catalog.always}
+        return self.assembly.dependencies.must_read(tool, of_a_set=tool.name not in always)
 
     async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
         """Make the child's worktree; the stack removes it. Raises CheckpointError."""
-        from codeagent.extensions.agents.worktrees import (
-            make_worktree,  # only for agents that ask for one
-        )
+        from codeagent.extensions.agents.worktrees import make_worktree  # few agents ask for one
 
-        place, root = self.dependencies.place, self.dependencies.workspace.root
+        dependencies = self.assembly.dependencies
         worktree = await make_worktree(
-            place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
+            dependencies.place.state_dir / WORKTREES,
+            dependencies.workspace.root,
+            session_id,
+            self.assembly.snapshots,
+            self._agreed,
         )
         stack.push_async_callback(worktree.remove)
         return worktree
@@ -179,26 +251,31 @@ class ChildOpener:
     ) -> tuple[ToolDependencies, ToolEnvironment]:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises
         SandboxUnavailable."""
-        place = self.dependencies.place
-        copy_of = place.copy_of or place.workspace
-        agreed = frozenset({worktree.git})
-        place = replace(place, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
+        above = self.assembly.dependencies
+        place = replace(
+            above.place,
+            workspace=worktree.root,
+            agreed_git=frozenset({worktree.git}),
+            copy_of=above.place.copy_of or above.place.workspace,
+        )
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
-        around = replace(self.around, workspace=workspace)
-        project = self.dependencies.workspace.root
-        there = replace(self.dependencies, place=place, workspace=workspace, project=project)
-        if self.dependencies.kind is None:
-            return there, around
+        environment = replace(self.assembly.environment, workspace=workspace)
+        project = above.workspace.root
+        there = replace(above, place=place, workspace=workspace, project=project)
+        if above.kind is None:
+            return there, environment
         started = await start_sandbox(
-            self.settings, place, workspace, session_id, _say_nothing, stack, ready=False
+            self.assembly.settings, place, workspace, session_id, _say_nothing, stack, ready=False
         )
         if started.trouble is not None:
             raise started.trouble
-        return replace(there, sandbox=started.sandbox), replace(around, sandbox=started.sandbox)
+        sandbox = started.sandbox
+        return replace(there, sandbox=sandbox), replace(environment, sandbox=sandbox)
 
     def _agreed(self, git: OutsideGit) -> bool:
-        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.place.config_dir)
+        dependencies = self.assembly.dependencies
+        return agrees_to(git, dependencies.workspace.root, dependencies.place.config_dir)
 
 
 def _say_nothing(text: str) -> None:
@@ -207,42 +284,6 @@ def _say_nothing(text: str) -> None:
 
 def _unread(required: Container[Tool[Any]], read: Container[str], tool: Tool[Any]) -> bool:
     return tool in required and tool.name not in read
-
-
-def _equip(
-    definition: AgentDefinition,
-    above: Sequence[Tool[Any]],
-    own: ToolDependencies,
-    seat: Seat | None,
-    must_read: Callable[[Tool[Any]], bool],
-    by_reads: Callable[[Container[str]], Iterable[Tool[Any]]],
-) -> tuple[ToolRegistry, str]:
-    """Return the tools that a child may have of those `above`, and its system prompt. Blocks on
-    small files.
-
-    `info` is added if the child `must_read` about one of them, so that a list without it cannot get
-    around that.
-    """
-    allowed = AllowList().narrowed(definition.tools)
-    if any(allowed.allows(tool.name) and must_read(tool) for tool in above):
-        allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
-    info = Info(lambda: tools, own.skills, own.read_about)
-    names = {name for tool in above for name in (tool.name, tool.narrows)}
-    remade = {tool.name: tool for tool in (*own.built_in(), *by_reads(names), info)}
-    without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
-    inherits = definition.worktree and definition.tools is None
-    seated = () if seat is None else seat.tools
-    without = without.union(tool.name for tool in seated)
-    lent = (
-        _own(tool, remade, own.reads)
-        for tool in above
-        if allowed.allows(tool.name)
-        and without.isdisjoint({tool.name, tool.narrows})
-        and not (inherits and _stays(tool))
-    )
-    tools = ToolRegistry([*lent, *seated])
-    told = role(definition) if seat is None else f"{seat.role}\n\n{definition.prompt}\n"
-    return tools, f"{prompt_for(own)(tuple(tools))}\n{told}"
 
 
 def _stays(tool: Tool[Any]) -> bool:
@@ -278,7 +319,7 @@ def _tell_server(parent: Parent, name: str, in_use: ModelInUse) -> None:
         parent.shared.emitter.emit(Notice(level="warning", code="model.server", text=text))
 
 
-def _model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
+def _wanted_model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
     """Return name, address and thinking level; another provider's model is not at the address of
     the parent's."""
     effort = definition.thinking or parent.effort

@@ -1,13 +1,11 @@
 """`codeagent mcp test` and `codeagent mcp login`, which talk to the server."""
 
 import argparse
-import os
 from difflib import unified_diff
+from typing import TYPE_CHECKING
 
-from codeagent.app import Place
 from codeagent.commands.arguments import say, settings_of, workspace_of
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.place import Place
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.sanitize import one_line, visible
@@ -17,16 +15,19 @@ from codeagent.extensions.mcp.servers import log_in, one_server, server_files
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.tools.source import Listing
 
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
 _LAST_LINES = 20
 """Lines shown of what a server wrote."""
 
 
-async def test(args: argparse.Namespace) -> int:
+async def test(args: argparse.Namespace, app: "App") -> int:
     """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises
     ConfigError."""
     place, entry = place_of(args), _entry(args)
     settings = settings_of(args, place.workspace)
-    async with one_server(settings, place, entry) as source:
+    async with one_server(app, settings, place, entry) as source:
         await source.start(lambda: None)
         if source.held and args.agree:
             await _agree(source)
@@ -69,10 +70,7 @@ async def login(args: argparse.Namespace) -> int:
 
 
 def place_of(args: argparse.Namespace) -> Place:
-    environment = dict(os.environ)
-    return Place(
-        workspace_of(args.cwd), state_dir(), environment, KeyStore(config_dir()).find, config_dir()
-    )
+    return Place.of_user(workspace_of(args.cwd))
 
 
 def _entry(args: argparse.Namespace) -> ServerEntry:

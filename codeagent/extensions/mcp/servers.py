@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
-from codeagent.app.place import Place, docker_sandbox
 from codeagent.config.keys import KeyStore
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
@@ -36,6 +36,9 @@ from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms
 from codeagent.tools.source import Listing
 from codeagent.tools.toolsets import Toolsets
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _LOGIN_SECONDS = 600.0
 """How long a user may take to log in."""
@@ -331,7 +334,7 @@ class McpServers:
 
 @asynccontextmanager
 async def one_server(
-    settings: Settings, place: Place, entry: ServerEntry
+    app: "App", settings: Settings, place: Place, entry: ServerEntry
 ) -> AsyncIterator[McpSource]:
     """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises
     ConfigError."""
@@ -340,7 +343,7 @@ async def one_server(
         in_sandbox = None
         if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
             container = await asyncio.to_thread(
-                docker_sandbox, settings, place, place.workspace, "mcp-test"
+                app.docker_sandbox, settings, place, place.workspace, "mcp-test"
             )
             stack.push_async_callback(container.close)
             in_sandbox = partial(

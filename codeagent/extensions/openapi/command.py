@@ -10,11 +10,10 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, read_named, say, settings_of
+from codeagent.config.place import Place
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
@@ -41,6 +40,9 @@ from codeagent.extensions.openapi.source import (
 from codeagent.net.web.client import WebClient, WebRequest
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.schema import problems_of
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _LONGEST_NAME = 24
 _MOST_WARNINGS = 10
@@ -102,7 +104,7 @@ def document_files(place: Place) -> DocumentFiles:
     return DocumentFiles(place.own_folder, place.workspace, accept=place.trust_project)
 
 
-async def add_document(args: argparse.Namespace, place: Place) -> int:
+async def add_document(args: argparse.Namespace, place: Place, app: "App") -> int:
     """Add a document. Raises ConfigError without changing anything."""
     data, base = await _fetched(args, place)
     local = None if base or args.document == "-" else place.workspace / args.document
@@ -123,7 +125,7 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
     except (BadDocument, ValueError, OSError) as error:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
     files = document_files(place)
-    sets = await asyncio.to_thread(describe_tools, place, settings_of(args, place.workspace))
+    sets = await asyncio.to_thread(app.describe_tools, place, settings_of(args, place.workspace))
     if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
         raise ConfigError(
             f"there is another toolset named {name}; give this one a --name; nothing was added"

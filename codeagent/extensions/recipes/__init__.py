@@ -5,6 +5,8 @@ from codeagent.core.extension import Extension, Subcommand
 EXTENSION = Extension(
     name="recipes",
     about="prompts with inputs and steps, kept in files",
+    acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"},
+    prompts="codeagent.extensions.recipes.book:read_recipes",
     subcommands=(
         Subcommand(
             name="recipes",

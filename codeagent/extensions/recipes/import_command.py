@@ -7,10 +7,10 @@ import posixpath
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import read_named, say
+from codeagent.config.place import Place
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import visible
@@ -21,10 +21,13 @@ from codeagent.extensions.user_tools.yaml_text import Unreadable
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
 _PROJECT = ".codeagent"
 
 
-def import_workflow(args: argparse.Namespace, place: Place) -> int:
+def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
     """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises
     ConfigError."""
     shown = str(args.file)
@@ -34,7 +37,7 @@ def import_workflow(args: argparse.Namespace, place: Place) -> int:
             "--to names a folder of the workspace, relative to it; nothing was written"
         )
     content = read_named(place.workspace / args.file, shown, LARGEST_FILE)
-    catalog = describe_tools(place)
+    catalog = app.describe_tools(place)
     builtin = [tool.name for tool in catalog if tool.source == "builtin"]
     try:
         made = convert(

@@ -7,11 +7,12 @@ from contextlib import AsyncExitStack
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.loop import Conversation
 from codeagent.app.models import OpenModels, check_counted, model_options
-from codeagent.app.place import Place
-from codeagent.app.runtime import limits_of, opened_session
+from codeagent.app.runtime import limits_of
+from codeagent.app.session_log import opened_session
+from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError

@@ -11,16 +11,16 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.loop import Conversation
 from codeagent.core.agents import AgentDefinition, CopiedFile
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
 from codeagent.core.ports import Sandbox
 from codeagent.core.tool import Tool
 from codeagent.extensions.agents.agent import AgentTool
-from codeagent.extensions.agents.children import Children, OpenedChild, Origin, Parent, Seat
+from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Origin, Parent
 from codeagent.tools.catalog import ToolCatalog
 from tests.agent.doubles import (
     Alone,
@@ -87,6 +87,7 @@ class Family:
 
     parent: Scene
     nursery: "Nursery"
+    children: Children
 
     @property
     def born(self) -> list[Born]:
@@ -115,7 +116,7 @@ class Nursery:
     most_at_once: int = 0
 
     async def __call__(
-        self, definition: AgentDefinition, parent: Parent, seat: Seat | None
+        self, definition: AgentDefinition, parent: Parent, membership: Membership | None
     ) -> OpenedChild:
         number = len(self.born) + 1
         journal = ChildJournal(f"{parent.session_id}.{number}")
@@ -147,7 +148,8 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
+        shared = origin.shared(around, journal)
+        agent = Agent(conversation, around, journal, questions=UserQuestions(), shared=shared)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
@@ -173,13 +175,13 @@ def family(
     parent = scene(
         *turns,
         more=(AgentTool(offspring),),
-        children=offspring,
+        parts=(offspring,),
         hooks=hooks,
         attended=attended,
         policy=policy,
         limits=limits,
     )
-    return Family(parent, nursery)
+    return Family(parent, nursery, offspring)
 
 
 def ask(name: str = "helper", task: str = "do it", **more: Any) -> tuple[str, str]:

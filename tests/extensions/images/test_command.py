@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app import Place, docker_sandbox
+from codeagent.app.place import docker_sandbox
+from codeagent.config.place import Place
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.extensions.images.build import BuildableImage
 from codeagent.extensions.images.plan import RepositoryImages

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from codeagent import cli
-from codeagent.app import Place, docker_sandbox
 from codeagent.app.images import accepted_image, image_source
+from codeagent.app.place import docker_sandbox
 from codeagent.commands.doctor import of_extensions
 from codeagent.config.extensions import actions_of, all_extensions
 from codeagent.config.paths import user_config_file
+from codeagent.config.place import Place
 from codeagent.config.settings import ExtensionSettings, SandboxSettings, Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images.plan import RepositoryImages
