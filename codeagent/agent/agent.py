@@ -19,7 +19,6 @@ from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Host, Parts, Shared
 from codeagent.agent.preparation import CallContexts
-from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
@@ -40,6 +39,7 @@ from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
 
 if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.agent.programs import SandboxPrograms
     from codeagent.core.mcp import ServerBook
 
 
@@ -66,9 +66,9 @@ class Agent:
         open_model: ModelOpener | None = None,
         shared: Shared | None = None,
         parts: Parts | None = None,
-        programs: SandboxPrograms | None = None,
+        programs: "SandboxPrograms | None" = None,
     ) -> None:
-        """`parts` are what rooms add; these, `questions`, `jobs` and `programs` are what the tools
+        """`parts` are what extensions add; these, `questions`, `jobs` and `programs` are what the tools
         were built with."""
         history = history or History()
         shared = shared or Shared.of_user(environment, journal)
@@ -82,9 +82,9 @@ class Agent:
         )
         (questions or UserQuestions()).connect(self._approvals)
         self._context = self._made_context(history, checkpoints, jobs or Jobs())
-        self._programs = (programs or SandboxPrograms()).connected(
-            shared.permissions, self._context.inspection
-        )
+        self._programs = programs
+        if programs is not None:
+            programs.connected(shared.permissions, self._context.inspection)
         self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
         self._model = SessionModel(model, open_model, self._runs, shared.emitter)
         self._going_back = SessionRewind(
@@ -322,7 +322,8 @@ class Agent:
         await self._parts.close()
         await context.jobs.close()
         await self.settled()
-        self._programs.close()
+        if self._programs is not None:
+            self._programs.close()
         if self._shared.inspection is None:
             await context.inspection.close()
         await context.checkpoints.end()

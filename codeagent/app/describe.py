@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.jobs.store import Jobs
-from codeagent.app.parts import open_parts
-from codeagent.app.sources import extensions_on, open_catalog
+from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
 from codeagent.config.place import Place

@@ -28,13 +28,14 @@ from codeagent.app.notices import (
     tell_when_started,
     troubles,
 )
-from codeagent.app.parts import agent_of, open_parts, remove_leftovers
 from codeagent.app.place import StartedSandbox, Tell, start_sandbox
 from codeagent.app.session_log import Opened, opened_session
 from codeagent.app.sources import (
     extensions_on,
     newly_given,
     open_catalog,
+    open_parts,
+    remove_leftovers,
     with_chosen,
     with_messages,
 )
@@ -262,7 +263,6 @@ def _agent(
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
-
     assembly = Assembly(
         settings,
         dependencies,
@@ -271,7 +271,20 @@ def _agent(
         catalog=base.files.catalog,
         snapshots=snapshots,
     )
-    return agent_of(assembly, conversation, base.session.log, base.session.history, opened.in_use)
+    dependencies.parts.assembled(assembly)
+    return Agent(
+        conversation,
+        environment,
+        base.session.log,
+        base.session.history,
+        questions=dependencies.questions,
+        checkpoints=snapshots,
+        jobs=dependencies.jobs,
+        model=opened.in_use,
+        open_model=opened.opener,
+        parts=dependencies.parts,
+        programs=None if dependencies.servers is None else dependencies.programs,
+    )
 
 
 def _builder(base: _Base, window: int | None) -> PromptBuilder:

@@ -19,8 +19,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.agent.parts import Opening, Parts
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
 from codeagent.config.place import Place
@@ -83,6 +85,28 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
         parts=dependencies.parts,
         built_in=dependencies.built_in,
     )
+
+
+def open_parts(settings: Settings, history: History, group: "Group | None" = None) -> Parts:
+    """Make the parts of the extensions that are not switched off. Raises ConfigError."""
+
+    def named(one: OfferedSet) -> bool:
+        listed = {name for names in settings.tools[:1] for name in names}
+        chosen = (*settings.toolsets.offer, *settings.toolsets.use)
+        return one.name in chosen or not listed.isdisjoint(one.tools)
+
+    extensions = all_extensions().without(settings.extensions.off).on
+    opening = Opening(history=history, named=named, waits=settings.wait_for_triggers, group=group)
+    made = [part for each in extensions if each.parts for part in resolved(each.parts)(opening)]
+    return Parts(made, {act: do for each in extensions for act, do in each.acts.items()})
+
+
+def remove_leftovers(state: Path) -> None:
+    """Remove what a crash left of extensions in the state folder, of any that is installed."""
+    for extension in all_extensions().on:
+        for name, remove in extension.leftovers.items():
+            if may_exist(folder := state / name):
+                resolved(remove)(folder)
 
 
 def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:

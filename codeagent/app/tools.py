@@ -12,7 +12,6 @@ from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Parts
-from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.config.extensions import may_bring
@@ -61,6 +60,7 @@ from codeagent.workspace.skills import Instructions, SkillFolders, load_instruct
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
 
+    from codeagent.agent.programs import SandboxPrograms
     from codeagent.extensions.mcp.servers import McpServers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -120,8 +120,6 @@ class ToolDependencies:
     """Of the recipe whose step is running."""
     todo: Todo = field(default_factory=Todo)
     """The to-do list of the conversation's agent."""
-    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
-    """Those of the conversation's servers."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
@@ -141,6 +139,13 @@ class ToolDependencies:
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
+
+    @cached_property
+    def programs(self) -> "SandboxPrograms":
+        """The programs of the conversation's servers."""
+        from codeagent.agent.programs import SandboxPrograms  # only if there are servers
+
+        return SandboxPrograms()
 
     @cached_property
     def servers(self) -> "McpServers | None":

@@ -17,9 +17,6 @@ from codeagent.core.tool import ToolResult
 from codeagent.core.wildmatch import IgnoreLine
 from codeagent.tools.edit.diff import count
 
-DEEPEST = 64
-"""Levels."""
-
 
 @dataclass
 class TreeWalk:
