@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
 from codeagent.agent.approvals import Approvals, UserQuestions
@@ -34,13 +33,10 @@ from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Rule
+from codeagent.core.runtime import OfferedText, PartT, TextKind
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
-
-if TYPE_CHECKING:  # most conversations have no servers
-    from codeagent.agent.programs import SandboxPrograms
-    from codeagent.core.mcp import ServerBook
 
 
 class Agent:
@@ -66,10 +62,9 @@ class Agent:
         open_model: ModelOpener | None = None,
         shared: Shared | None = None,
         parts: Parts | None = None,
-        programs: "SandboxPrograms | None" = None,
     ) -> None:
-        """`parts` are what extensions add; these, `questions`, `jobs` and `programs` are what the tools
-        were built with."""
+        """`parts` are what extensions add; these, `questions` and `jobs` are what the tools were built
+        with."""
         history = history or History()
         shared = shared or Shared.of_user(environment, journal)
         self._journal = journal
@@ -82,9 +77,6 @@ class Agent:
         )
         (questions or UserQuestions()).connect(self._approvals)
         self._context = self._made_context(history, checkpoints, jobs or Jobs())
-        self._programs = programs
-        if programs is not None:
-            programs.connected(shared.permissions, self._context.inspection)
         self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
         self._model = SessionModel(model, open_model, self._runs, shared.emitter)
         self._going_back = SessionRewind(
@@ -269,9 +261,11 @@ class Agent:
     def jobs(self) -> JobBook:
         return self._context.jobs
 
-    @property
-    def servers(self) -> "ServerBook | None":
-        return self._environment.servers
+    def part(self, kind: type[PartT]) -> PartT | None:
+        return self._parts.part(kind)
+
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+        return await self._parts.texts(kind)
 
     @property
     def toolbox(self) -> Toolbox | None:
@@ -322,8 +316,6 @@ class Agent:
         await self._parts.close()
         await context.jobs.close()
         await self.settled()
-        if self._programs is not None:
-            self._programs.close()
         if self._shared.inspection is None:
             await context.inspection.close()
         await context.checkpoints.end()
@@ -342,4 +334,4 @@ class Agent:
         begun = self._parts.do(work)
         if isinstance(begun, asyncio.Task):
             return begun
-        raise CodeagentError("nothing was run" if begun is None else begun.reason)
+        raise CodeagentError(begun.reason if isinstance(begun, acts.Refused) else "nothing was run")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
@@ -37,9 +37,6 @@ from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails
-
-if TYPE_CHECKING:  # most conversations have no servers
-    from codeagent.core.mcp import ServerBook
 
 CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
@@ -84,8 +81,6 @@ class ToolEnvironment:
     """The model's notes of this session."""
     inputs: dict[str, Any] = field(default_factory=dict)
     """The inputs of the recipe whose step is running; tools from files read them."""
-    servers: "ServerBook | None" = None
-    """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit
     nothing. Blocks briefly."""

@@ -47,7 +47,13 @@ def read_recipes(place: Place) -> "RecipeBook":
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
     settings = settings or Settings()
-    parts = open_parts(settings, History())
+    parts = open_parts(
+        settings,
+        History(),
+        dependencies.place,
+        root=dependencies.workspace.root,
+        questions=dependencies.questions,
+    )
     dependencies = replace(dependencies, parts=parts, extensions=extensions_on(settings))
     catalog, _ = open_catalog(settings, dependencies)
     return catalog

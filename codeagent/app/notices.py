@@ -34,8 +34,6 @@ def troubles(
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from _told_at_start(sandbox.info)
-    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
-        yield "mcp.untrusted", visible(waiting)
     yield from remarks_of_extensions(settings, dependencies)
     yield from (("settings.unused", visible(line)) for line in settings.unused)
 
@@ -92,11 +90,7 @@ def misnamed(
         *catalog.unlisted(dependencies.to_read, certain=True),
     )
     if wrong:
-        waiting = (
-            dependencies.servers.waiting
-            if dependencies.servers is not None and "mcp__" in wrong[0]
-            else ""
-        )
+        waiting = dependencies.parts.lacking(wrong[0])
         raise ConfigError(
             f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
         )

@@ -229,7 +229,9 @@ async def _base(
         stack,
         ready=opening.needs_sandbox,
     )
-    dependencies = _dependencies(settings, place, workspace, sandbox, session, opening.group)
+    dependencies = await asyncio.to_thread(
+        _dependencies, settings, place, workspace, sandbox, session, opening.group
+    )
     files = await asyncio.to_thread(
         _read_files, settings, dependencies, history, policy.rules, opening.tell
     )
@@ -283,7 +285,6 @@ def _agent(
         model=opened.in_use,
         open_model=opened.opener,
         parts=dependencies.parts,
-        programs=None if dependencies.servers is None else dependencies.programs,
     )
 
 
@@ -348,10 +349,8 @@ def _read_files(
     catalog, first_look = open_catalog(settings, dependencies, history)
     doubtful = misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
-    if dependencies.servers is not None:
-        from codeagent.extensions.mcp.servers import reading_hook  # only if there are servers
-
-        hooks = replace(hooks, registered=(*hooks.registered, reading_hook(dependencies.servers)))
+    if added := dependencies.parts.hooks():
+        hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
 
 
@@ -375,7 +374,6 @@ def _environment(base: _Base) -> ToolEnvironment:
         todo=dependencies.todo,
         scratchpad=dependencies.scratchpad,
         inputs=dependencies.inputs,
-        servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
         context=ContextLimits(**asdict(settings.context)),
         delivery=Delivery(**asdict(settings.queue)),
@@ -400,18 +398,27 @@ def _dependencies(
     group: "Group | None",
 ) -> ToolDependencies:
     log, history = session.log, session.history
+    questions = UserQuestions()
     return ToolDependencies(
         place,
         sandbox.kind,
         workspace,
         FileOutputs(log.folder / "outputs", place.redactor),
         tracked_reads(workspace, history),
-        questions=UserQuestions(),
+        questions=questions,
         jobs=Jobs(),
         session=(log.session_id, log.folder),
         commit_hooks=settings.commit_hooks,
         sandbox=sandbox.sandbox,
-        parts=open_parts(settings, history, group),
+        parts=open_parts(
+            settings,
+            history,
+            place,
+            root=workspace.root,
+            questions=questions,
+            sandbox=sandbox.sandbox,
+            group=group,
+        ),
         extensions=extensions_on(settings),
         read_about=tools_read_about(history.details),
         require_info=settings.toolsets.require_info,

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.parts import Opening, Parts
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
@@ -32,6 +33,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
@@ -87,8 +89,18 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
     )
 
 
-def open_parts(settings: Settings, history: History, group: "Group | None" = None) -> Parts:
-    """Make the parts of the extensions that are not switched off. Raises ConfigError."""
+def open_parts(
+    settings: Settings,
+    history: History,
+    place: Place,
+    *,
+    root: Path,
+    questions: UserQuestions,
+    sandbox: Sandbox | None = None,
+    group: "Group | None" = None,
+) -> Parts:
+    """Make the parts of the extensions that are not switched off. Blocks on small files. Raises
+    ConfigError."""
 
     def named(one: OfferedSet) -> bool:
         listed = {name for names in settings.tools[:1] for name in names}
@@ -96,7 +108,16 @@ def open_parts(settings: Settings, history: History, group: "Group | None" = Non
         return one.name in chosen or not listed.isdisjoint(one.tools)
 
     extensions = all_extensions().without(settings.extensions.off).on
-    opening = Opening(history=history, named=named, waits=settings.wait_for_triggers, group=group)
+    opening = Opening(
+        history=history,
+        named=named,
+        waits=settings.wait_for_triggers,
+        group=group,
+        place=place,
+        root=root,
+        sandbox=sandbox,
+        questions=questions,
+    )
     made = [part for each in extensions if each.parts for part in resolved(each.parts)(opening)]
     return Parts(made, {act: do for each in extensions for act, do in each.acts.items()})
 
@@ -200,11 +221,6 @@ def _secret(place: Place, name: str) -> str | None:
     return place.environment.get(name) or place.find_key(name)
 
 
-def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
-    """Return the configured MCP servers that may be started."""
-    return () if dependencies.servers is None else dependencies.servers.sources
-
-
 def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
     """Yield the sources of extensions."""
     context = extension_context(settings, dependencies)
@@ -238,7 +254,6 @@ def has_files(extension: Extension, context: ExtensionContext) -> bool:
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
-    _mcp,
     _of_extensions,
 )
 """In the order in which a set is looked for, and listed."""
@@ -257,8 +272,6 @@ def open_catalog(
     names = [name for each in extensions for one in each.sets for name in one.tools]
     names += [name for each in extensions for name in each.tools]
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
-    if dependencies.servers is not None:
-        dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()
     known = catalog.toolsets.known
     for name in settings.toolsets.use:

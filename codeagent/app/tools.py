@@ -28,7 +28,6 @@ from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, 
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
@@ -60,8 +59,6 @@ from codeagent.workspace.skills import Instructions, SkillFolders, load_instruct
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
 
-    from codeagent.agent.programs import SandboxPrograms
-    from codeagent.extensions.mcp.servers import McpServers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
@@ -141,32 +138,6 @@ class ToolDependencies:
         return "" if self.sandbox is None else self.sandbox.exposed
 
     @cached_property
-    def programs(self) -> "SandboxPrograms":
-        """The programs of the conversation's servers."""
-        from codeagent.agent.programs import SandboxPrograms  # only if there are servers
-
-        return SandboxPrograms()
-
-    @cached_property
-    def servers(self) -> "McpServers | None":
-        """The configured MCP servers; None if no file configures any. Blocks on small files."""
-        place, root = self.place, self.workspace.root
-        own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
-        if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
-            return None
-        from codeagent.extensions.mcp.servers import (
-            McpServers,
-            kept_login,
-            sandbox_starter,
-            server_host,
-        )  # if there are any
-
-        start = sandbox_starter(self.sandbox, self.questions, self.programs)
-        return McpServers(
-            place, server_host(place, root, start, self.questions, partial(kept_login, place))
-        )
-
-    @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
@@ -227,14 +198,7 @@ class ToolDependencies:
             built_in,
             self._folders(suffixes),
             loaders,
-            Loaded(
-                packages.tools,
-                (
-                    *self._exposed(),
-                    *packages.problems,
-                    *(() if self.servers is None else self.servers.problems),
-                ),
-            ),
+            Loaded(packages.tools, (*self._exposed(), *packages.problems, *self.parts.problems)),
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),

@@ -127,8 +127,9 @@ class Extension:
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
-    own_files: tuple[str, ...] = ()
-    """Where the user's files for this extension are, below their folder of settings."""
+    own_files: Mapping[str, str] = field(default_factory=dict)
+    """Where the user's files for this extension are, below their folder of settings, and what
+    `codeagent config path --all` calls each; empty: it leaves it out."""
     project_files: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     subcommands: tuple[Subcommand, ...] = ()

@@ -9,8 +9,8 @@ from codeagent.tui.actions import KEYS, Action, Group
 from codeagent.tui.fuzzy import alike
 
 if TYPE_CHECKING:  # not for the first frame
-    from codeagent.core.mcp import ServerText
     from codeagent.core.recipes import Recipe
+    from codeagent.core.runtime import OfferedText
 
 _WITHOUT_KEYS = (
     Action(
@@ -261,7 +261,7 @@ def recipe_row(recipe: "Recipe") -> Action:
     )
 
 
-def prompt_row(prompt: "ServerText") -> Action:
+def prompt_row(prompt: "OfferedText") -> Action:
     """Return the slash command for an MCP server's prompt: it is sent as typed, and the server
     supplies the text."""
     return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)

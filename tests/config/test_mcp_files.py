@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import LoginClient, ServerConfig
+from codeagent.extensions.mcp.config import LoginClient, ServerConfig
 from codeagent.extensions.mcp.entries import filled_in, parse_servers
 from codeagent.extensions.mcp.files import ServerFiles
 from tests.table import for_each

@@ -9,7 +9,7 @@ import pytest
 
 from codeagent.config.kept import TrustFile
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.entries import ServerEntry, parse_servers
 from codeagent.extensions.mcp.files import ServerFiles
 from tests.table import for_each

@@ -37,7 +37,7 @@ EXTENSION = Extension(
             make="codeagent.extensions.agents.definitions:AgentLoader",
         ),
     ),
-    own_files=("agents",),
+    own_files={"agents": ""},
     project_files=(".codeagent/agents", ".claude/agents"),
     leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
 )

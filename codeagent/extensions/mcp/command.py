@@ -18,10 +18,11 @@ from codeagent.commands.arguments import (
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import login_name
 from codeagent.core.sanitize import one_line, visible
+from codeagent.extensions.mcp import PROJECT_FILE
+from codeagent.extensions.mcp.config import login_name
 from codeagent.extensions.mcp.entries import ServerEntry, written_timeout
-from codeagent.extensions.mcp.files import PROJECT_FILE, ConfiguredServers, ServerFiles
+from codeagent.extensions.mcp.files import ConfiguredServers, ServerFiles
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App

@@ -18,10 +18,16 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
-from codeagent.core.mcp import SERVER_NAME, LoginClient, ServerConfig, ServerPlace, WantedVariable
 from codeagent.core.redact import is_secret_name
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem
+from codeagent.extensions.mcp.config import (
+    SERVER_NAME,
+    LoginClient,
+    ServerConfig,
+    ServerPlace,
+    WantedVariable,
+)
 
 Origin = Literal["user", "project"]
 MOST_SERVERS = 100

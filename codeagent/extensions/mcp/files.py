@@ -11,11 +11,12 @@ from typing import Any
 from codeagent.config.kept import GrantFile, TrustFile
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.locks import locked
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import LARGEST, UnsafeFile, read_owned, replace_private
+from codeagent.extensions.mcp import PROJECT_FILE, USER_FILE
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.entries import (
     Origin,
     ServerEntry,
@@ -25,8 +26,6 @@ from codeagent.extensions.mcp.entries import (
     parse_servers,
 )
 
-PROJECT_FILE = ".mcp.json"
-USER_FILE = "mcp.json"
 _EXPOSED = "it lies in the workspace, where the agent could change it: its servers are not used"
 
 

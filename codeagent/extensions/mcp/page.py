@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from difflib import unified_diff
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -10,7 +11,7 @@ from rich.style import Style
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerBook, ServerFacts
+from codeagent.extensions.mcp.config import ListedServers, ServerFacts
 from codeagent.tui.actions import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.guard import TOO_SMALL, TOO_SOON, wholly_on_screen
@@ -20,6 +21,9 @@ from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
+
+if TYPE_CHECKING:
+    from codeagent.tui.pages.chat import ChatScreen
 
 TRUST = (
     "They come with this project, and none of them was started. If you trust them, they are started as .mcp.json says "
@@ -52,6 +56,16 @@ class _Question:
     servers: Servers
     note: str = ""
     """What the words do not have room for."""
+
+
+async def mcp(chat: "ChatScreen", argument: str) -> None:
+    """Handle `/mcp`."""
+    client = await chat.outbox.ready()
+    servers = client.agent.part(ListedServers)
+    if servers is None or not servers.list():
+        chat.tell("no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one")
+    else:
+        await chat.app.push_screen_wait(ServersScreen(client, servers))
 
 
 def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
@@ -152,7 +166,7 @@ class ServersScreen(Page[None]):
 
     BINDINGS = bindings("mcp")
 
-    def __init__(self, client: SessionClient, book: ServerBook) -> None:
+    def __init__(self, client: SessionClient, book: ListedServers) -> None:
         self.pane: TextPane
         self._client = client
         self._book = book

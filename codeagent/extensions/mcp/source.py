@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled, SandboxUnavailable
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import RunningProgram
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.described import DescribedServer
 from codeagent.extensions.mcp.elicitation import Reaction, ask_for_server
 from codeagent.extensions.mcp.host import ServerHost

@@ -8,6 +8,6 @@ EXTENSION = Extension(
     about="tools from OpenAPI documents",
     sources="codeagent.extensions.openapi.parts:sources",
     remarks="codeagent.extensions.openapi.parts:remarks",
-    own_files=("openapi",),
+    own_files={"openapi": "documents"},
     project_files=(".codeagent/openapi",),
 )

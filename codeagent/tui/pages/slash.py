@@ -14,7 +14,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.mcp.page import ServersScreen
+from codeagent.extensions.mcp.page import mcp as mcp
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import COMMANDS, NOT_RUN, RECIPE, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
@@ -218,15 +218,6 @@ async def tools(chat: ChatScreen, argument: str) -> None:
             chat.tell(
                 f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'"
             )
-
-
-async def mcp(chat: ChatScreen, argument: str) -> None:
-    client = await chat.outbox.ready()
-    servers = client.agent.servers
-    if servers is None or not servers.list():
-        chat.tell("no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one")
-    else:
-        await _show(chat, ServersScreen(client, servers))
 
 
 async def model(chat: ChatScreen, argument: str) -> None:

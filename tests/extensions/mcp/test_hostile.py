@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.policy import Policy
 from codeagent.core.sanitize import visible
+from codeagent.extensions.mcp.config import ServerConfig
 from tests.effort import part
 from tests.extensions.mcp.hostile import BEHAVIOURS
 from tests.extensions.mcp.setting import Setting, answer_of, hostile, serving

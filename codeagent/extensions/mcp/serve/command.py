@@ -50,10 +50,7 @@ async def _serve(settings: Settings, place: Place, app: "App") -> int:
 
     model, ended = CallingModel(), list[int]()
     session = await app.open_session(
-        _offered(settings, model),
-        replace(place, has_servers=False),
-        tell=say,
-        open_model=model.open,
+        _offered(settings, model), place, tell=say, open_model=model.open
     )
     try:
         require_sandbox(session)
@@ -92,6 +89,7 @@ def _offered(settings: Settings, model: CallingModel) -> Settings:
         "limits": replace(settings.limits, budget=None),
         "tools": (*settings.tools, tuple(sorted(OFFERED))),
         "toolsets": ToolsetSettings(),
+        "extensions": replace(settings.extensions, off=(*settings.extensions.off, "mcp")),
     }
     return replace(settings, **changes)
 
