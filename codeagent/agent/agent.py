@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
 from codeagent.agent.approvals import Approvals, UserQuestions
@@ -16,7 +17,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Host, Parts, Shared
+from codeagent.agent.parts import Host, Parts, PartT, Shared
 from codeagent.agent.preparation import CallContexts
 from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
@@ -33,10 +34,12 @@ from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Rule
-from codeagent.core.runtime import OfferedText, PartT, TextKind
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange
+
+if TYPE_CHECKING:
+    from codeagent.core.runtime import OfferedText, TextKind
 
 
 class Agent:
@@ -264,7 +267,7 @@ class Agent:
     def part(self, kind: type[PartT]) -> PartT | None:
         return self._parts.part(kind)
 
-    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+    async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return await self._parts.texts(kind)
 
     @property

@@ -26,14 +26,14 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import ModelInUse
 from codeagent.core.ports import Sandbox
-from codeagent.core.runtime import OfferedText, TextKind
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
 
-if TYPE_CHECKING:  # few conversations run a group
+if TYPE_CHECKING:  # few conversations run a group, or are offered texts
     from codeagent.core.groups import Group
+    from codeagent.core.runtime import OfferedText, TextKind
 
 PartT = TypeVar("PartT")
 Began = Refused | asyncio.Task[None] | Coroutine[Any, Any, None] | None
@@ -159,7 +159,7 @@ class ConversationPart:
         """Return hooks that come after the user's."""
         return ()
 
-    async def texts(self, kind: TextKind) -> Sequence[OfferedText]:
+    async def texts(self, kind: "TextKind") -> "Sequence[OfferedText]":
         """Return the resources or prompts that it offers to the user now."""
         return ()
 
@@ -224,7 +224,7 @@ class Parts:
     def hooks(self) -> tuple[Hook, ...]:
         return tuple(hook for part in self._parts for hook in part.hooks())
 
-    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+    async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return tuple([text for part in self._parts for text in await part.texts(kind)])
 
     def assembled(self, assembly: Any) -> None:

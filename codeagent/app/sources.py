@@ -30,7 +30,7 @@ from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, OfferedSet, resolved
+from codeagent.core.extension import Extension, ExtensionFiles, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.ports import Sandbox
@@ -118,7 +118,13 @@ def open_parts(
         sandbox=sandbox,
         questions=questions,
     )
-    made = [part for each in extensions if each.parts for part in resolved(each.parts)(opening)]
+    made = [
+        part
+        for each in extensions
+        if each.parts
+        and (not each.files.for_parts or _have_files(each.files, place.config_dir, root))
+        for part in resolved(each.parts)(opening)
+    ]
     return Parts(made, {act: do for each in extensions for act, do in each.acts.items()})
 
 
@@ -246,10 +252,13 @@ def remarks_of_extensions(
 def has_files(extension: Extension, context: ExtensionContext) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
-    own = context.own_folder
-    places = [context.workspace.root / name for name in extension.project_files]
-    places += [] if own is None else [own / name for name in extension.own_files]
-    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
+    return _have_files(extension.files, context.own_folder, context.workspace.root)
+
+
+def _have_files(files: ExtensionFiles, own: Path | None, root: Path) -> bool:
+    places = [root / name for name in files.project]
+    places += [] if own is None else [own / name for name in files.own]
+    return not (files.own or files.project) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (

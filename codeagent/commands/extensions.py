@@ -62,7 +62,7 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
-        ("files", [*extension.own_files, *extension.project_files]),
+        ("files", [*extension.files.own, *extension.files.project]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"

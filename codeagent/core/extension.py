@@ -72,11 +72,47 @@ class Subcommand:
     of: str = ""
     """The command of the kernel that it is an action of, if that takes those of extensions;
     empty: it is a command of its own."""
+    after: str = ""
+    """The action that it follows in the help of that command; empty: it is the last."""
 
     @property
     def words(self) -> str:
         """What follows `codeagent`."""
         return f"{self.of} {self.name}".lstrip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtensionFiles:
+    """The files that an extension reads. If it has some and none of them exists, its `sources` and
+    `remarks` are not asked."""
+
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Where the user's are, below their folder of settings, and what `codeagent config path --all`
+    calls each; empty: it leaves it out."""
+    project: tuple[str, ...] = ()
+    """Where a project's are."""
+    for_parts: bool = False
+    """Its `parts` are not asked either if none of them exists."""
+    trust: Reference = ""
+    """Of a function from a `Place` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
+    are also about."""
+    check: Reference = ""
+    """Of a function from a path, and its name in messages, that does what `codeagent tools check`
+    does for a file of its kind, and returns the exit code; None for a file of another kind. It
+    blocks."""
+
+
+class ProjectFiles(Protocol):
+    """Files of a project that are used only once the user trusts them as they are."""
+
+    def untrusted(self) -> tuple[str, ...]:
+        """Return what is not trusted as it is now, a name each. Raises ConfigError."""
+
+    def trust(self) -> object:
+        """Trust them as they are now. Raises ConfigError."""
+
+    def distrust(self) -> object:
+        """Stop trusting them. Raises ConfigError."""
 
 
 FindingState = Literal["ok", "note", "problem"]
@@ -127,11 +163,7 @@ class Extension:
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
-    own_files: Mapping[str, str] = field(default_factory=dict)
-    """Where the user's files for this extension are, below their folder of settings, and what
-    `codeagent config path --all` calls each; empty: it leaves it out."""
-    project_files: tuple[str, ...] = ()
-    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    files: ExtensionFiles = ExtensionFiles()
     subcommands: tuple[Subcommand, ...] = ()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has

@@ -1,6 +1,6 @@
 """Agents that work for a conversation: alone, in groups, and in worktrees of their own."""
 
-from codeagent.core.extension import Extension, FileKind, OfferedSet
+from codeagent.core.extension import Extension, ExtensionFiles, FileKind, OfferedSet
 
 EXTENSION = Extension(
     name="agents",
@@ -37,7 +37,6 @@ EXTENSION = Extension(
             make="codeagent.extensions.agents.definitions:AgentLoader",
         ),
     ),
-    own_files={"agents": ""},
-    project_files=(".codeagent/agents", ".claude/agents"),
+    files=ExtensionFiles(own={"agents": ""}, project=(".codeagent/agents", ".claude/agents")),
     leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
 )

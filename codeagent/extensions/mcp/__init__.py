@@ -1,23 +1,22 @@
 """Tools, resources and prompts of MCP servers."""
 
-from codeagent.core.extension import Extension, Subcommand
+from codeagent.core.extension import Extension, ExtensionFiles, Subcommand
 
 USER_FILE = "mcp.json"
 PROJECT_FILE = ".mcp.json"
 EXTENSION = Extension(
     name="mcp",
     about="servers that bring tools of their own, and offering ours to other programs",
-    parts="codeagent.extensions.mcp.part:conversation_parts",
+    parts="codeagent.extensions.mcp.servers:conversation_parts",
     acts={
-        "TrustServers": "codeagent.extensions.mcp.part:change",
-        "GiveVariables": "codeagent.extensions.mcp.part:change",
-        "RestartServer": "codeagent.extensions.mcp.part:change",
-        "AgreeToServer": "codeagent.extensions.mcp.part:change",
+        "TrustServers": "codeagent.extensions.mcp.servers:change",
+        "GiveVariables": "codeagent.extensions.mcp.servers:change",
+        "RestartServer": "codeagent.extensions.mcp.servers:change",
+        "AgreeToServer": "codeagent.extensions.mcp.servers:change",
     },
-    sources="codeagent.extensions.mcp.part:sources",
-    remarks="codeagent.extensions.mcp.part:remarks",
-    own_files={USER_FILE: "servers"},
-    project_files=(PROJECT_FILE,),
+    sources="codeagent.extensions.mcp.servers:sources",
+    remarks="codeagent.extensions.mcp.servers:remarks",
+    files=ExtensionFiles(own={USER_FILE: "servers"}, project=(PROJECT_FILE,), for_parts=True),
     subcommands=(
         Subcommand(
             name="mcp",

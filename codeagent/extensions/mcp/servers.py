@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.agent.parts import ConversationPart, Host, Opening
@@ -17,11 +17,12 @@ from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
 from codeagent.config.place import Place
 from codeagent.config.settings import Settings
+from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import Asker, StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.runtime import OfferedText, TextKind
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
@@ -36,7 +37,8 @@ from codeagent.extensions.mcp.pins import Changed
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms
-from codeagent.tools.source import Listing
+from codeagent.tools.extension import ExtensionContext
+from codeagent.tools.source import Listing, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def server_host(
     return ServerHost(root, programs, own, asker, auth, place.redactor.clean)
 
 
-def servers_of(opening: Opening) -> "McpServers":
+def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
     """Return the servers of a conversation that is being opened; blocks on small files.
 
     Those in its sandbox have its network and its mode.
@@ -79,7 +81,7 @@ def servers_of(opening: Opening) -> "McpServers":
         start = program_starter(opening.sandbox, opening.questions, programs)
     auth = partial(kept_login, place)
     host = server_host(place, opening.root, start, opening.questions, auth)
-    return McpServers(place, host, programs)
+    return (McpServers(place, host, programs),)
 
 
 def kept_login(place: Place, config: ServerConfig) -> Any:
@@ -362,6 +364,37 @@ class McpServers(ConversationPart, ListedServers):
             with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
                 self._untrusted[name] = () if program is None else program.changes()
         return self._untrusted[name]
+
+
+def sources(context: ExtensionContext) -> Iterable[ToolSource]:
+    """Return the servers that may be started."""
+    servers = context.part(McpServers)
+    return () if servers is None else servers.sources
+
+
+def remarks(context: ExtensionContext) -> Iterator[tuple[str, str]]:
+    servers = context.part(McpServers)
+    if servers is not None and servers.waiting:
+        yield "mcp.untrusted", visible(servers.waiting)
+
+
+def change(host: Host, act: ServerAct) -> Coroutine[Any, Any, None]:
+    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no
+    servers."""
+    servers = host.part(McpServers)
+    if servers is None:
+        raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
+    match act:
+        case TrustServers(trusted, seen):
+            return servers.trust(trusted, seen)
+        case GiveVariables(name, variables, seen):
+            return servers.give(name, variables, seen)
+        case RestartServer(name):
+            return servers.restart(name)
+        case AgreeToServer(name, seen):
+            return servers.agree(name, seen)
+        case _:
+            assert_never(act)
 
 
 @asynccontextmanager
