@@ -254,8 +254,8 @@ def open_catalog(
     """
     sets = partial(_built_in_sets, settings, dependencies)
     extensions = extensions_on(settings)
-    names = [name for each in extensions for one in each.sets for name in one.tools]
-    names += [name for each in extensions for name in each.tools]
+    sets_of_all = [one for each in extensions for one in each.sets]
+    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)

@@ -40,6 +40,8 @@ class OfferedSet:
     """Of a function from a `tools.extension.ExtensionContext` to the tools, in that order."""
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """For a tool that is there only if a setting is: the section and the key."""
+    beside: tuple[str, ...] = ()
+    """The names of tools that only some agents have, and that the set itself does not."""
     by_reads: bool = False
     """What its tools may do depends on what was read, so each agent has them for itself."""
     by_files: bool = False
@@ -71,6 +73,26 @@ class Subcommand:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunOption:
+    """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
+
+    name: str
+    """Without the dashes."""
+    metavar: str
+    about: str
+    """In the help."""
+    many: bool = False
+    """It may be repeated."""
+    work: Reference = ""
+    """Of a function from the arguments, the settings, the place and the App to the work and the
+    settings for it, which raises ConfigError; empty for what only other options read."""
+    alone: str = ""
+    """The error if it is given together with another of these options, or to resume a session."""
+    idle: str = ""
+    """The error if it is given without an option that names the work."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -89,8 +111,6 @@ class Extension:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
-    tools: tuple[str, ...] = ()
-    """The names of the tools that it brings beside its sets."""
     sets: tuple[OfferedSet, ...] = ()
     file_kinds: tuple[FileKind, ...] = ()
     prompts: Reference = ""
@@ -110,3 +130,4 @@ class Extension:
     project_files: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     subcommands: tuple[Subcommand, ...] = ()
+    run_options: tuple[RunOption, ...] = ()

@@ -1,13 +1,12 @@
 """Agents that work for a conversation: alone, in groups, and in worktrees of their own."""
 
-from codeagent.core.extension import Extension, FileKind, OfferedSet
+from codeagent.core.extension import Extension, FileKind, OfferedSet, RunOption
 
 EXTENSION = Extension(
     name="agents",
     about="agents that work for a conversation, alone and in groups",
     parts="codeagent.extensions.agents.part:agent_parts",
     acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
-    tools=("add_agent",),
     sets=(
         OfferedSet(
             name="messages",
@@ -19,6 +18,7 @@ EXTENSION = Extension(
                 "create_channel",
                 "connect_agent",
             ),
+            beside=("add_agent",),
             make="codeagent.extensions.agents.part:message_set",
         ),
         OfferedSet(
@@ -39,5 +39,14 @@ EXTENSION = Extension(
     ),
     own_files=("agents",),
     project_files=(".codeagent/agents", ".claude/agents"),
+    run_options=(
+        RunOption(
+            name="group",
+            metavar="FILE",
+            about="run the agents of a group file, which write to each other",
+            work="codeagent.extensions.agents.group_option:chosen_group",
+            alone="--group begins a session of its own, without a recipe; nothing was run",
+        ),
+    ),
     leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
 )

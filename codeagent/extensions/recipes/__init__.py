@@ -1,6 +1,6 @@
 """Recipes: the keys of their files, how they are read, and the recipes of a conversation."""
 
-from codeagent.core.extension import Extension, Subcommand
+from codeagent.core.extension import Extension, RunOption, Subcommand
 
 EXTENSION = Extension(
     name="recipes",
@@ -12,6 +12,21 @@ EXTENSION = Extension(
             name="recipes",
             about="prompts with inputs, kept in files: list, show, check and trust them",
             module="codeagent.extensions.recipes.command",
+        ),
+    ),
+    run_options=(
+        RunOption(
+            name="recipe",
+            metavar="NAME",
+            about="run a recipe in place of a prompt; codeagent recipes list shows them",
+            work="codeagent.extensions.recipes.command:chosen_recipe",
+        ),
+        RunOption(
+            name="input",
+            metavar="NAME=VALUE",
+            about="an input of the recipe; repeatable",
+            many=True,
+            idle="--input belongs to a recipe: give --recipe NAME; nothing was run",
         ),
     ),
 )
