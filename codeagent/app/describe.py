@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.jobs.store import Jobs
 from codeagent.app.sources import open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.place import Place
@@ -44,6 +42,4 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
 def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(
-        place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None
-    )
+    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace))

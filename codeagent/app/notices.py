@@ -60,12 +60,12 @@ def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
         return
     if (trouble := starting.exception()) is not None:
         remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
-        agent.notify(
+        agent.emitter.warn(
             "sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}"
         )
         return
     for code, text in _told_at_start(starting.result()):
-        agent.notify(code, text)
+        agent.emitter.warn(code, text)
 
 
 def _told_at_start(info: SandboxInfo | None) -> Iterator[CodedText]:

@@ -9,15 +9,13 @@ from importlib import import_module
 from threading import Thread
 from typing import Any
 
-from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
-from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
-from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
+from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.notices import (
@@ -29,7 +27,6 @@ from codeagent.app.notices import (
     troubles,
 )
 from codeagent.app.place import StartedSandbox, Tell, start_sandbox
-from codeagent.app.session_log import Opened, opened_session
 from codeagent.app.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
@@ -45,16 +42,17 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.groups import Group
 from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.extensions.agents.children import Children, OpenedChild, Parent, Seat
+from codeagent.extensions.agents.children import OpenedChild, Parent, Seat
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, tools_read_about
 from codeagent.session.outputs import FileOutputs
-from codeagent.session.store import SessionStore
+from codeagent.session.store import OpenedSession, SessionStore, opened_session
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
@@ -156,7 +154,7 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
             *uncounted,
             *troubles(base.settings, base.dependencies, base.sandbox),
         ):
-            agent.notify(code, text)
+            agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
         await agent.begin_session(resumed=opening.resume is not None)
         base.files.catalog.toolsets.begin(after=_HEAD_START)
@@ -187,7 +185,7 @@ class _Base:
     """With the sets that were chosen in the session."""
     opening: _Opening
     workspace: LocalWorkspace
-    session: Opened
+    session: OpenedSession
     policy: Policy
     rule_book: RuleBookFile | None
     sandbox: StartedSandbox
@@ -275,20 +273,16 @@ def _agent(
         )
         return await opener(definition, parent, seat)
 
-    dependencies.children.open_child = open_child
+    dependencies.services.children.open_child = open_child
     return Agent(
         conversation,
         environment,
         base.session.log,
         base.session.history,
-        dependencies.questions,
-        snapshots,
-        dependencies.jobs,
-        opened.in_use,
-        opened.opener,
-        dependencies.children,
-        triggers=dependencies.triggers,
-        programs=dependencies.programs,
+        dependencies.services,
+        checkpoints=snapshots,
+        model=opened.in_use,
+        open_model=opened.opener,
     )
 
 
@@ -364,28 +358,32 @@ def _environment(base: _Base) -> ToolEnvironment:
     """Make what the tools work with."""
     dependencies, settings, catalog = base.dependencies, base.settings, base.files.catalog
     return ToolEnvironment(
-        catalog,
-        dependencies.workspace,
-        base.sandbox.sandbox,
-        base.sandbox.kind,
-        dependencies.outputs,
-        base.policy,
-        limits_of(settings),
-        base.files.hooks,
-        base.opening.attended,
-        base.rule_book,
-        objection=lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
-        recalls=base.opening.open_model is None,
-        unread=partial(_unread, dependencies, catalog),
-        todo=dependencies.todo,
-        scratchpad=dependencies.scratchpad,
-        inputs=dependencies.inputs,
+        tools=catalog,
+        workspace=dependencies.workspace,
+        sandbox=base.sandbox.sandbox,
+        sandbox_kind=base.sandbox.kind,
+        outputs=dependencies.outputs,
+        policy=base.policy,
+        limits=limits_of(settings),
+        hooks=base.files.hooks,
+        attended=base.opening.attended,
+        keeping=RuleKeeping(
+            base.rule_book,
+            lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
+        ),
+        recall=Recall(
+            certain=base.opening.open_model is None,
+            unread=partial(_unread, dependencies, catalog),
+            forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
+        ),
+        preferences=Preferences(
+            ContextLimits(**asdict(settings.context)),
+            Delivery(**asdict(settings.queue)),
+            settings.experimental.partial_results,
+        ),
+        state=replace(dependencies.state, scratchpad=dependencies.scratchpad),
         servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
-        context=ContextLimits(**asdict(settings.context)),
-        delivery=Delivery(**asdict(settings.queue)),
-        forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
-        partial_results=settings.experimental.partial_results,
     )
 
 
@@ -401,30 +399,31 @@ def _dependencies(
     place: Place,
     workspace: Workspace,
     sandbox: StartedSandbox,
-    session: Opened,
+    session: OpenedSession,
     group: Group | None,
 ) -> ToolDependencies:
     log, history = session.log, session.history
-    children = Children()
     inbox = open_inbox(settings, history, group)
+    services = AgentServices(
+        triggers=Triggers(
+            awaited=settings.wait_for_triggers, inbox=inbox if group is None else None
+        )
+    )
     if group is not None and inbox is not None:
-        children.hub = inbox.hub
+        services.children.hub = inbox.hub
     return ToolDependencies(
-        place,
-        sandbox.kind,
-        workspace,
-        FileOutputs(log.folder / "outputs", place.redactor),
-        tracked_reads(workspace, history),
-        UserQuestions(),
-        Jobs(),
-        (log.session_id, log.folder),
-        settings.commit_hooks,
-        sandbox.sandbox,
-        inbox,
-        Triggers(awaited=settings.wait_for_triggers, inbox=inbox if group is None else None),
-        tools_read_about(history.details),
-        settings.toolsets.require_info,
-        children,
+        place=place,
+        kind=sandbox.kind,
+        workspace=workspace,
+        outputs=FileOutputs(log.folder / "outputs", place.redactor),
+        reads=tracked_reads(workspace, history),
+        services=services,
+        session=(log.session_id, log.folder),
+        commit_hooks=settings.commit_hooks,
+        sandbox=sandbox.sandbox,
+        inbox=inbox,
+        read_about=tools_read_about(history.details),
+        require_info=settings.toolsets.require_info,
     )
 
 
@@ -447,8 +446,12 @@ def _begin(agent: Agent, base: _Base) -> None:
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
-    agent.tell_tools(base.files.first_look)
-    agent.tell_sets(newly_given(base.settings, history))
+    if (found := base.files.first_look) is not None:
+        tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)
+    for name in newly_given(base.settings, history):
+        agent.emitter.emit(
+            ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
+        )
 
 
 def limits_of(settings: Settings) -> Limits:

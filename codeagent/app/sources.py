@@ -154,7 +154,7 @@ def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
 
 
 def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    return (agent_tool(dependencies.children, dependencies.built_in),)
+    return (agent_tool(dependencies.services.children, dependencies.built_in),)
 
 
 def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -226,7 +226,7 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     from codeagent.extensions.triggers.tools import trigger_tools  # only once the set is asked for
 
-    return trigger_tools(dependencies.triggers)
+    return trigger_tools(dependencies.services.triggers)
 
 
 def _secret(place: Place, name: str) -> str | None:

@@ -8,11 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.programs import SandboxPrograms
+from codeagent.agent.agent import AgentServices
+from codeagent.agent.environment import AgentState
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.agent.todo import Todo
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.place import Place, agrees_to
@@ -28,7 +26,6 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
 from codeagent.extensions.agents.children import Children
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
@@ -103,28 +100,21 @@ class ToolDependencies:
     workspace: Workspace
     outputs: OutputStore
     reads: ReadTracker
-    questions: UserQuestions
-    jobs: Jobs
-    session: tuple[str, Path] | None
+    services: AgentServices = field(default_factory=AgentServices)
+    """Of the conversation's agent."""
+    state: AgentState = field(default_factory=AgentState)
+    """As above; `scratchpad` is made from the session."""
+    session: tuple[str, Path] | None = None
     """Id and folder; None if the tools are only looked at."""
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
     inbox: "Inbox | None" = None
     """None if the settings let no agent write to another one."""
-    triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
     """The setting `toolsets.require_info`."""
-    children: Children = field(default_factory=Children)
-    """Of the conversation's agent."""
-    inputs: dict[str, Any] = field(default_factory=dict)
-    """Of the recipe whose step is running."""
-    todo: Todo = field(default_factory=Todo)
-    """The to-do list of the conversation's agent."""
-    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
-    """Those of the conversation's servers."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
@@ -159,9 +149,10 @@ class ToolDependencies:
             server_host,
         )  # if there are any
 
-        start = sandbox_starter(self.sandbox, self.questions, self.programs)
+        start = sandbox_starter(self.sandbox, self.services.questions, self.services.programs)
         return McpServers(
-            place, server_host(place, root, start, self.questions, partial(kept_login, place))
+            place,
+            server_host(place, root, start, self.services.questions, partial(kept_login, place)),
         )
 
     @cached_property
@@ -233,7 +224,7 @@ class ToolDependencies:
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
-        agents = AgentCompanion(self.children)
+        agents = AgentCompanion(self.services.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = agents.tools(catalog)
@@ -301,7 +292,12 @@ class ToolDependencies:
             ask = _ON_HOST if self.kind == "host" else None
             root = str(self.workspace.root)
             return YamlLoader(
-                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
+                self.outputs,
+                self.reads,
+                by_name(),
+                always_ask=ask,
+                inputs=self.state.inputs,
+                root=root,
             )
 
         def agents() -> ToolLoader:
@@ -336,18 +332,25 @@ class ToolDependencies:
             List(self.workspace),
             Search(self.workspace, self.reads),
             OutputRead(self.outputs),
-            AskUser(self.questions),
-            TodoTool(self.todo),
+            AskUser(self.services.questions),
+            TodoTool(self.state.todo),
         ]
         match self.kind:
             case "docker":
                 python = Python(self.outputs, self.reads)
                 bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [bash, *files, self._commit(), python, *job_tools(self.jobs), *self._kept()]
+                return [
+                    bash,
+                    *files,
+                    self._commit(),
+                    python,
+                    *job_tools(self.services.jobs),
+                    *self._kept(),
+                ]
             case "host":
                 bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
                 python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *job_tools(self.jobs), *self._kept()]
+                return [bash, *files, python, *job_tools(self.services.jobs), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
 from codeagent.agent.compaction.plan import (
     Attempts,
@@ -23,6 +22,7 @@ from codeagent.agent.compaction.plan import (
     to_summarize,
 )
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.model_request import (
@@ -128,7 +128,7 @@ class Compaction:
         self._queue, self._line = queue, history.line
         self._pins, self._questions = history.pins, dict(history.questions)
         self._files = FileFacts(around.workspace, history.details)
-        self.in_context = DetailsInContext(history.details, around.forget)
+        self.in_context = DetailsInContext(history.details, around.recall.forget)
         self._gauge, self._length = TokenGauge(), GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
@@ -221,7 +221,7 @@ class Compaction:
             self._gauge.tokens(self._length.of(self._line.items, asking.request)),
         )
         if window is None or not self._attempts.is_due(
-            size, window, self._around.context.compact_at
+            size, window, self._around.preferences.context.compact_at
         ):
             return False
         return await self.compact("window", asking, token)
@@ -339,7 +339,7 @@ class Compaction:
         return None if event is None else measured(event, asking.request, self._gauge)
 
     def _window(self, asking: Asking) -> int | None:
-        known = self._around.context.window or asking.model.context_window
+        known = self._around.preferences.context.window or asking.model.context_window
         refused = self._gauge.tokens(self._refused.get(asking.model.name, 0))
         return min(filter(None, (known, refused)), default=None)
 
@@ -411,7 +411,7 @@ class Compaction:
         return cause != "overflow" and (window is None or size < window)
 
     def _reviews(self, asking: Asking) -> bool:
-        return asking.attended and self._around.context.review
+        return asking.attended and self._around.preferences.context.review
 
     def _told(
         self,
@@ -488,7 +488,7 @@ class Compaction:
         Raises _NotCompacted, RunCancelled.
         """
         patience = (
-            self._around.context.review_seconds
+            self._around.preferences.context.review_seconds
             if self._permissions.mode == "auto" and cause != "user"
             else None
         )
@@ -511,7 +511,7 @@ class Compaction:
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
         return KeptFacts(
-            todo=tuple(map(str, self._around.todo.items)),
+            todo=tuple(map(str, self._around.state.todo.items)),
             questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),
         )

@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment, with_notes
+from codeagent.agent.calls import with_notes
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter

@@ -8,11 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.environment import Recall, ToolEnvironment
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
@@ -82,13 +80,18 @@ class ChildOpener:
             there, around = self.dependencies, self.around
             if worktree is not None:
                 there, around = await self._moved(worktree, log.session_id, closing)
+            name = (
+                f"{definition.name}.{log.session_id.rpartition('.')[2]}"
+                if seat is None
+                else seat.inbox.name
+            )
+            inbox = seat.inbox if seat is not None else there.inbox and there.inbox.beside(name)
             own = replace(
                 there,
                 reads=ReadTracker(there.workspace),
                 read_about=set(),
-                questions=UserQuestions(),
-                jobs=Jobs(),
-                todo=Todo(),
+                services=AgentServices(triggers=Triggers(inbox=inbox)),
+                state=replace(there.state, todo=Todo()),
                 session=(parent.session_id, log.folder),
             )
             above = tuple(parent.tools if definition.tools is None else self.catalog)
@@ -116,10 +119,14 @@ class ChildOpener:
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
             limits = replace(self.around.limits, **given)
-            forget = partial(forget_reads, own.reads, own.read_about)
-            unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
-            around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
-            around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
+            must_read = frozenset(filter(self._must_read, tools))
+            around = replace(
+                around,
+                tools=tools,
+                limits=limits,
+                recall=_recall(around.recall, own, must_read),
+                state=replace(around.state, todo=own.state.todo, scratchpad=own.scratchpad),
+            )
             strategy = Strategy.parse(self.settings.strategy)
             early_reads = self.settings.early_reads
             conversation = Conversation(
@@ -131,24 +138,11 @@ class ChildOpener:
                 server=in_use.server,
                 early_reads=early_reads,
             )
-            name = (
-                f"{definition.name}.{log.session_id.rpartition('.')[2]}"
-                if seat is None
-                else seat.inbox.name
-            )
-            inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
             origin = Origin(
                 parent, name, definition.mode, definition.network, apart=definition.worktree
             )
             agent = Agent(
-                conversation,
-                around,
-                log,
-                questions=own.questions,
-                jobs=own.jobs,
-                model=in_use,
-                origin=origin,
-                triggers=Triggers(inbox=inbox),
+                conversation, around, log, services=own.services, model=in_use, origin=origin
             )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
@@ -202,6 +196,15 @@ class ChildOpener:
 
 def _say_nothing(text: str) -> None:
     """Keep quiet about a start that the user already knows from the parent's sandbox."""
+
+
+def _recall(recall: Recall, own: ToolDependencies, must_read: frozenset[Tool[Any]]) -> Recall:
+    """Return what a child still knows, of what it read itself."""
+    return replace(
+        recall,
+        unread=partial(_unread, must_read, own.read_about),
+        forget=partial(forget_reads, own.reads, own.read_about),
+    )
 
 
 def _unread(required: Container[Tool[Any]], read: Container[str], tool: Tool[Any]) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
@@ -137,7 +136,7 @@ class Nursery:
             limits,
             self.hooks,
             attended=self.attended,
-            context=self.context,
+            preferences=Preferences(self.context),
         )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(
@@ -147,7 +146,7 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
+        agent = Agent(conversation, around, journal, origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
