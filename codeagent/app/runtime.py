@@ -1,7 +1,7 @@
 """Settings in, a running conversation out, in a new session or a resumed one."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -18,16 +18,17 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
-from codeagent.app.notices import (
-    CodedText,
+from codeagent.app.place import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
+from codeagent.app.sources import (
     hand_written,
     misnamed,
-    other_server,
-    tell_when_started,
+    newly_given,
+    open_catalog,
+    open_inbox,
     troubles,
+    with_chosen,
+    with_messages,
 )
-from codeagent.app.place import StartedSandbox, Tell, start_sandbox
-from codeagent.app.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
@@ -41,7 +42,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.groups import Group
-from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
@@ -148,7 +149,7 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
-            *other_server(base.session.history.server, in_use.server),
+            *_other_server(base.session.history.server, in_use.server),
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
@@ -168,6 +169,12 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
             skills=base.dependencies.skills,
             sandbox_starting=base.sandbox.starting,
         )
+
+
+def _other_server(before: str, now: str) -> Iterator[CodedText]:
+    """Yield a notice if the text of a resumed conversation will go to another host than before."""
+    if before and (where := from_now_on(now, before)):
+        yield "model.server", f"this conversation went to {before}{where}"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from codeagent.app.place import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
 from codeagent.config.extensions import all_extensions
 from codeagent.config.place import Place
@@ -32,6 +33,7 @@ from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.policy import Rule
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
@@ -348,3 +350,59 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+
+
+def troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[CodedText]:
+    """Yield a notice for each problem of the instructions, the skills and the sandbox."""
+    for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
+        yield (
+            "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden",
+            visible(str(problem)),
+        )
+    if (trouble := sandbox.trouble) is not None:
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+    yield from told_at_start(sandbox.info)
+    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
+        yield "mcp.untrusted", visible(waiting)
+    yield from remarks_of_extensions(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
+
+
+def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that were written by hand: the tool of a kept answer may be gone."""
+    return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
+
+
+def misnamed(
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+) -> tuple[CodedText, ...]:
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool
+    not loaded yet.
+
+    Raises ConfigError if nothing can bring it.
+    """
+    unknown = catalog.unknown(hand_written(rules))
+    wrong = (
+        *(unknown if catalog.complete else ()),
+        *catalog.unlisted(dependencies.to_read, certain=True),
+    )
+    if wrong:
+        waiting = (
+            dependencies.servers.waiting
+            if dependencies.servers is not None and "mcp__" in wrong[0]
+            else ""
+        )
+        raise ConfigError(
+            f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
+        )
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
