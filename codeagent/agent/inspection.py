@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.leftovers import (
     MOST_NAMED,
     Leftover,
@@ -76,7 +76,7 @@ class Inspection:
         self._due = False
         """Whether something ended that was not inspected yet."""
         self._moment: object = None
-        """What had run in the sandbox when it was swept last, see `Swept`."""
+        """What had run in the sandbox when it was swept last, see `SandboxSweep`."""
         self._compared: object = None
         """What had run when the baseline was taken."""
         self._agreed: set[str] = set()

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
 from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -173,7 +173,7 @@ class Parts:
         parts: Sequence[ConversationPart] = (),
         acts: Mapping[str, Reference] = MappingProxyType({}),
     ) -> None:
-        """`acts`: see `Extension.acts`."""
+        """`acts`: see `InConversations.acts`."""
         self._parts = tuple(parts)
         self._acts = acts
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
     from codeagent.core.runtime import Session
+    from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog
 
@@ -57,6 +58,20 @@ class LocalApp:
         from codeagent.app.describe import read_recipes
 
         return read_recipes(place)
+
+    def image_source(
+        self, settings: "Settings", workspace: "Path", config_dir: "Path | None"
+    ) -> "ImageSource | None":
+        from codeagent.app.images import image_source
+
+        return image_source(settings, workspace, config_dir)
+
+    def accepted_image(
+        self, settings: "Settings", workspace: "Path", config_dir: "Path | None"
+    ) -> str:
+        from codeagent.app.images import accepted_image
+
+        return accepted_image(settings, workspace, config_dir)
 
     def docker_sandbox(
         self, settings: "Settings", place: "Place", root: "Path", session: str

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.parts import Opening, Parts
+from codeagent.app.place import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
 from codeagent.config.place import Place
@@ -32,6 +33,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.policy import Rule
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
@@ -82,7 +84,7 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
         redactor=place.redactor,
         own_folder=place.own_folder,
         trust_project=place.trust_project,
-        parts=dependencies.parts,
+        parts=dependencies.services.parts,
         built_in=dependencies.built_in,
     )
 
@@ -97,14 +99,21 @@ def open_parts(settings: Settings, history: History, group: "Group | None" = Non
 
     extensions = all_extensions().without(settings.extensions.off).on
     opening = Opening(history=history, named=named, waits=settings.wait_for_triggers, group=group)
-    made = [part for each in extensions if each.parts for part in resolved(each.parts)(opening)]
-    return Parts(made, {act: do for each in extensions for act, do in each.acts.items()})
+    made = [
+        part
+        for each in extensions
+        if each.in_conversations.parts
+        for part in resolved(each.in_conversations.parts)(opening)
+    ]
+    return Parts(
+        made, {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
+    )
 
 
 def remove_leftovers(state: Path) -> None:
     """Remove what a crash left of extensions in the state folder, of any that is installed."""
     for extension in all_extensions().on:
-        for name, remove in extension.leftovers.items():
+        for name, remove in extension.in_folders.leftovers.items():
             if may_exist(folder := state / name):
                 resolved(remove)(folder)
 
@@ -315,3 +324,59 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+
+
+def troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[CodedText]:
+    """Yield a notice for each problem of the instructions, the skills and the sandbox."""
+    for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
+        yield (
+            "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden",
+            visible(str(problem)),
+        )
+    if (trouble := sandbox.trouble) is not None:
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+    yield from told_at_start(sandbox.info)
+    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
+        yield "mcp.untrusted", visible(waiting)
+    yield from remarks_of_extensions(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
+
+
+def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that were written by hand: the tool of a kept answer may be gone."""
+    return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
+
+
+def misnamed(
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+) -> tuple[CodedText, ...]:
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool
+    not loaded yet.
+
+    Raises ConfigError if nothing can bring it.
+    """
+    unknown = catalog.unknown(hand_written(rules))
+    wrong = (
+        *(unknown if catalog.complete else ()),
+        *catalog.unlisted(dependencies.to_read, certain=True),
+    )
+    if wrong:
+        waiting = (
+            dependencies.servers.waiting
+            if dependencies.servers is not None and "mcp__" in wrong[0]
+            else ""
+        )
+        raise ConfigError(
+            f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
+        )
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."

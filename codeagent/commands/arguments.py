@@ -99,6 +99,18 @@ def _tools(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def refuse_if_off(extension: str, command: str) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command."""
+    from codeagent.config.layers import extensions_of
+    from codeagent.config.paths import user_config_file
+
+    if any(each.name == extension for each in extensions_of(user_config_file()).off):
+        raise ConfigError(
+            f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
+            f"{user_config_file()}"
+        )
+
+
 def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     """Load the settings; values that were not given come from the environment and the files. Raises
     ConfigError."""

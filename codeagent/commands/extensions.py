@@ -59,7 +59,7 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
     for label, parts in (
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
-        ("commands", [f"codeagent {one.name}" for one in extension.subcommands]),
+        ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
         ("files", [*extension.own_files, *extension.project_files]),
     ):
         for number, part in enumerate(parts):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # a command imports what it uses
     from codeagent.config.settings import Settings
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
+    from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog
 
@@ -30,6 +31,16 @@ class App(Sessions, Protocol):
 
     def read_recipes(self, place: "Place") -> "RecipeBook":
         """Read the recipes that a conversation would have. Raises CodeagentError."""
+
+    def image_source(
+        self, settings: "Settings", workspace: Path, config_dir: Path | None
+    ) -> "ImageSource | None":
+        """Return what reads the image that a workspace describes; None if no extension that is on
+        does. Blocks on small files; raises ConfigError."""
+
+    def accepted_image(self, settings: "Settings", workspace: Path, config_dir: Path | None) -> str:
+        """Return the digest of the image that the workspace describes now, for a run that accepts
+        it; empty if there is none."""
 
     def docker_sandbox(
         self, settings: "Settings", place: "Place", root: Path, session: str

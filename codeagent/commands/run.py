@@ -239,9 +239,7 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
         settings = _as_recorded(settings, resume)
     image = ""
     if args.trust_project:
-        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
-
-        image = accepted_image(workspace, config_dir())
+        image = app.accepted_image(settings, workspace, config_dir())
     place = Place.of_user(workspace, trust_project=args.trust_project, accepted_image=image)
     injections = [Injection.parse(text) for text in args.inject]
     prompt, settings = _what_to_do(args, settings, place, app, given=given)

@@ -4,7 +4,7 @@ used."""
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass
 
@@ -63,13 +63,35 @@ class FileKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Subcommand:
-    """`codeagent NAME`."""
+    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
     name: str
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
+    `args.action`."""
+    of: str = ""
+    """The command of the kernel that it is an action of, if that takes those of extensions;
+    empty: it is a command of its own."""
+
+    @property
+    def words(self) -> str:
+        """What follows `codeagent`."""
+        return f"{self.of} {self.name}".lstrip()
+
+
+FindingState = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of `codeagent doctor`."""
+
+    name: str
+    state: FindingState
+    text: str
+    """What was found and, for a problem, what to do about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +115,31 @@ class RunOption:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InConversations:
+    """What an extension adds to each conversation."""
+
+    parts: Reference = ""
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
+    is called for each conversation, so what it imports is little."""
+    acts: Mapping[str, Reference] = field(default_factory=dict)
+    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
+    from the conversation's `agent.parts.Host` and the act to what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFolders:
+    """What an extension keeps in folders of the user, of a project and of the state."""
+
+    kinds: tuple[FileKind, ...] = ()
+    prompts: Reference = ""
+    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
+    name."""
+    leftovers: Mapping[str, Reference] = field(default_factory=dict)
+    """For a folder below that of the state: a function that removes from it what a crash left, and
+    is called, if there is such a folder, before a session is opened."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -105,20 +152,9 @@ class Extension:
     """One line for the user."""
     settings: Mapping[str, Reference] = field(default_factory=dict)
     """The sections of the settings files that are the extension's own, and the model of each."""
-    parts: Reference = ""
-    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
-    is called for each conversation, so what it imports is little."""
-    acts: Mapping[str, Reference] = field(default_factory=dict)
-    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
-    from the conversation's `agent.parts.Host` and the act to what became of it."""
+    in_conversations: InConversations = InConversations()
+    in_folders: InFolders = InFolders()
     sets: tuple[OfferedSet, ...] = ()
-    file_kinds: tuple[FileKind, ...] = ()
-    prompts: Reference = ""
-    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
-    name."""
-    leftovers: Mapping[str, Reference] = field(default_factory=dict)
-    """For a folder below that of the state: a function that removes from it what a crash left, and
-    is called, if there is such a folder, before a session is opened."""
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
@@ -131,3 +167,11 @@ class Extension:
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     subcommands: tuple[Subcommand, ...] = ()
     run_options: tuple[RunOption, ...] = ()
+    image: Reference = ""
+    """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
+    one decides which image a sandbox gets."""
+    doctor: Reference = ""
+    """Of a function from the workspace to what `codeagent doctor` reports, a sequence of `Finding`;
+    it blocks, and belongs in a thread."""
+    when_off: str = ""
+    """What `codeagent doctor` says while the extension is switched off."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.parts import Shared

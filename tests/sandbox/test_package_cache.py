@@ -258,7 +258,10 @@ async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_
         Settings(sandbox=SandboxSettings(package_bytes=MIB)),
     )
     spec = docker_sandbox(settings, place, root, "s").spec
-    assert (spec.packages, spec.package_bytes) == (package_cache(tmp_path / "state", root), MIB)
+    assert (spec.packages, spec.limits.package_bytes) == (
+        package_cache(tmp_path / "state", root),
+        MIB,
+    )
     moved = replace(place, workspace=copy, copy_of=root)
     assert docker_sandbox(settings, moved, copy, "s").spec.packages == spec.packages
     assert (

@@ -1,12 +1,21 @@
 """Agents that work for a conversation: alone, in groups, and in worktrees of their own."""
 
-from codeagent.core.extension import Extension, FileKind, OfferedSet, RunOption
+from codeagent.core.extension import (
+    Extension,
+    FileKind,
+    InConversations,
+    InFolders,
+    OfferedSet,
+    RunOption,
+)
 
 EXTENSION = Extension(
     name="agents",
     about="agents that work for a conversation, alone and in groups",
-    parts="codeagent.extensions.agents.part:agent_parts",
-    acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
+    in_conversations=InConversations(
+        parts="codeagent.extensions.agents.part:agent_parts",
+        acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
+    ),
     sets=(
         OfferedSet(
             name="messages",
@@ -29,13 +38,16 @@ EXTENSION = Extension(
             by_files=True,
         ),
     ),
-    file_kinds=(
-        FileKind(
-            suffixes=(".md",),
-            own="agents",
-            project=((".codeagent", "agents"), (".claude", "agents")),
-            make="codeagent.extensions.agents.definitions:AgentLoader",
+    in_folders=InFolders(
+        kinds=(
+            FileKind(
+                suffixes=(".md",),
+                own="agents",
+                project=((".codeagent", "agents"), (".claude", "agents")),
+                make="codeagent.extensions.agents.definitions:AgentLoader",
+            ),
         ),
+        leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
     ),
     own_files=("agents",),
     project_files=(".codeagent/agents", ".claude/agents"),
@@ -48,5 +60,4 @@ EXTENSION = Extension(
             alone="--group begins a session of its own, without a recipe; nothing was run",
         ),
     ),
-    leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
 )

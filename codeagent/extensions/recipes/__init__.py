@@ -1,12 +1,14 @@
 """Recipes: the keys of their files, how they are read, and the recipes of a conversation."""
 
-from codeagent.core.extension import Extension, RunOption, Subcommand
+from codeagent.core.extension import Extension, InConversations, InFolders, RunOption, Subcommand
 
 EXTENSION = Extension(
     name="recipes",
     about="prompts with inputs and steps, kept in files",
-    acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"},
-    prompts="codeagent.extensions.recipes.book:read_recipes",
+    in_conversations=InConversations(
+        acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
+    ),
+    in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
     subcommands=(
         Subcommand(
             name="recipes",

@@ -35,9 +35,7 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
         )
     image = ""
     if args.trust_project:
-        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
-
-        image = accepted_image(workspace, config_dir())
+        image = app.accepted_image(settings, workspace, config_dir())
     place = Place.of_user(workspace, trust_project=args.trust_project, accepted_image=image)
     app.prepare()
     return _serve(settings, place, app)
