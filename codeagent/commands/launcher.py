@@ -27,8 +27,9 @@ from codeagent.disk.opens import open_folder
 from codeagent.extensions.images.plan import REPOSITORY, image_trust, refuse_image
 from codeagent.extensions.images.repository_image import RepositoryImage, described
 from codeagent.llm.catalog import is_scripted
+from codeagent.llm.key_trial import try_key
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
-from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.llm.providers import OFFERED, key_variables
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files

@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import field, fields
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from codeagent.config.checking import AsGiven, above, at_least, at_most, filled, matching
 from codeagent.core.allow import checked_names
@@ -11,6 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
+SectionT = TypeVar("SectionT")
 PositiveInt = Annotated[int, above(0)]
 PositiveFloat = Annotated[float, above(0)]
 NonNegative = Annotated[float, at_least(0)]
@@ -308,6 +310,10 @@ class TextToolSettings(Section):
     models: tuple[TextToolSetting, ...] = ()
     """The first pattern that matches applies."""
 
+    def choice(self, model: str) -> TextToolSetting | None:
+        """Return how this model is told about tools; None if no pattern says."""
+        return next((one for one in self.models if fnmatchcase(model, one.model)), None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PriceSetting(Section):
@@ -424,6 +430,11 @@ class Settings(CommonSettings):
     rules are listed by their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
+
+    def section(self, name: str, kind: type[SectionT]) -> SectionT:
+        """Return what a room's section holds; its defaults if it was not given."""
+        found: SectionT = getattr(self, name)
+        return found
 
     def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
         """What commands may reach in a session that ended with `before`: no more than that, unless

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass
 
+SectionT = TypeVar("SectionT")
 Reference = str
 """`module:name` of a function or class; what it names is imported by `resolved`."""
 
@@ -15,6 +16,13 @@ def resolved(reference: Reference) -> Any:
     """Import what a reference names. Raises ImportError or AttributeError."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+class Sections(Protocol):
+    """The settings, as a room reads its own section."""
+
+    def section(self, name: str, kind: type[SectionT]) -> SectionT:
+        """Return what the section holds; `kind()` if it was not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,4 +67,11 @@ class Extension:
     sources: Reference = ""
     """Of a function from the conversation's `ToolDependencies` to its ToolSources; it looks at small
     files only, and starts nothing."""
+    models: Reference = ""
+    """Of a function from a `Model` that was opened, what is known of its server
+    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    place."""
+    at_provider: Reference = ""
+    """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
+    the tools that a provider runs itself, and what answers say they did. One room has it."""
     subcommands: tuple[Subcommand, ...] = ()

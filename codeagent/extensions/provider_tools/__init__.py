@@ -3,5 +3,7 @@
 from codeagent.core.extension import Extension
 
 EXTENSION = Extension(
-    name="provider_tools", about="the set `provider`: tools that a model's provider runs itself"
+    name="provider_tools",
+    about="the set `provider`: tools that a model's provider runs itself",
+    at_provider="codeagent.extensions.provider_tools.declared:known_tools",
 )

@@ -3,5 +3,7 @@
 from codeagent.core.extension import Extension
 
 EXTENSION = Extension(
-    name="text_calls", about="tool calls written as text, for models without native ones"
+    name="text_calls",
+    about="tool calls written as text, for models without native ones",
+    models="codeagent.extensions.text_calls.native_first:wrapped",
 )
