@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
-from codeagent.cli import COMMANDS, build_parser, build_screen_parser
+from codeagent.cli import build_parser, build_screen_parser, commands
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
     DiffBlock,
@@ -122,7 +122,8 @@ def command_line() -> str:
         screen.description or "",
         *_arguments(screen),
     ]
-    for name in COMMANDS:
+    for each in commands():
+        name = each.name
         command = build_parser(name)
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
         for action, below in _subcommands(command).items():

@@ -1,11 +1,13 @@
 """Stand-ins for the ports that tools use: a sandbox that runs a script, and a store of outputs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import (
@@ -23,8 +25,12 @@ from codeagent.core.ports import (
     Workspace,
 )
 from codeagent.core.recipes import Recipe
+from codeagent.core.redact import Redactor
 from codeagent.core.tool import ToolContext
 from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.room import RoomContext
+from codeagent.workspace.files import LocalWorkspace
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
 
@@ -191,3 +197,12 @@ def put(root: Path, path: str, data: bytes | str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data if isinstance(data, bytes) else data.encode())
     return target
+
+
+def room_context(root: Path, *, rooms: Mapping[str, Any] | None = None) -> RoomContext:
+    """What a conversation in `root` lends to a room; `rooms` are their sections of the settings."""
+    workspace = LocalWorkspace(root)
+    settings = Settings(rooms=dict(rooms or {}))
+    return RoomContext(
+        settings, workspace, ReadTracker(workspace), {}, lambda name: None, Redactor({})
+    )

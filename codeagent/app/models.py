@@ -6,8 +6,8 @@ from dataclasses import asdict, field, replace
 from functools import cache, partial
 
 from codeagent.app.place import Place
-from codeagent.app.rooms import built_in_rooms
 from codeagent.config.keys import server_variable
+from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -138,7 +138,7 @@ def check_budget(settings: Settings, model: str, dollars: float) -> None:
 
 def model_options(settings: Settings) -> ModelOptions:
     """Return how models are asked, with what rooms add. Raises ConfigError."""
-    rooms = built_in_rooms().on
+    rooms = all_rooms().without(settings.extensions.off).on
     return ModelOptions(
         wraps=[partial(_wrapped, room.models, settings) for room in rooms if room.models],
         silence=settings.limits.model_timeout,
@@ -156,14 +156,9 @@ def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: Learned
 
 
 def _provider_tools(rooms: Sequence[Extension], settings: Settings) -> MakeProviderTools:
-    """Return what makes the tools that providers run, from the one room that has them."""
-    having = [room for room in rooms if room.at_provider]
-    if len(having) > 1:
-        names = " and ".join(room.name for room in having)
-        raise ConfigError(
-            f"the extensions {names} both say which tools a provider runs; switch one off"
-        )
-    return cache(partial(_made, having[0].at_provider, settings)) if having else ProviderTools
+    """Return what makes the tools that providers run, once for all models."""
+    make = next((room.at_provider for room in rooms if room.at_provider), None)
+    return ProviderTools if make is None else cache(partial(_made, make, settings))
 
 
 def _made(make: Reference, settings: Settings) -> ProviderTools:

@@ -14,9 +14,8 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
-from codeagent.app.rooms import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
+from codeagent.config.rooms import may_bring
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -62,7 +61,6 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
     from codeagent.core.recipes import RecipeBook
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.mcp.servers import McpServers
-    from codeagent.extensions.openapi.added import AddedDocument
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
@@ -70,9 +68,6 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
 """The built-in set with the tool that starts agents."""
-
-FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
-"""The set `files`."""
 
 
 @dataclass(frozen=True)
@@ -170,18 +165,6 @@ class ToolDependencies:
         )
 
     @cached_property
-    def documents(self) -> tuple["AddedDocument", ...]:
-        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises
-        ConfigError."""
-        place, root = self.place, self.workspace.root
-        own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
-        if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
-            return ()
-        from codeagent.extensions.openapi.added import DocumentFiles  # only if there are documents
-
-        return DocumentFiles(place.own_folder, root, accept=place.trust_project).read()
-
-    @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
@@ -224,25 +207,6 @@ class ToolDependencies:
 
         every = entry_points()
         return {group: tuple(every.select(group=group)) for group in groups}
-
-    def file_tools(self) -> tuple[Tool[Any], ...]:
-        """Make the tools of the set `files`."""
-        from codeagent.extensions.file_tools.apply_patch import (
-            ApplyPatch,  # only once the set is asked for
-        )
-        from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite  # as above
-        from codeagent.extensions.file_tools.multi_edit import MultiEdit  # as above
-        from codeagent.extensions.file_tools.tree import Glob, Tree  # as above
-
-        workspace, reads = self.workspace, self.reads
-        return (
-            MultiEdit(workspace, reads),
-            ApplyPatch(workspace, reads),
-            Glob(workspace),
-            Tree(workspace),
-            JsonRead(workspace, reads),
-            JsonWrite(workspace, reads),
-        )
 
     def catalog(
         self,

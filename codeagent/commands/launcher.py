@@ -76,6 +76,7 @@ class LocalLauncher:
             mode=options.mode,
             tools=options.tools,
             toolset=options.toolsets,
+            safe=options.safe,
             sandbox=options.sandbox,
             network=options.network,
             theme=options.theme,

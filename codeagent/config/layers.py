@@ -3,23 +3,23 @@ tighten."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import reduce
 from itertools import takewhile
 from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from codeagent.config.checking import WrongValue, checked
 from codeagent.config.paths import PROJECT_FILE
+from codeagent.config.rooms import Rooms, all_rooms
 from codeagent.config.settings import (
     ContextSettings,
     ExperimentalSettings,
+    ExtensionSettings,
     FileSettings,
-    HookSettings,
     LimitSettings,
-    PriceSetting,
     QueueSettings,
     RuleLayers,
     RuleSetting,
@@ -27,14 +27,11 @@ from codeagent.config.settings import (
     SandboxSettings,
     Section,
     Settings,
-    TextToolSetting,
-    TextToolSettings,
-    ToolsetGroupSetting,
     ToolsetSettings,
-    WebSettings,
 )
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, field_types
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Reference, resolved
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
@@ -56,17 +53,9 @@ _SECTIONS: dict[str, type[Section]] = {
     "queue": QueueSettings,
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
-    "text_tools": TextToolSettings,
-    "web": WebSettings,
     "toolsets": ToolsetSettings,
     "experimental": ExperimentalSettings,
-}
-_LISTED: dict[str, type[Section]] = {
-    "rules": RuleSetting,
-    "hooks": HookSettings,
-    "text_tools": TextToolSetting,
-    "prices": PriceSetting,
-    "toolsets": ToolsetGroupSetting,
+    "extensions": ExtensionSettings,
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
@@ -101,6 +90,36 @@ class _Source:
         )
 
 
+@dataclass(frozen=True)
+class _Check:
+    """What the layers are checked against."""
+
+    decides: Decides
+    rooms: Rooms
+
+    def __call__(self, data: Layer, source: _Source) -> None:
+        """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or
+        fails its example."""
+        sections = self.rooms.sections
+        kernels = {key: value for key, value in data.items() if key not in sections}
+        try:
+            rules = checked(FileSettings, kernels).rules
+            for name, kind in sections.items():
+                if name in data:
+                    checked(resolved(kind), data[name], (name,))
+        except WrongValue as error:
+            path = tuple(part for part in error.path if isinstance(part, str))
+            said = str(error)
+            what = (
+                "no such setting" + _nearest(path, sections)
+                if error.unknown
+                else said[:1].lower() + said[1:]
+            )
+            raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
+        for name, permission, setting in _each(rules):
+            _try_rule(name, permission, setting, source, self.decides)
+
+
 def load_settings(
     flags: Mapping[str, Any],
     *,
@@ -108,41 +127,32 @@ def load_settings(
     user_file: Path,
     workspace: Path,
     decides: Decides,
+    rooms: Rooms | None = None,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits apply if they are lower, and its list of tools besides the user's. Raises
-    ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
+    the project's limits apply if they are lower, and its list of tools besides the user's. `rooms`
+    are those whose sections are read unless they are switched off; None: all. Raises ConfigError
+    naming file, line and key, and for a rule whose examples it does not bear out.
     """
-    user = _read_user(user_file, decides)
-    project = _read_project(workspace, decides)
+    user, source = _read_user(user_file)
     given = {
         section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
     }
-    _validate(given, _Source(_COMMAND_LINE), decides)
-    variables = _from_environment(environment, decides)
+    check = _Check(decides, _rooms_on(rooms or all_rooms(), given, user, source))
+    unused = _drop_unused(user, source, check.rooms)
+    check(user, source)
+    project = _read_project(workspace, check)
+    check(given, _Source(_COMMAND_LINE))
+    variables = _from_environment(environment, check)
     layers: list[tuple[str, Layer]] = [
         (str(user_file), user),
         *variables.items(),
         (_COMMAND_LINE, given),
     ]
     merged = _merged(layer for _, layer in layers)
-    lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
-    merged["limits"] = {**merged.get("limits", {}), **lowered}
-    held = project.get("sandbox", {})
-    merged["network_given"] = "network" in given.get("sandbox", {})
-    if held and not merged["network_given"]:
-        others = checked(SandboxSettings, merged.get("sandbox", {}))
-        merged["sandbox"] = {
-            **merged.get("sandbox", {}),
-            "network": tighter(others.network, held["network"]),
-        }
-    if "read_only_commands" in project:
-        merged["read_only_commands"] = project["read_only_commands"]
-    own, narrower = merged.get("tools"), project.get("tools")
-    merged["tools"] = [] if own is None and narrower is None else [["*"] if own is None else own]
-    merged["tools"] += [] if narrower is None else [narrower]
+    layers.append((str(PROJECT_FILE), _tighten(merged, given, project)))
     if "toolsets" in given:
         use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
         merged["toolsets"]["use"] = list(dict.fromkeys(use))
@@ -152,24 +162,86 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
+    tables = {*_SECTIONS, *check.rooms.sections}
+    merged["origins"] = {
+        key: name
+        for name, layer in layers
+        for key in _set_in(layer, tables)
+        if _is_set(merged, key)
+    }
+    merged["rooms"] = {
+        name: checked(resolved(kind), merged.pop(name))
+        for name, kind in check.rooms.sections.items()
+        if name in merged
+    }
+    return checked(Settings, merged | {"unused": unused})
+
+
+def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
+    """Put into `merged` what the project tightens; return that."""
+    lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
+    merged["limits"] = {**merged.get("limits", {}), **lowered}
+    held = project.get("sandbox", {})
+    merged["network_given"] = "network" in given.get("sandbox", {})
+    if held and not merged["network_given"]:
+        others = checked(SandboxSettings, merged.get("sandbox", {}))
+        network = tighter(others.network, held["network"])
+        merged["sandbox"] = {**merged.get("sandbox", {}), "network": network}
+    if "read_only_commands" in project:
+        merged["read_only_commands"] = project["read_only_commands"]
+    own, narrower = merged.get("tools"), project.get("tools")
+    merged["tools"] = [] if own is None and narrower is None else [["*"] if own is None else own]
+    merged["tools"] += [] if narrower is None else [narrower]
     tightened: Layer = {
         key: project[key] for key in ("read_only_commands", "tools") if key in project
     }
     if held and merged["sandbox"]["network"] == held["network"]:
         tightened["sandbox"] = held
-    layers.append((str(PROJECT_FILE), tightened | {"limits": lowered}))
-    merged["origins"] = {
-        key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)
-    }
-    return checked(Settings, merged)
+    return tightened | {"limits": lowered}
 
 
-def _set_in(layer: Layer) -> Iterator[str]:
+def _rooms_on(rooms: Rooms, given: Layer, user: Layer, source: _Source) -> Rooms:
+    """Return the rooms, without those that the command line or the user's file switches off.
+
+    Raises ConfigError for a name that no room has.
+    """
+    for layer, where in ((given, _Source(_COMMAND_LINE)), (user, source)):
+        section = layer.get("extensions")
+        if not isinstance(section, dict) or "off" not in section:
+            continue
+        try:
+            off = checked(ExtensionSettings, section).off
+            return rooms.without(off)
+        except WrongValue:
+            return rooms  # the check of the whole layer says what is wrong
+        except ConfigError as error:
+            place = where.at(("extensions", "off"))
+            raise ConfigError(f"{place}extensions.off: {error}; nothing was run") from error
+    return rooms
+
+
+def rooms_of(user_file: Path) -> Rooms:
+    """Return the rooms, as the user's file has them on or off. Raises ConfigError."""
+    return _rooms_on(all_rooms(), {}, *_read_user(user_file))
+
+
+def _drop_unused(data: Layer, source: _Source, rooms: Rooms) -> tuple[str, ...]:
+    """Take out the sections of rooms that are switched off; return a line about each."""
+    off = {name: room for name, room in rooms.sections_off.items() if name in data}
+    for name in off:
+        del data[name]
+    return tuple(
+        f"{source.at((name,))}{name}: no such setting, because the extension {room} is switched off"
+        for name, room in off.items()
+    )
+
+
+def _set_in(layer: Layer, tables: Collection[str]) -> Iterator[str]:
     """Yield the settings of a layer, those of a section as `section.key`; without rules."""
     for key, value in layer.items():
         if key == "rules":
             continue
-        yield from (f"{key}.{inner}" for inner in value) if key in _SECTIONS else (key,)
+        yield from (f"{key}.{inner}" for inner in value) if key in tables else (key,)
 
 
 def _is_set(merged: Layer, key: str) -> bool:
@@ -198,22 +270,21 @@ def _each(rules: RuleSettings) -> Iterator[tuple[str, Permission, RuleSetting]]:
             yield name, permission, setting
 
 
-def _read_user(path: Path, decides: Decides) -> Layer:
+def _read_user(path: Path) -> tuple[Layer, _Source]:
     try:
         text = read_owned(path)
     except UnsafeFile as error:
         raise ConfigError(f"{error}; nothing was run") from error
     if text is None:
-        return {}
+        return {}, _Source(str(path))
     data, source = _parse(text, str(path))
     if "kind" in data.get("sandbox", {}) and isinstance(data["sandbox"], dict):
         place = source.at(("sandbox", "kind"))
         raise ConfigError(f"{place}sandbox.kind is not for files: --sandbox off is given per run")
-    _validate(data, source, decides)
-    return data
+    return data, source
 
 
-def _read_project(workspace: Path, decides: Decides) -> Layer:
+def _read_project(workspace: Path, check: _Check) -> Layer:
     text = _open_confined(workspace)
     if text is None:
         return {}
@@ -227,7 +298,7 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
             'rules.ask, tools, sandbox.network, lower limits and read_only_commands = "ask"; nothing was run: remove '
             "it or set it in your own file"
         )
-    _validate(data, source, decides)
+    check(data, source)
     return data
 
 
@@ -274,20 +345,6 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
         ) from error
 
 
-def _validate(data: Layer, source: _Source, decides: Decides) -> None:
-    """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails
-    its example."""
-    try:
-        rules = checked(FileSettings, data).rules
-    except WrongValue as error:
-        path = tuple(part for part in error.path if isinstance(part, str))
-        said = str(error)
-        what = "no such setting" + _nearest(path) if error.unknown else said[:1].lower() + said[1:]
-        raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
-    for name, permission, setting in _each(rules):
-        _try_rule(name, permission, setting, source, decides)
-
-
 def _try_rule(
     name: str, permission: Permission, setting: RuleSetting, source: _Source, decides: Decides
 ) -> None:
@@ -316,27 +373,35 @@ def _shown(example: str) -> str:
     return repr(one_line(example, 80))
 
 
-def _nearest(path: tuple[str, ...]) -> str:
-    section: type[Section] = FileSettings
-    if len(path) > 1:
-        listed = path[0] == "hooks" or len(path) > 2
-        section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
+def _nearest(path: tuple[str, ...], rooms: Mapping[str, Reference]) -> str:
+    own = len(path) > 1 and path[0] in rooms
+    section = _at(resolved(rooms[path[0]]), path[1:-1]) if own else _at(FileSettings, path[:-1])
     from difflib import get_close_matches  # only for a mistyped key
 
-    names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # each section is a dataclass
+    names = [each.name for each in fields(section)]
+    names += rooms if section is FileSettings else ()
     near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"
 
 
-def _from_environment(environment: Mapping[str, str], decides: Decides) -> dict[str, Layer]:
+def _at(kind: Any, path: Iterable[str]) -> Any:
+    """Return the dataclass that a path below this one leads to, through lists and tables."""
+    for part in path:
+        kind = field_types(kind)[part] if is_dataclass(kind) else get_args(kind)[-1]
+        while not is_dataclass(kind) and get_origin(kind) is not dict:
+            kind = get_args(kind)[0]
+    return kind
+
+
+def _from_environment(environment: Mapping[str, str], check: _Check) -> dict[str, Layer]:
     """Return a layer for each variable that is set, by its name."""
     layers: dict[str, Layer] = {}
     for variable, path in ENVIRONMENT.items():
         if not (value := environment.get(variable)):
             continue
         layers[variable] = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
-        _validate(layers[variable], _Source(variable), decides)
+        check(layers[variable], _Source(variable))
     return layers
 
 

@@ -2,14 +2,12 @@
 
 import re
 from dataclasses import field, fields
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from codeagent.config.checking import AsGiven, above, at_least, at_most, filled, matching
+from codeagent.config.checking import AsGiven, above, as_given, at_least, at_most, filled, matching
 from codeagent.core.allow import checked_names
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
 SectionT = TypeVar("SectionT")
@@ -272,50 +270,6 @@ class ExperimentalSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToolSetting(Section):
-    """How the models of one pattern are told about tools."""
-
-    model: Name
-    """Glob over the model's name as it is given to `--model`."""
-    protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
-    open: str = ""
-    close: str = ""
-    """What encloses a call; only for `delimited`, which needs both. In body `lines`, `{name}` is
-    the tool's name."""
-    body: Literal["json", "name and arguments", "lines"] = "json"
-    """What is between them; for `delimited` only."""
-
-    def __post_init__(self) -> None:
-        if self.protocol == "delimited" and not (self.open.strip() and self.close.strip()):
-            raise ValueError("delimited needs open and close")
-        if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
-            raise ValueError("open, close and body are for delimited only")
-        if self.body == "lines":
-            from codeagent.core.coercion import (
-                only_in_strings,
-            )  # few configurations have marks of their own
-
-            if not all(
-                only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)
-            ):
-                raise ValueError("with body lines, each mark needs a character such as / or <")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextToolSettings(Section):
-    """Models without native tool calls; see docs/how-to/text-tools.md."""
-
-    when_refused: Literal["json", "xml", "hermes"] = "json"
-    """What a model speaks once its provider has refused native calls."""
-    models: tuple[TextToolSetting, ...] = ()
-    """The first pattern that matches applies."""
-
-    def choice(self, model: str) -> TextToolSetting | None:
-        """Return how this model is told about tools; None if no pattern says."""
-        return next((one for one in self.models if fnmatchcase(model, one.model)), None)
-
-
-@dataclass(frozen=True, kw_only=True)
 class PriceSetting(Section):
     """US dollars per million tokens."""
 
@@ -327,22 +281,10 @@ class PriceSetting(Section):
     """None: as `input`."""
 
 
-def _provider_tool(name: str) -> str:
-    if name.startswith("computer"):
-        raise ValueError("computer use is refused: nothing here could answer its calls")
-    if name not in PROVIDER_TOOLS:
-        raise ValueError(f"no provider runs that; there are {', '.join(PROVIDER_TOOLS)}")
-    return name
-
-
 @dataclass(frozen=True, kw_only=True)
-class WebSettings(Section):
-    """The built-in set `web`; see docs/how-to/web.md."""
+class WebHosts(Section):
+    """Of the section `web`, what every tool that makes web requests goes by."""
 
-    search: Literal["searxng", "brave", "tavily"] | None = None
-    """The provider of searches; None: there are none."""
-    search_url: Url | None = None
-    """Of your own SearXNG, such as `https://searx.example.org/search`."""
     private_hosts: tuple[ConfiguredHost, ...] = ()
     """Hosts that may be reached although their addresses are not public, such as
     `localhost:8000`."""
@@ -350,9 +292,13 @@ class WebSettings(Section):
     """The hosts to which each secret may be sent, by its name: a variable, or a key that is
     kept."""
 
-    def __post_init__(self) -> None:
-        if self.search == "searxng" and self.search_url is None:
-            raise ValueError('search = "searxng" needs search_url, the address of your own')
+
+@dataclass(frozen=True, kw_only=True)
+class ExtensionSettings(Section):
+    """Which rooms are there; see docs/how-to/extensions.md."""
+
+    off: tuple[Name, ...] = ()
+    """Those that are switched off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,15 +324,9 @@ class CommonSettings(Section):
     queue: QueueSettings = QueueSettings()
     sandbox: SandboxSettings = SandboxSettings()
     network: NetworkSettings = NetworkSettings()
-    text_tools: TextToolSettings = TextToolSettings()
-    web: WebSettings = WebSettings()
+    extensions: ExtensionSettings = ExtensionSettings()
     prices: dict[str, PriceSetting] = field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
-    provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(
-        default_factory=dict
-    )
-    """The tools that its provider runs for a model, by a pattern over its name; see
-    docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
     experimental: ExperimentalSettings = ExperimentalSettings()
@@ -430,11 +370,21 @@ class Settings(CommonSettings):
     rules are listed by their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
+    rooms: dict[str, Any] = field(default_factory=dict)
+    """What the sections of rooms hold, by the section's name; see `section`."""
+    unused: tuple[str, ...] = ()
+    """What was given and nobody reads, and why; one line each."""
 
     def section(self, name: str, kind: type[SectionT]) -> SectionT:
         """Return what a room's section holds; its defaults if it was not given."""
-        found: SectionT = getattr(self, name)
+        found: SectionT = self.rooms[name] if name in self.rooms else kind()
         return found
+
+    def as_given(self) -> dict[str, Any]:
+        """Return every section at its own name, as in a file."""
+        plain = {each.name: as_given(getattr(self, each.name)) for each in fields(self)}
+        rooms: dict[str, Any] = plain.pop("rooms")
+        return plain | rooms
 
     def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
         """What commands may reach in a session that ended with `before`: no more than that, unless

@@ -36,7 +36,11 @@ class OfferedSet:
     tools: tuple[str, ...]
     """The names of its tools, which are known before anything is imported."""
     make: Reference
-    """Of a function from the conversation's `ToolDependencies` to the tools, in that order."""
+    """Of a function from a `tools.room.RoomContext` to the tools, in that order."""
+    needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """For a tool that is there only if a setting is: the section and the key."""
+    by_reads: bool = False
+    """What its tools may do depends on what was read, so each agent has them for itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,7 @@ class Subcommand:
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.Subcommand`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +69,15 @@ class Extension:
     """The sections of the settings files that are the room's own, and the model of each."""
     sets: tuple[OfferedSet, ...] = ()
     sources: Reference = ""
-    """Of a function from the conversation's `ToolDependencies` to its ToolSources; it looks at small
-    files only, and starts nothing."""
+    """Of a function from a `tools.room.RoomContext` to ToolSources. It looks at settings and small
+    files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
+    remarks: Reference = ""
+    """Of a function from the same context to the code and text of each notice that a conversation
+    begins with."""
+    own_files: tuple[str, ...] = ()
+    """Where the user's files for this room are, below their folder of settings."""
+    project_files: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its

@@ -10,7 +10,6 @@ from itertools import starmap
 from re import Match
 from xml.sax.saxutils import escape, unescape
 
-from codeagent.config.settings import TextToolSetting
 from codeagent.core.coercion import as_said, as_string
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import ToolCall, ToolMessage
@@ -38,6 +37,7 @@ from codeagent.extensions.text_calls.marks import (
 from codeagent.extensions.text_calls.named_blocks import BRACKET, TAGS, NamedMarks
 from codeagent.extensions.text_calls.protocol import Body
 from codeagent.extensions.text_calls.reader import Reader
+from codeagent.extensions.text_calls.settings import TextToolSetting
 from codeagent.llm.stream import is_object
 from codeagent.llm.wire import only_text
 

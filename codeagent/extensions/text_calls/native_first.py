@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codeagent.config.settings import TextToolSettings
 from codeagent.core.errors import ModelError
 from codeagent.core.extension import Sections
 from codeagent.core.messages import ToolMessage
 from codeagent.core.model import Adapted, Model, ModelEvent, ModelRequest, Retrying
+from codeagent.extensions.text_calls.settings import TextToolSettings
 from codeagent.llm.errors import refuses_roles, refuses_tools
 from codeagent.llm.learned import Learned
 from codeagent.llm.retry import ModelWrapper

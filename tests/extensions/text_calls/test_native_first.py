@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from codeagent.config.settings import Settings, TextToolSetting, TextToolSettings
+from codeagent.config.settings import Settings
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
 from codeagent.extensions.text_calls.native_first import wrapped
+from codeagent.extensions.text_calls.settings import TextToolSetting, TextToolSettings
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.learned import Learned
@@ -61,7 +62,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def telling(text_tools: TextToolSettings | None = None) -> ModelOptions:
     """The options of a start with these settings."""
-    settings = Settings(text_tools=text_tools or TextToolSettings())
+    settings = Settings(rooms={"text_tools": text_tools or TextToolSettings()})
     return ModelOptions([lambda model, learned: wrapped(model, learned, settings)])
 
 

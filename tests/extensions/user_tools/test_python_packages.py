@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app.rooms import may_bring
+from codeagent.config.rooms import may_bring
 from codeagent.extensions.user_tools.python import entry_point_tools
 from codeagent.tools.folders import Loaded
 from tests.extensions.user_tools.python_tools import threads_ended

@@ -1,0 +1,122 @@
+"""Rooms: their manifests, switching one off, and what an installed package brings."""
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from codeagent.config import rooms
+from codeagent.config.layers import load_settings
+from codeagent.config.rooms import Rooms, all_rooms
+from codeagent.config.settings import Settings
+from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Extension, OfferedSet, Subcommand, resolved
+from codeagent.extensions.web.settings import WebSettings
+from codeagent.tools.shell.rules import decides
+
+EVERY = [room.name for room in all_rooms().on]
+
+
+def settings(tmp_path: Path, text: str, **flags: object) -> Settings:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    file.chmod(0o600)
+    return load_settings(
+        {"rules": {}, **flags}, environment={}, user_file=file, workspace=tmp_path, decides=decides
+    )
+
+
+@pytest.mark.parametrize("room", all_rooms().on, ids=lambda room: room.name)
+def test_all_that_a_manifest_names_is_there(room: Extension) -> None:
+    references = [*room.settings.values(), *(one.make for one in room.sets)]
+    parts = (room.sources, room.remarks, room.models, room.at_provider)
+    references += [one for one in parts if one]
+    assert all(map(callable, map(resolved, references)))
+    for command in room.subcommands:
+        assert callable(resolved(f"{command.module}:add_arguments"))
+        assert callable(resolved(f"{command.module}:main"))
+
+
+def test_a_section_of_a_room_is_read_by_its_own_model(tmp_path: Path) -> None:
+    read = settings(tmp_path, '[web]\nsearch = "brave"\n')
+    assert read.section("web", WebSettings).search == "brave"
+    assert read.origins["web.search"] == str(tmp_path / "config.toml")
+    assert Settings().section("web", WebSettings) == WebSettings()
+
+
+def test_what_is_wrong_in_a_section_of_a_room_is_said_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config.toml:2: web.serach: .*did you mean web.search"):
+        settings(tmp_path, '[web]\nserach = "brave"\n')
+
+
+def test_the_section_of_a_room_that_is_off_is_named_and_not_read(tmp_path: Path) -> None:
+    read = settings(tmp_path, '[web]\nanything = 1\n\n[extensions]\noff = ["web"]\n')
+    assert read.rooms == {}
+    assert read.unused == (
+        f"{tmp_path / 'config.toml'}:1: web: no such setting, because the extension web is "
+        "switched off",
+    )
+
+
+def test_the_command_line_switches_off_more_than_the_file(tmp_path: Path) -> None:
+    off = {"off": tuple(EVERY)}
+    read = settings(tmp_path, '[web]\nsearch = "brave"\n', extensions=off)
+    assert read.extensions.off == tuple(EVERY)
+    assert read.rooms == {}
+
+
+def test_an_unknown_room_is_an_error_that_lists_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config.toml:2: .*no extension 'wbe'; there are "):
+        settings(tmp_path, '[extensions]\noff = ["wbe"]\n')
+
+
+def test_a_project_switches_nothing_off(tmp_path: Path) -> None:
+    (tmp_path / ".codeagent").mkdir()
+    (tmp_path / ".codeagent/config.toml").write_text('[extensions]\noff = ["web"]\n')
+    with pytest.raises(ConfigError, match="cannot be set by a project"):
+        settings(tmp_path, "")
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, *values: str) -> Rooms:
+    """Read the rooms as if a package had entry points with these values."""
+    points = [EntryPoint("mine", value, rooms.PACKAGES) for value in values]
+    monkeypatch.setattr(rooms, "may_bring", lambda groups, path: True)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    return all_rooms.__wrapped__()
+
+
+MINE = Extension(
+    name="mine",
+    about="a package's",
+    sets=(OfferedSet(name="mine", about="", tools=("count",), make="m:f"),),
+    subcommands=(Subcommand(name="count", about="counts", module="m"),),
+)
+SAME_NAME = Extension(name="web", about="")
+SAME_SECTION = Extension(name="other", about="", settings={"web": "m:f"})
+SAME_COMMAND = Extension(
+    name="other", about="", subcommands=(Subcommand(name="mcp", about="", module="m"),)
+)
+SAME_PART = Extension(name="other", about="", at_provider="m:f")
+NOT_ONE = object()
+
+
+def test_an_installed_package_brings_a_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installed(monkeypatch, f"{__name__}:MINE").on[-1] is MINE
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("SAME_NAME", "brings the name web, which web has"),
+        ("SAME_SECTION", "brings the settings web, which web has"),
+        ("SAME_COMMAND", "brings the command mcp, which mcp has"),
+        ("SAME_PART", "brings the part at_provider, which provider_tools has"),
+        ("NOT_ONE", "is not an Extension"),
+        ("MISSING", "cannot be loaded: AttributeError"),
+    ],
+)
+def test_a_room_that_does_not_fit_is_refused(
+    monkeypatch: pytest.MonkeyPatch, value: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        installed(monkeypatch, f"{__name__}:{value}")
