@@ -23,12 +23,12 @@ COMMANDS = {
     "tools": "the tools a model can call",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
-    "extensions": "the features that are rooms of their own: which are on, what each brings",
+    "extensions": "which features there are beyond the conversation, which are on, what each brings",
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
 }
 """The kernel's commands → what each does. It is the module of that name in `codeagent.commands`,
-imported when needed; those of rooms are in their manifests.
+imported when needed; those of extensions are in their manifests.
 
 Without one the screen opens: `codeagent.commands.chat`.
 """
@@ -39,12 +39,12 @@ INTERRUPTED = 130
 
 
 class FoundCommand(NamedTuple):
-    """A command, of the kernel or of a room."""
+    """A command, of the kernel or of an extension."""
 
     name: str
     about: str
     module: str
-    room: str = ""
+    extension: str = ""
 
 
 class CommandModule(Protocol):
@@ -143,14 +143,16 @@ def _dispatch(arguments: list[str]) -> int:
 
 def commands() -> list[FoundCommand]:
     """Return every command, the kernel's first."""
-    from codeagent.config.rooms import all_rooms  # only for a list, or a command of a room
-
-    of_rooms = (
-        FoundCommand(each.name, each.about, each.module, room.name)
-        for room in all_rooms().on
-        for each in room.subcommands
+    from codeagent.config.extensions import (
+        all_extensions,  # only for a list, or a command of an extension
     )
-    return [*map(_of_kernel, COMMANDS), *of_rooms]
+
+    of_extensions = (
+        FoundCommand(each.name, each.about, each.module, extension.name)
+        for extension in all_extensions().on
+        for each in extension.subcommands
+    )
+    return [*map(_of_kernel, COMMANDS), *of_extensions]
 
 
 def found(name: str) -> FoundCommand | None:
@@ -165,15 +167,17 @@ def _of_kernel(name: str) -> FoundCommand:
 
 
 def _refuse_if_off(command: FoundCommand) -> None:
-    """Raise ConfigError if the user switched off the room that has this command."""
-    if not command.room:
+    """Raise ConfigError if the user switched off the extension that has this command."""
+    if not command.extension:
         return
-    from codeagent.config.layers import rooms_of  # only for a command of a room
+    from codeagent.config.layers import extensions_of  # only for a command of an extension
     from codeagent.config.paths import user_config_file
 
-    if any(room.name == command.room for room in rooms_of(user_config_file()).off):
+    if any(
+        extension.name == command.extension for extension in extensions_of(user_config_file()).off
+    ):
         raise ConfigError(
-            f"codeagent {command.name}: the extension {command.room} is switched off, by "
+            f"codeagent {command.name}: the extension {command.extension} is switched off, by "
             f"extensions.off in {user_config_file()}"
         )
 

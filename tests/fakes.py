@@ -29,7 +29,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.tool import ToolContext
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 from codeagent.workspace.files import LocalWorkspace
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
@@ -199,10 +199,10 @@ def put(root: Path, path: str, data: bytes | str) -> Path:
     return target
 
 
-def room_context(root: Path, *, rooms: Mapping[str, Any] | None = None) -> RoomContext:
-    """What a conversation in `root` lends to a room; `rooms` are their sections of the settings."""
+def extension_context(root: Path, *, sections: Mapping[str, Any] | None = None) -> ExtensionContext:
+    """What a conversation in `root` lends to an extension; `sections` are those of the settings."""
     workspace = LocalWorkspace(root)
-    settings = Settings(rooms=dict(rooms or {}))
-    return RoomContext(
+    settings = Settings(sections=dict(sections or {}))
+    return ExtensionContext(
         settings, workspace, ReadTracker(workspace), {}, lambda name: None, Redactor({})
     )

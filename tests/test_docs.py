@@ -12,13 +12,13 @@ from codeagent.cli import commands
 from codeagent.config.checking import checked
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
+from codeagent.core.extension import Extension
 from codeagent.core.policy import HookEvent, Policy
 from codeagent.extensions.provider_tools.settings import ProviderToolSettings
 from codeagent.extensions.web.access import host_key
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
-from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tui.commands import COMMANDS as SLASH_COMMANDS
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each
@@ -108,9 +108,9 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
 
 
 def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:
-    settings, package = re.findall(
-        r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL
-    )
+    text = (DOCS / "how-to/toolsets.md").read_text()
+    [settings] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    [manifest] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     found = checked(FileSettings, tomllib.loads(settings))
     assert (found.tools, found.toolsets.use, found.toolsets.offer) == (
         ("*",),
@@ -118,7 +118,9 @@ def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> No
         ("web", "files"),
     )
     assert sorted(found.toolsets.groups) == ["issues", "users"]
-    assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
+    names: dict[str, Extension] = {}
+    exec(manifest, names)
+    assert names["EXTENSION"].sources == "my_package.weather:sources"
 
 
 def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:

@@ -6,8 +6,8 @@ from dataclasses import asdict, field, replace
 from functools import cache, partial
 
 from codeagent.app.place import Place
+from codeagent.config.extensions import all_extensions
 from codeagent.config.keys import server_variable
-from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -137,16 +137,16 @@ def check_budget(settings: Settings, model: str, dollars: float) -> None:
 
 
 def model_options(settings: Settings) -> ModelOptions:
-    """Return how models are asked, with what rooms add. Raises ConfigError."""
-    rooms = all_rooms().without(settings.extensions.off).on
+    """Return how models are asked, with what extensions add. Raises ConfigError."""
+    extensions = all_extensions().without(settings.extensions.off).on
     return ModelOptions(
-        wraps=[partial(_wrapped, room.models, settings) for room in rooms if room.models],
+        wraps=[partial(_wrapped, one.models, settings) for one in extensions if one.models],
         silence=settings.limits.model_timeout,
         thinking=settings.thinking,
         wire=settings.wire,
         prices={name: Price(**asdict(price)) for name, price in settings.prices.items()},
         fallback=settings.fallback_model,
-        provider_tools=_provider_tools(rooms, settings),
+        provider_tools=_provider_tools(extensions, settings),
     )
 
 
@@ -155,9 +155,9 @@ def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: Learned
     return other
 
 
-def _provider_tools(rooms: Sequence[Extension], settings: Settings) -> MakeProviderTools:
+def _provider_tools(extensions: Sequence[Extension], settings: Settings) -> MakeProviderTools:
     """Return what makes the tools that providers run, once for all models."""
-    make = next((room.at_provider for room in rooms if room.at_provider), None)
+    make = next((one.at_provider for one in extensions if one.at_provider), None)
     return ProviderTools if make is None else cache(partial(_made, make, settings))
 
 

@@ -27,7 +27,7 @@ from codeagent.app.sources import (
     newly_given,
     open_catalog,
     open_inbox,
-    remarks_of_rooms,
+    remarks_of_extensions,
     with_chosen,
     with_messages,
 )
@@ -344,7 +344,7 @@ def _troubles(
     yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
-    yield from remarks_of_rooms(settings, dependencies)
+    yield from remarks_of_extensions(settings, dependencies)
     yield from (("settings.unused", visible(line)) for line in settings.unused)
 
 

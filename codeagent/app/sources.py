@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.app.place import Place
 from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
-from codeagent.config.rooms import all_rooms
+from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -32,19 +32,18 @@ from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, Choice, LateSource, ToolSource
+from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.tools.grouping import ToolGroup
 
@@ -53,20 +52,20 @@ _MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", 
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
 _OF_SETS = (*_MESSAGES, "add_agent", *_TRIGGERS)
-"""The tools of the sets that no room brings yet, and the one that only agents of a group can
+"""The tools of the sets that no extension brings yet, and the one that only agents of a group can
 have."""
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    context = room_context(settings, dependencies)
-    of_rooms = [
+    context = extension_context(settings, dependencies)
+    of_extensions = [
         BuiltInSet(one.name, one.about, tools_of(one, settings), partial(_made, one, context))
-        for room in rooms_on(settings)
-        for one in room.sets
+        for extension in extensions_on(settings)
+        for one in extension.sets
     ]
     return (
-        *of_rooms,
+        *of_extensions,
         BuiltInSet(
             _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
         ),
@@ -80,14 +79,15 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
     )
 
 
-def rooms_on(settings: Settings) -> tuple[Extension, ...]:
-    """Return the rooms that are not switched off. Blocks on small files. Raises ConfigError."""
-    return all_rooms().without(settings.extensions.off).on
+def extensions_on(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are not switched off. Blocks on small files. Raises
+    ConfigError."""
+    return all_extensions().without(settings.extensions.off).on
 
 
-def room_context(settings: Settings, dependencies: ToolDependencies) -> RoomContext:
+def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
     place = dependencies.place
-    return RoomContext(
+    return ExtensionContext(
         settings,
         dependencies.workspace,
         dependencies.reads,
@@ -103,7 +103,7 @@ def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
     """Return the names of the tools of a set, with these settings."""
 
     def is_set(section: str, key: str) -> bool:
-        return bool(getattr(settings.rooms.get(section), key, None))
+        return bool(getattr(settings.sections.get(section), key, None))
 
     return tuple(name for name in one.tools if name not in one.needs or is_set(*one.needs[name]))
 
@@ -112,14 +112,14 @@ def tools_by_reads(
     settings: Settings, dependencies: ToolDependencies, names: Container[str]
 ) -> Iterator[Tool[Any]]:
     """Make those of sets that go by what an agent has read, if one of `names` is among them."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        for one in room.sets:
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        for one in extension.sets:
             if one.by_reads and any(name in names for name in one.tools):
                 yield from _made(one, context)
 
 
-def _made(one: OfferedSet, context: RoomContext) -> Sequence[Tool[Any]]:
+def _made(one: OfferedSet, context: ExtensionContext) -> Sequence[Tool[Any]]:
     made: Sequence[Tool[Any]] = resolved(one.make)(context)
     return made
 
@@ -239,44 +239,41 @@ def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSou
     return () if dependencies.servers is None else dependencies.servers.sources
 
 
-def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of installed packages."""
-    for point in dependencies.packages[SOURCE_PACKAGES]:
-        yield LateSource(point.name, partial(_loaded, point))
+def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the sources of extensions."""
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.sources and has_files(extension, context):
+            yield from resolved(extension.sources)(context)
 
 
-def _of_rooms(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of rooms."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        if room.sources and has_files(room, context):
-            yield from resolved(room.sources)(context)
-
-
-def remarks_of_rooms(
+def remarks_of_extensions(
     settings: Settings, dependencies: ToolDependencies
 ) -> Iterator[tuple[str, str]]:
-    """Yield code and text of each notice that rooms have for the beginning."""
-    context = room_context(settings, dependencies)
-    for room in rooms_on(settings):
-        if room.remarks and has_files(room, context):
-            yield from resolved(room.remarks)(context)
+    """Yield code and text of each notice that extensions have for the beginning, and of each of a
+    package that cannot be used."""
+    found = all_extensions().without(settings.extensions.off)
+    for name, why in found.broken.items():
+        yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.remarks and has_files(extension, context):
+            yield from resolved(extension.remarks)(context)
 
 
-def has_files(room: Extension, context: RoomContext) -> bool:
-    """Whether there may be something of the user's or the project's that the room reads; true for
-    a room that reads no files."""
+def has_files(extension: Extension, context: ExtensionContext) -> bool:
+    """Whether there may be something of the user's or the project's that the extension reads; true
+    for an extension that reads no files."""
     own = context.own_folder
-    places = [context.workspace.root / name for name in room.project_files]
-    places += [] if own is None else [own / name for name in room.own_files]
-    return not (room.own_files or room.project_files) or any(map(may_exist, places))
+    places = [context.workspace.root / name for name in extension.project_files]
+    places += [] if own is None else [own / name for name in extension.own_files]
+    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
     _mcp,
-    _of_rooms,
-    _packages,
+    _of_extensions,
 )
 """In the order in which a set is looked for, and listed."""
 
@@ -290,8 +287,13 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    of_rooms = (name for room in rooms_on(settings) for one in room.sets for name in one.tools)
-    names = (*of_rooms, *_OF_SETS)
+    of_extensions = (
+        name
+        for extension in extensions_on(settings)
+        for one in extension.sets
+        for name in one.tools
+    )
+    names = (*of_extensions, *_OF_SETS)
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
@@ -346,8 +348,3 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
-
-
-def _loaded(point: "EntryPoint") -> ToolSource:
-    source: ToolSource = point.load()()
-    return source

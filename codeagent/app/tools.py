@@ -14,8 +14,8 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
+from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.rooms import may_bring
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -51,7 +51,7 @@ from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
+from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
@@ -198,15 +198,13 @@ class ToolDependencies:
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     @cached_property
-    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
-        """What installed packages bring, by group; looked for only once. Blocks on small files."""
-        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
-        if not may_bring(groups, sys.path):
-            return dict.fromkeys(groups, ())
+    def packages(self) -> Sequence["EntryPoint"]:
+        """The tools that installed packages bring; looked for only once. Blocks on small files."""
+        if not may_bring((TOOL_PACKAGES,), sys.path):
+            return ()
         from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        every = entry_points()
-        return {group: tuple(every.select(group=group)) for group in groups}
+        return tuple(entry_points(group=TOOL_PACKAGES))
 
     def catalog(
         self,
@@ -319,7 +317,7 @@ class ToolDependencies:
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
-        points = self.packages[TOOL_PACKAGES]
+        points = self.packages
         if not points:
             return Loaded()
         from codeagent.extensions.user_tools.python import (

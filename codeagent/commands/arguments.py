@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from codeagent.config.extensions import all_extensions
 from codeagent.config.layers import load_settings
 from codeagent.config.paths import state_dir, user_config_file
-from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
@@ -37,7 +37,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
-        flags["extensions"] = {"off": tuple(room.name for room in all_rooms().on)}
+        flags["extensions"] = {"off": tuple(extension.name for extension in all_extensions().on)}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     sandbox = {"kind": given.get("sandbox"), "network": given.get("network")}
     if held := {name: value for name, value in sandbox.items() if value is not None}:

@@ -8,8 +8,8 @@ from typing import Any
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
+from codeagent.config.extensions import all_extensions
 from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
-from codeagent.config.rooms import all_rooms
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
@@ -45,18 +45,18 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _whole(settings: Settings) -> Settings:
-    """Return the settings with the defaults of the rooms' sections that were not given."""
-    sections = all_rooms().without(settings.extensions.off).sections
-    rooms = {name: settings.section(name, resolved(kind)) for name, kind in sections.items()}
-    return replace(settings, rooms=rooms)
+    """Return the settings with the defaults of the extensions' sections that were not given."""
+    sections = all_extensions().without(settings.extensions.off).sections
+    given = {name: settings.section(name, resolved(kind)) for name, kind in sections.items()}
+    return replace(settings, sections=given)
 
 
 def _schema() -> dict[str, Any]:
-    """Return the JSON Schema of a file, with the sections of all rooms."""
+    """Return the JSON Schema of a file, with the sections of all extensions."""
     from pydantic import TypeAdapter  # the other actions do without
 
     whole = TypeAdapter(FileSettings).json_schema()
-    for name, kind in all_rooms().sections.items():
+    for name, kind in all_extensions().sections.items():
         schema = TypeAdapter(resolved(kind)).json_schema()
         whole["$defs"] |= schema.pop("$defs", {})
         whole["properties"][name] = schema

@@ -1,14 +1,14 @@
-"""`codeagent extensions`: the rooms, which of them are on, and what each brings."""
+"""`codeagent extensions`: the extensions, which of them are on, and what each brings."""
 
 import argparse
 from collections.abc import Iterator
 
-from codeagent.config.layers import rooms_of
+from codeagent.config.extensions import Extensions
+from codeagent.config.layers import extensions_of
 from codeagent.config.paths import user_config_file
-from codeagent.config.rooms import Rooms
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,40 +20,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the command. Raises ConfigError for an unknown name, or a file that is not valid."""
-    rooms = rooms_of(user_config_file())
-    lines = _listed(rooms) if args.action == "list" else _shown(rooms, args.name)
+    extensions = extensions_of(user_config_file())
+    lines = _listed(extensions) if args.action == "list" else _shown(extensions, args.name)
     print("\n".join(lines))
     return 0
 
 
-def _listed(rooms: Rooms) -> Iterator[str]:
-    every = sorted((*rooms.on, *rooms.off), key=lambda room: room.name)
-    widest = max((len(room.name) for room in every), default=0) + 2
-    for room in every:
-        yield f"{room.name:<{widest}}{_state(rooms, room):<5}{one_line(room.about, 90)}"
+def _listed(extensions: Extensions) -> Iterator[str]:
+    every = sorted((*extensions.on, *extensions.off), key=lambda extension: extension.name)
+    names = [*(extension.name for extension in every), *extensions.broken]
+    widest = max(map(len, names), default=0) + 2
+    for extension in every:
+        yield f"{extension.name:<{widest}}{_state(extensions, extension):<5}{one_line(extension.about, 90)}"
+    for name, why in extensions.broken.items():
+        yield f"{one_line(name, 60):<{widest}}fail {visible(why)}"
 
 
-def _shown(rooms: Rooms, name: str) -> Iterator[str]:
-    every = {room.name: room for room in (*rooms.on, *rooms.off)}
+def _shown(extensions: Extensions, name: str) -> Iterator[str]:
+    every = {extension.name: extension for extension in (*extensions.on, *extensions.off)}
+    if name in extensions.broken:
+        raise ConfigError(
+            f"the extension {name} cannot be used: {visible(extensions.broken[name])}"
+        )
     if name not in every:
         raise ConfigError(
             f"there is no extension {one_line(name, 60)!r}; codeagent extensions list lists them"
         )
-    room = every[name]
-    yield f"{room.name}: {room.about}"
-    state = _state(rooms, room)
+    extension = every[name]
+    yield f"{extension.name}: {extension.about}"
+    state = _state(extensions, extension)
     yield f"  state     {state}" + (
         f", by extensions.off in {user_config_file()}" * (state == "off")
     )
     for label, parts in (
-        ("settings", [f"[{section}]" for section in room.settings]),
-        ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in room.sets]),
-        ("commands", [f"codeagent {one.name}" for one in room.subcommands]),
-        ("files", [*room.own_files, *room.project_files]),
+        ("settings", [f"[{section}]" for section in extension.settings]),
+        ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
+        ("commands", [f"codeagent {one.name}" for one in extension.subcommands]),
+        ("files", [*extension.own_files, *extension.project_files]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"
 
 
-def _state(rooms: Rooms, room: Extension) -> str:
-    return "on" if room in rooms.on else "off"
+def _state(extensions: Extensions, extension: Extension) -> str:
+    return "on" if extension in extensions.on else "off"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from codeagent.config.checking import WrongValue, checked
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.paths import PROJECT_FILE
-from codeagent.config.rooms import Rooms, all_rooms
 from codeagent.config.settings import (
     ContextSettings,
     ExperimentalSettings,
@@ -95,12 +95,12 @@ class _Check:
     """What the layers are checked against."""
 
     decides: Decides
-    rooms: Rooms
+    extensions: Extensions
 
     def __call__(self, data: Layer, source: _Source) -> None:
         """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or
         fails its example."""
-        sections = self.rooms.sections
+        sections = self.extensions.sections
         kernels = {key: value for key, value in data.items() if key not in sections}
         try:
             rules = checked(FileSettings, kernels).rules
@@ -127,21 +127,21 @@ def load_settings(
     user_file: Path,
     workspace: Path,
     decides: Decides,
-    rooms: Rooms | None = None,
+    extensions: Extensions | None = None,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits apply if they are lower, and its list of tools besides the user's. `rooms`
-    are those whose sections are read unless they are switched off; None: all. Raises ConfigError
-    naming file, line and key, and for a rule whose examples it does not bear out.
+    the project's limits apply if they are lower, and its list of tools besides the user's.
+    `extensions` are those whose sections are read unless they are switched off; None: all. Raises
+    ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
     """
     user, source = _read_user(user_file)
     given = {
         section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
     }
-    check = _Check(decides, _rooms_on(rooms or all_rooms(), given, user, source))
-    unused = _drop_unused(user, source, check.rooms)
+    check = _Check(decides, _extensions_on(extensions or all_extensions(), given, user, source))
+    unused = _drop_unused(user, source, check.extensions)
     check(user, source)
     project = _read_project(workspace, check)
     check(given, _Source(_COMMAND_LINE))
@@ -162,16 +162,16 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
-    tables = {*_SECTIONS, *check.rooms.sections}
+    tables = {*_SECTIONS, *check.extensions.sections}
     merged["origins"] = {
         key: name
         for name, layer in layers
         for key in _set_in(layer, tables)
         if _is_set(merged, key)
     }
-    merged["rooms"] = {
+    merged["sections"] = {
         name: checked(resolved(kind), merged.pop(name))
-        for name, kind in check.rooms.sections.items()
+        for name, kind in check.extensions.sections.items()
         if name in merged
     }
     return checked(Settings, merged | {"unused": unused})
@@ -200,10 +200,12 @@ def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
     return tightened | {"limits": lowered}
 
 
-def _rooms_on(rooms: Rooms, given: Layer, user: Layer, source: _Source) -> Rooms:
-    """Return the rooms, without those that the command line or the user's file switches off.
+def _extensions_on(
+    extensions: Extensions, given: Layer, user: Layer, source: _Source
+) -> Extensions:
+    """Return the extensions, without those that the command line or the user's file switches off.
 
-    Raises ConfigError for a name that no room has.
+    Raises ConfigError for a name that no extension has.
     """
     for layer, where in ((given, _Source(_COMMAND_LINE)), (user, source)):
         section = layer.get("extensions")
@@ -211,28 +213,28 @@ def _rooms_on(rooms: Rooms, given: Layer, user: Layer, source: _Source) -> Rooms
             continue
         try:
             off = checked(ExtensionSettings, section).off
-            return rooms.without(off)
+            return extensions.without(off)
         except WrongValue:
-            return rooms  # the check of the whole layer says what is wrong
+            return extensions  # the check of the whole layer says what is wrong
         except ConfigError as error:
             place = where.at(("extensions", "off"))
             raise ConfigError(f"{place}extensions.off: {error}; nothing was run") from error
-    return rooms
+    return extensions
 
 
-def rooms_of(user_file: Path) -> Rooms:
-    """Return the rooms, as the user's file has them on or off. Raises ConfigError."""
-    return _rooms_on(all_rooms(), {}, *_read_user(user_file))
+def extensions_of(user_file: Path) -> Extensions:
+    """Return the extensions, as the user's file has them on or off. Raises ConfigError."""
+    return _extensions_on(all_extensions(), {}, *_read_user(user_file))
 
 
-def _drop_unused(data: Layer, source: _Source, rooms: Rooms) -> tuple[str, ...]:
-    """Take out the sections of rooms that are switched off; return a line about each."""
-    off = {name: room for name, room in rooms.sections_off.items() if name in data}
+def _drop_unused(data: Layer, source: _Source, extensions: Extensions) -> tuple[str, ...]:
+    """Take out the sections of extensions that are switched off; return a line about each."""
+    off = {name: extension for name, extension in extensions.sections_off.items() if name in data}
     for name in off:
         del data[name]
     return tuple(
-        f"{source.at((name,))}{name}: no such setting, because the extension {room} is switched off"
-        for name, room in off.items()
+        f"{source.at((name,))}{name}: no such setting, because the extension {extension} is switched off"
+        for name, extension in off.items()
     )
 
 
@@ -373,13 +375,15 @@ def _shown(example: str) -> str:
     return repr(one_line(example, 80))
 
 
-def _nearest(path: tuple[str, ...], rooms: Mapping[str, Reference]) -> str:
-    own = len(path) > 1 and path[0] in rooms
-    section = _at(resolved(rooms[path[0]]), path[1:-1]) if own else _at(FileSettings, path[:-1])
+def _nearest(path: tuple[str, ...], extensions: Mapping[str, Reference]) -> str:
+    own = len(path) > 1 and path[0] in extensions
+    section = (
+        _at(resolved(extensions[path[0]]), path[1:-1]) if own else _at(FileSettings, path[:-1])
+    )
     from difflib import get_close_matches  # only for a mistyped key
 
     names = [each.name for each in fields(section)]
-    names += rooms if section is FileSettings else ()
+    names += extensions if section is FileSettings else ()
     near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"

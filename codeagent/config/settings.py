@@ -295,7 +295,7 @@ class WebHosts(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ExtensionSettings(Section):
-    """Which rooms are there; see docs/how-to/extensions.md."""
+    """Which extensions are there; see docs/how-to/extensions.md."""
 
     off: tuple[Name, ...] = ()
     """Those that are switched off."""
@@ -370,21 +370,21 @@ class Settings(CommonSettings):
     rules are listed by their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
-    rooms: dict[str, Any] = field(default_factory=dict)
-    """What the sections of rooms hold, by the section's name; see `section`."""
+    sections: dict[str, Any] = field(default_factory=dict)
+    """What the sections of extensions hold, by the section's name; see `section`."""
     unused: tuple[str, ...] = ()
     """What was given and nobody reads, and why; one line each."""
 
     def section(self, name: str, kind: type[SectionT]) -> SectionT:
-        """Return what a room's section holds; its defaults if it was not given."""
-        found: SectionT = self.rooms[name] if name in self.rooms else kind()
+        """Return what an extension's section holds; its defaults if it was not given."""
+        found: SectionT = self.sections[name] if name in self.sections else kind()
         return found
 
     def as_given(self) -> dict[str, Any]:
         """Return every section at its own name, as in a file."""
         plain = {each.name: as_given(getattr(self, each.name)) for each in fields(self)}
-        rooms: dict[str, Any] = plain.pop("rooms")
-        return plain | rooms
+        sections: dict[str, Any] = plain.pop("sections")
+        return plain | sections
 
     def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
         """What commands may reach in a session that ended with `before`: no more than that, unless

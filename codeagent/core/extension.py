@@ -1,4 +1,5 @@
-"""Rooms: what one feature adds to the kernel, named in a manifest and imported when it is used."""
+"""Extensions: what one feature adds to the kernel, named in a manifest and imported when it is
+used."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -19,7 +20,7 @@ def resolved(reference: Reference) -> Any:
 
 
 class Sections(Protocol):
-    """The settings, as a room reads its own section."""
+    """The settings, as an extension reads its own section."""
 
     def section(self, name: str, kind: type[SectionT]) -> SectionT:
         """Return what the section holds; `kind()` if it was not given."""
@@ -36,7 +37,7 @@ class OfferedSet:
     tools: tuple[str, ...]
     """The names of its tools, which are known before anything is imported."""
     make: Reference
-    """Of a function from a `tools.room.RoomContext` to the tools, in that order."""
+    """Of a function from a `tools.extension.ExtensionContext` to the tools, in that order."""
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """For a tool that is there only if a setting is: the section and the key."""
     by_reads: bool = False
@@ -56,26 +57,26 @@ class Subcommand:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """The manifest of a room. Every part is optional, and costs nothing until it is used.
+    """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
-    It is `EXTENSION` in `codeagent/extensions/NAME/__init__.py`, or what an entry point of the group
-    `codeagent.extensions` names.
+    It is `EXTENSION` in `codeagent/extensions/NAME/__init__.py`, or what an entry point of the
+    group `codeagent.extensions` names.
     """
 
     name: str
     about: str
     """One line for the user."""
     settings: Mapping[str, Reference] = field(default_factory=dict)
-    """The sections of the settings files that are the room's own, and the model of each."""
+    """The sections of the settings files that are the extension's own, and the model of each."""
     sets: tuple[OfferedSet, ...] = ()
     sources: Reference = ""
-    """Of a function from a `tools.room.RoomContext` to ToolSources. It looks at settings and small
-    files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
+    """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
+    and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
     own_files: tuple[str, ...] = ()
-    """Where the user's files for this room are, below their folder of settings."""
+    """Where the user's files for this extension are, below their folder of settings."""
     project_files: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     models: Reference = ""
@@ -84,5 +85,5 @@ class Extension:
     place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
-    the tools that a provider runs itself, and what answers say they did. One room has it."""
+    the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()

@@ -24,7 +24,7 @@ _OURS = ("function_call", "computer_call", "local_shell_call")
 
 
 class ProviderTools:
-    """What a room knows of these tools; as it is here, there are none."""
+    """What an extension knows of these tools; as it is here, there are none."""
 
     def declared(self, target: Target, model: str, *, searches: bool) -> Mapping[str, OnWire]:
         """Return how each tool that the target's provider runs for the model is declared, by its

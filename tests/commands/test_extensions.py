@@ -1,10 +1,11 @@
-"""`codeagent extensions`, and a room that is switched off."""
+"""`codeagent extensions`, and an extension that is switched off."""
 
 from pathlib import Path
 
 import pytest
 
 from codeagent import cli
+from codeagent.config.extensions import Extensions
 from codeagent.config.paths import user_config_file
 
 
@@ -40,7 +41,20 @@ def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no extension 'nothing'" in capsys.readouterr().err
 
 
-def test_the_command_of_a_room_that_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_an_extension_that_is_off_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write('[extensions]\noff = ["mcp"]\n')
     assert cli.main(["mcp", "list"]) == 2
     assert "the extension mcp is switched off, by extensions.off in" in capsys.readouterr().err
+
+
+def test_one_that_cannot_be_used_is_listed_with_the_reason(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Extensions((), broken={"mine": "ImportError: no module of\x1b mine"})
+    monkeypatch.setattr("codeagent.config.layers.all_extensions", lambda: found)
+    assert cli.main(["extensions", "list"]) == 0
+    assert capsys.readouterr().out == "mine  fail ImportError: no module of\\x1b mine\n"
+    assert cli.main(["extensions", "show", "mine"]) == 2
+    assert "the extension mine cannot be used: ImportError" in capsys.readouterr().err

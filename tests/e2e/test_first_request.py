@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.config.extensions import all_extensions
 from tests.e2e.product import LONG_PATH, Product, calls, results, say, text_of
 
 DEFAULT = 7_000
@@ -42,7 +43,14 @@ class Many:
         pass
 
 
-""" + "\n".join(f"def source_{n}(): return Many('many{n}')" for n in range(20))
+from codeagent import Extension
+
+EXTENSION = Extension(name="many", about="twenty sources", sources="many_sources:sources")
+
+
+def sources(context):
+    return [Many(f"many{n}") for n in range(20)]
+"""
 IN_USE = {
     "config/codeagent/tools/deploy.yaml": (
         "name: deploy\ndescription: Deploys a version to the place that is named.\nparameters:\n"
@@ -73,11 +81,13 @@ def many_sources(tmp_path: Path) -> Iterator[None]:
     info.mkdir(parents=True)
     (folder / "many_sources.py").write_text(MANY)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: many-sources\nVersion: 1.2\n")
-    points = "".join(f"many{n} = many_sources:source_{n}\n" for n in range(20))
-    (info / "entry_points.txt").write_text(f"[codeagent.sources]\n{points}")
+    points = "[codeagent.extensions]\nmany = many_sources:EXTENSION\n"
+    (info / "entry_points.txt").write_text(points)
     sys.path.insert(0, str(folder))
+    all_extensions.cache_clear()
     yield
     sys.path.remove(str(folder))
+    all_extensions.cache_clear()
     sys.modules.pop("many_sources", None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.config.extensions import all_extensions
 from tests.e2e.product import Done, Product, calls, of, results, say, text_of
 
 SOURCE = """\
@@ -50,7 +51,19 @@ class Source:
         Path("closed").touch()
 
 
+from codeagent import Extension, LateSource
 from codeagent.tools.source import ListedTool, Listing
+
+
+def missing():
+    import missing_module
+
+
+def sources(context):
+    return LateSource("weather", Source), LateSource("broken", missing)
+
+
+EXTENSION = Extension(name="many", about="two sources", sources="many_sources:sources")
 """
 
 
@@ -62,11 +75,13 @@ def package(tmp_path: Path) -> Iterator[None]:
     info.mkdir(parents=True)
     (folder / "many_sources.py").write_text(SOURCE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: many-sources\nVersion: 1.2\n")
-    points = "[codeagent.sources]\nweather = many_sources:Source\nbroken = missing_module:Source\n"
+    points = "[codeagent.extensions]\nmany = many_sources:EXTENSION\n"
     (info / "entry_points.txt").write_text(points)
     sys.path.insert(0, str(folder))
+    all_extensions.cache_clear()
     yield
     sys.path.remove(str(folder))
+    all_extensions.cache_clear()
     sys.modules.pop("many_sources", None)
 
 

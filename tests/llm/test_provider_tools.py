@@ -1,4 +1,4 @@
-"""What every wire does about the tools that a provider runs, if no room knows any of them."""
+"""What every wire does about the tools that a provider runs, if no extension knows any of them."""
 
 from typing import Any
 

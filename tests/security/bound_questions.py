@@ -58,7 +58,7 @@ from tests.agent.test_inspection import Stage
 from tests.agent.watching import notices, until, watched
 from tests.extensions.agents.test_merging import merged
 from tests.extensions.mcp.setting import hostile
-from tests.fakes import FakeOutputs, room_context
+from tests.fakes import FakeOutputs, extension_context
 from tests.tools.builtin.test_git_commit import PLAN, FakeCommitter
 
 ONCE, NO = Decision("once"), Decision("deny")
@@ -252,7 +252,7 @@ def _web(name: str) -> Make:
     web = checked(WebSettings, {"search": "brave"})
     return _made(
         lambda workspace, reads: _named(
-            web_tools(room_context(workspace.root, rooms={"web": web})), name
+            web_tools(extension_context(workspace.root, sections={"web": web})), name
         )
     )
 

@@ -7,10 +7,10 @@ from codeagent.extensions.file_tools.apply_patch import ApplyPatch
 from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite
 from codeagent.extensions.file_tools.multi_edit import MultiEdit
 from codeagent.extensions.file_tools.tree import Glob, Tree
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 
 
-def file_tools(context: RoomContext) -> tuple[Tool[Any], ...]:
+def file_tools(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     workspace, reads = context.workspace, context.reads
     return (
         MultiEdit(workspace, reads),

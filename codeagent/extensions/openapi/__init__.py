@@ -6,8 +6,8 @@ from codeagent.core.extension import Extension
 EXTENSION = Extension(
     name="openapi",
     about="tools from OpenAPI documents",
-    sources="codeagent.extensions.openapi.room:sources",
-    remarks="codeagent.extensions.openapi.room:remarks",
+    sources="codeagent.extensions.openapi.parts:sources",
+    remarks="codeagent.extensions.openapi.parts:remarks",
     own_files=("openapi",),
     project_files=(".codeagent/openapi",),
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 
 _ABOUT = {
     "web_search": "Search the web, on the provider's side.",
@@ -38,6 +38,6 @@ class ProviderTool(Tool[ProviderToolArgs]):
         )
 
 
-def provider_tools(context: RoomContext) -> tuple[Tool[Any], ...]:
+def provider_tools(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     """Make the tools of the set."""
     return tuple(ProviderTool(name) for name in PROVIDER_TOOLS)

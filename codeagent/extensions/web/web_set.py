@@ -10,10 +10,10 @@ from codeagent.extensions.web.settings import WebSettings
 from codeagent.net.web.client import WebClient
 from codeagent.net.web.secrets import SecretBook
 from codeagent.net.web.url import WebUrl
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 
 
-def web_tools(context: RoomContext) -> tuple[Tool[Any], ...]:
+def web_tools(context: ExtensionContext) -> tuple[Tool[Any], ...]:
     """Make the tools of the set; a search only if the settings name a provider."""
     web = context.settings.section("web", WebSettings)
     client = WebClient(context.environment, web.private_hosts)

@@ -62,7 +62,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def telling(text_tools: TextToolSettings | None = None) -> ModelOptions:
     """The options of a start with these settings."""
-    settings = Settings(rooms={"text_tools": text_tools or TextToolSettings()})
+    settings = Settings(sections={"text_tools": text_tools or TextToolSettings()})
     return ModelOptions([lambda model, learned: wrapped(model, learned, settings)])
 
 

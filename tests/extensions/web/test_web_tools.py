@@ -30,7 +30,7 @@ from codeagent.net.web.url import WebUrl
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.web.serving import Reply, Seen, Site, call, said, serving
-from tests.fakes import room_context, tool_context
+from tests.fakes import extension_context, tool_context
 
 _VALUE = "s3cr3t value/with+signs"
 _KEYS = {"API_TOKEN": _VALUE, "SHORT": "abc"}
@@ -386,7 +386,9 @@ async def test_an_answer_that_is_not_results_is_an_error(workspace: LocalWorkspa
 def test_a_search_is_offered_only_with_a_provider() -> None:
     def names(search: str | None, url: str | None = None) -> list[str]:
         web = checked(WebSettings, {"search": search, "search_url": url})
-        return [tool.name for tool in web_tools(room_context(Path("/"), rooms={"web": web}))]
+        return [
+            tool.name for tool in web_tools(extension_context(Path("/"), sections={"web": web}))
+        ]
 
     assert names(None) == ["http_request", "web_fetch"]
     assert names("brave") == ["http_request", "web_fetch", "web_search"]

@@ -1,4 +1,4 @@
-"""What a conversation lends to the rooms that make its tools."""
+"""What a conversation lends to the extensions that make its tools."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,8 +11,8 @@ from codeagent.tools.edit.reads import ReadTracker
 
 
 @dataclass(frozen=True)
-class RoomContext:
-    """What the tools of a room are made from."""
+class ExtensionContext:
+    """What the tools of an extension are made from."""
 
     settings: Sections
     workspace: Workspace

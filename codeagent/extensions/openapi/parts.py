@@ -1,5 +1,5 @@
-"""What the room brings to a conversation: its documents as sources, and a word about those that are
-not trusted."""
+"""What the extension brings to a conversation: its documents as sources, and a word about those
+that are not trusted."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,11 +8,11 @@ from codeagent.config.settings import WebHosts
 from codeagent.core.errors import ConfigError
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.extensions.openapi.added import AddedDocument, DocumentFiles
-from codeagent.tools.room import RoomContext
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.source import LateSource, ListedTool, Listing, ToolSource
 
 
-def sources(context: RoomContext) -> Iterator[ToolSource]:
+def sources(context: ExtensionContext) -> Iterator[ToolSource]:
     """Yield the documents that may be used; each is read once it is asked for. Blocks on small
     files. Raises ConfigError."""
     for added in _documents(context):
@@ -27,7 +27,7 @@ def sources(context: RoomContext) -> Iterator[ToolSource]:
             yield LateSource(added.name, partial(_source, added, context), listing=listing)
 
 
-def remarks(context: RoomContext) -> Iterator[tuple[str, str]]:
+def remarks(context: ExtensionContext) -> Iterator[tuple[str, str]]:
     if waiting := ", ".join(one.name for one in _documents(context) if not one.trusted):
         yield (
             "documents.untrusted",
@@ -36,12 +36,12 @@ def remarks(context: RoomContext) -> Iterator[tuple[str, str]]:
         )
 
 
-def _documents(context: RoomContext) -> tuple[AddedDocument, ...]:
+def _documents(context: ExtensionContext) -> tuple[AddedDocument, ...]:
     root = context.workspace.root
     return DocumentFiles(context.own_folder, root, accept=context.trust_project).read()
 
 
-def _source(added: AddedDocument, context: RoomContext) -> ToolSource:
+def _source(added: AddedDocument, context: ExtensionContext) -> ToolSource:
     if added.problem:
         raise ConfigError(added.problem)
     from codeagent.extensions.openapi.document import ApiDocument  # only once it is asked for
