@@ -54,7 +54,8 @@ class LocalLauncher:
     ) -> None:
         """`workspace` is absolute, `named` if the user named it; `keys` are those of the
         configuration unless given."""
-        self._workspace, self._named = workspace, named
+        self._workspace = workspace
+        self._named = named
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
 
