@@ -70,8 +70,8 @@ def silence(library: Any) -> None:
 def stub_proxy_gateway() -> None:
     """Keep the MCP gateway of litellm's proxy out of requests to responses APIs, such as Azure's.
 
-    On that path it imports the gateway, 250 modules and more than a second of processor time, only
-    to ask whether a tool belongs to it. None of ours ever does.
+    On that path it imports the gateway, 240 modules and 0.4 s of processor time, only to ask
+    whether a tool belongs to it. None of ours ever does.
     """
     module = types.ModuleType(_GATEWAY)
     vars(module)["LiteLLM_Proxy_MCP_Handler"] = _NoGateway

@@ -831,4 +831,4 @@ async def test_a_request_to_a_responses_api_leaves_the_gateway_of_litellms_proxy
         model = LitellmModel("openai/responses/gpt-5", api_base=server.base_url, api_key="k")
         assert (await ask(model)).text == "ok"
         await model.close()
-    assert "litellm.proxy._experimental" not in sys.modules
+    assert "litellm.proxy._experimental.mcp_server.catalog" not in sys.modules
