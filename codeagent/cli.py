@@ -151,6 +151,7 @@ def commands() -> list[FoundCommand]:
         FoundCommand(each.name, each.about, each.module, extension.name)
         for extension in all_extensions().on
         for each in extension.subcommands
+        if not each.of
     )
     return [*map(_of_kernel, COMMANDS), *of_extensions]
 
@@ -170,16 +171,9 @@ def _refuse_if_off(command: FoundCommand) -> None:
     """Raise ConfigError if the user switched off the extension that has this command."""
     if not command.extension:
         return
-    from codeagent.config.layers import extensions_of  # only for a command of an extension
-    from codeagent.config.paths import user_config_file
+    from codeagent.commands.arguments import refuse_if_off  # only for a command of an extension
 
-    if any(
-        extension.name == command.extension for extension in extensions_of(user_config_file()).off
-    ):
-        raise ConfigError(
-            f"codeagent {command.name}: the extension {command.extension} is switched off, by "
-            f"extensions.off in {user_config_file()}"
-        )
+    refuse_if_off(command.extension, command.name)
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:

@@ -18,10 +18,10 @@ from codeagent.core.ports import (
     RunningProgram,
     Sandbox,
     SandboxInfo,
+    SandboxSweep,
     Skill,
     SkillText,
     StdioProgram,
-    Swept,
     Workspace,
 )
 from codeagent.core.recipes import Recipe
@@ -47,7 +47,7 @@ class FakeSandbox:
         self.commands: list[Command] = []
         self.freezes = 0
         self.ports: frozenset[int] = frozenset()
-        self.swept = Swept()
+        self.swept = SandboxSweep()
         self.aside: list[str] = []
         self.exposed = ""
 
@@ -88,8 +88,8 @@ class FakeSandbox:
     async def listening(self) -> frozenset[int]:
         return self.ports
 
-    async def sweep(self) -> Swept:
-        swept, self.swept = self.swept, Swept(alive=self.swept.alive)
+    async def sweep(self) -> SandboxSweep:
+        swept, self.swept = self.swept, SandboxSweep(alive=self.swept.alive)
         return swept
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:

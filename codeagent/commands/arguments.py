@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.config.extensions import all_extensions
-from codeagent.config.layers import load_settings
+from codeagent.config.layers import extensions_of, load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.errors import ConfigError
@@ -22,6 +22,15 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+
+
+def refuse_if_off(extension: str, command: str) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command."""
+    if any(each.name == extension for each in extensions_of(user_config_file()).off):
+        raise ConfigError(
+            f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
+            f"{user_config_file()}"
+        )
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, Reference
+from codeagent.core.extension import Extension, Reference, Subcommand
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
@@ -124,7 +124,7 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
             ("the name", [extension.name], [other.name]),
             ("the settings", extension.settings, other.settings),
             ("the toolset", names_of(extension.sets), names_of(other.sets)),
-            ("the command", names_of(extension.subcommands), names_of(other.subcommands)),
+            ("the command", _commands(extension), _commands(other)),
             (
                 "the part",
                 ["at_provider"] if extension.at_provider else [],
@@ -133,6 +133,21 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
         ):
             if both := [name for name in own if name in taken]:
                 raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")
+
+
+def _commands(extension: Extension) -> list[str]:
+    return [each.words for each in extension.subcommands]
+
+
+def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, Subcommand]]:
+    """Yield the actions that extensions add to a command of the kernel, and the extension of each.
+
+    `own`: the command's own actions; no extension can replace one.
+    """
+    for extension in all_extensions().on:
+        for each in extension.subcommands:
+            if each.of == command and each.name not in own:
+                yield extension, each
 
 
 def names_of(parts: Iterable[object]) -> list[str]:

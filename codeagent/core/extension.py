@@ -4,7 +4,7 @@ used."""
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass
 
@@ -46,13 +46,35 @@ class OfferedSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Subcommand:
-    """`codeagent NAME`."""
+    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
     name: str
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
+    `args.action`."""
+    of: str = ""
+    """The command of the kernel that it is an action of, if that takes those of extensions;
+    empty: it is a command of its own."""
+
+    @property
+    def words(self) -> str:
+        """What follows `codeagent`."""
+        return f"{self.of} {self.name}".lstrip()
+
+
+FindingState = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of `codeagent doctor`."""
+
+    name: str
+    state: FindingState
+    text: str
+    """What was found and, for a problem, what to do about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +109,11 @@ class Extension:
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
+    image: Reference = ""
+    """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
+    one decides which image a sandbox gets."""
+    doctor: Reference = ""
+    """Of a function from the workspace to what `codeagent doctor` reports, a sequence of `Finding`;
+    it blocks, and belongs in a thread."""
+    when_off: str = ""
+    """What `codeagent doctor` says while the extension is switched off."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.config.settings import Settings
+from codeagent.app.models import model_options
+from codeagent.config.settings import ExtensionSettings, Settings
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
@@ -23,6 +24,7 @@ from tests.extensions.text_calls.reading import HERMES, JSON, call
 from tests.extensions.text_calls.text_server import text_server
 from tests.llm.asking import LITELLM_WORKER, ask, request, result
 from tests.servers import FakeProvider, Turn
+from tests.table import for_each
 
 LS = '{"command": "ls"}'
 FENCED = JSON.render_call(call("bash", LS))
@@ -245,3 +247,11 @@ async def test_a_template_that_refuses_results_of_tools_gets_them_as_text() -> N
         "assistant",
         "user",
     ]
+
+
+@for_each(("off", "wraps"), [((), 1), (("text_calls",), 0)])
+def test_a_model_is_asked_as_it_is_while_the_extension_is_off(
+    off: tuple[str, ...], wraps: int
+) -> None:
+    settings = Settings(extensions=ExtensionSettings(off=off))
+    assert len(model_options(settings).wraps) == wraps
