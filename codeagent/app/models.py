@@ -44,7 +44,9 @@ class OpenModels:
             self.window or model.context_window or await asyncio.to_thread(context_window, name)
         )
         server = server_of(name, api_base, self.place.environment)
-        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
+        return model, ModelInUse(
+            name, api_base, effort, window, lane=self._lane(name, api_base), server=server
+        )
 
     def _lane(self, name: str, api_base: str | None) -> str:
         return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]

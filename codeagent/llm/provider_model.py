@@ -216,7 +216,8 @@ class _Refused(Exception):
     def __init__(self, error: ModelError, said: str) -> None:
         """`error` is for the user; `said` is all of what its server said."""
         super().__init__(said)
-        self.error, self.said = error, said
+        self.error = error
+        self.said = said
 
 
 class Pace:

@@ -56,8 +56,6 @@ class Target:
     provider: str
     bare_name: str
     family: Family
-    error_flag: bool
-    """A failed call's result is flagged as such on the wire."""
     key_variable: str
     """The variable that a user sets to change the key; empty if there is none."""
     address: str
@@ -82,6 +80,11 @@ class Target:
     room: int | None = None
     """Tokens that are left in the window for thinking and answer together; None if that is not
     known."""
+
+    @property
+    def error_flag(self) -> bool:
+        """A failed call's result is flagged as such on the wire."""
+        return not self.provider.startswith("bedrock")
 
 
 @dataclass(frozen=True)
@@ -238,7 +241,9 @@ def native_target(
         _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
     )
     endpoint = Endpoint(format_, urls[0], headers, row.changes, urls[1])
-    return _target(name, provider, bare, api_base, key, environment, endpoint)
+    return _target(
+        name, provider, bare, api_base, key=key, environment=environment, endpoint=endpoint
+    )
 
 
 def resolve_target(
@@ -264,7 +269,7 @@ def resolve_target(
         ) from None
     _check_address(name, provider, base, environment)
     key = _key(name, provider, api_base, api_key, environment)
-    return _target(name, provider, bare, api_base, key, environment, None, base)
+    return _target(name, provider, bare, api_base, key=key, environment=environment, base=base)
 
 
 def _target(
@@ -272,9 +277,10 @@ def _target(
     provider: str,
     bare: str,
     api_base: str | None,
+    *,
     key: str | None,
     environment: Mapping[str, str],
-    endpoint: Endpoint | None,
+    endpoint: Endpoint | None = None,
     base: str | None = None,
 ) -> Target:
     """Put together what both lanes know in the same way; `base` is the address that litellm
@@ -293,7 +299,6 @@ def _target(
         provider=provider,
         bare_name=bare,
         family="anthropic" if speaks_anthropic else "openai",
-        error_flag=not provider.startswith("bedrock"),
         key_variable=next(iter(_usual_first(provider)), ""),
         address=own or host or f"the {provider} API",
         owner=own or provider,

@@ -57,7 +57,8 @@ class AnthropicWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target, self._effort = target, effort
+        self._target = target
+        self._effort = effort
         self._turns = {
             thinks: PerMessage(partial(_turn, target=target, thinks=thinks))
             for thinks in (True, False)
@@ -283,7 +284,8 @@ class AnthropicReader:
             case {"type": "redacted_thinking", "data": str(data)}:
                 return _piece(thinking=(Thinking(redacted=data),))
             case {"type": "tool_use"}:
-                number, self._count = self._count, self._count + 1
+                number = self._count
+                self._count += 1
                 given = block.get("input")
                 arguments = json.dumps(given, ensure_ascii=False) if given else ""
                 self._calls[index] = number, bool(given)

@@ -195,7 +195,8 @@ class ResponsesReader:
         new_id = None if heard.id else call_id or None
         name = None if heard.name else item.get("name") or None
         arguments = "" if heard.arguments else item.get("arguments") or ""
-        heard.id, heard.name = heard.id or bool(new_id), heard.name or bool(name)
+        heard.id = heard.id or bool(new_id)
+        heard.name = heard.name or bool(name)
         heard.arguments = heard.arguments or bool(arguments)
         if new_id or name or arguments:
             yield CallPiece(index, new_id, name, arguments)
