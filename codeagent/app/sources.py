@@ -240,9 +240,10 @@ def has_files(extension: Extension, context: ExtensionContext) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
     own = context.own_folder
-    places = [context.workspace.root / name for name in extension.project_files]
-    places += [] if own is None else [own / name for name in extension.own_files]
-    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
+    folders = extension.in_folders
+    places = [context.workspace.root / name for name in folders.project]
+    places += [] if own is None else [own / name for name in folders.own]
+    return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (

@@ -130,6 +130,10 @@ class InConversations:
 class InFolders:
     """What an extension keeps in folders of the user, of a project and of the state."""
 
+    own: tuple[str, ...] = ()
+    """Where the user's files for this extension are, below their folder of settings."""
+    project: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     kinds: tuple[FileKind, ...] = ()
     prompts: Reference = ""
     """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
@@ -161,10 +165,13 @@ class Extension:
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
-    own_files: tuple[str, ...] = ()
-    """Where the user's files for this extension are, below their folder of settings."""
-    project_files: tuple[str, ...] = ()
-    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    models: Reference = ""
+    """Of a function from a `Model` that was opened, what is known of its server
+    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    place."""
+    at_provider: Reference = ""
+    """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
+    the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
     run_options: tuple[RunOption, ...] = ()
     image: Reference = ""

@@ -39,6 +39,8 @@ EXTENSION = Extension(
         ),
     ),
     in_folders=InFolders(
+        own=("agents",),
+        project=(".codeagent/agents", ".claude/agents"),
         kinds=(
             FileKind(
                 suffixes=(".md",),
@@ -49,8 +51,6 @@ EXTENSION = Extension(
         ),
         leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
     ),
-    own_files=("agents",),
-    project_files=(".codeagent/agents", ".claude/agents"),
     run_options=(
         RunOption(
             name="group",
