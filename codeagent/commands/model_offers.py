@@ -9,8 +9,9 @@ from dataclasses import replace
 from codeagent.config.keys import KeyStore, is_address, server_variable
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
+from codeagent.llm.key_trial import try_key
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
-from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.llm.providers import OFFERED, key_variables
 from codeagent.tui.launcher import Missing, ModelRow
 
 _OLLAMA = "Ollama"
