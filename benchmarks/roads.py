@@ -14,6 +14,7 @@ from typing import Any
 import codeagent
 from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
 from benchmarks.place import Place, place
+from codeagent.app import LocalApp
 from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.place import Place as Folders
@@ -109,7 +110,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
     )
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
-        return SessionClient(LocalLauncher(here.workspace), state)
+        return SessionClient(LocalLauncher(here.workspace, LocalApp()), state)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(

@@ -1,25 +1,24 @@
 """Agent: one conversation, to be run, steered, paused, interrupted and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import PauseGate
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.compaction.work import Compaction
 from codeagent.agent.conversation import Conversation, RunContext
-from codeagent.agent.emitter import Journal
+from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Host, Parts, PartT, Shared
 from codeagent.agent.preparation import CallContexts
-from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
@@ -27,19 +26,28 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused, RunGroup
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
-from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
-from codeagent.tools.catalog import CatalogChange
 
 if TYPE_CHECKING:
     from codeagent.core.runtime import OfferedText, TextKind
+
+
+@dataclass(frozen=True)
+class AgentServices:
+    """What tools ask of their agent: made with the tools, and connected once the agent is made."""
+
+    questions: UserQuestions = field(default_factory=UserQuestions)
+    jobs: Jobs = field(default_factory=Jobs)
+    parts: Parts = field(default_factory=Parts)
+    """What extensions add to the conversation."""
 
 
 class Agent:
@@ -58,35 +66,33 @@ class Agent:
         journal: Journal,
         history: History | None = None,
         *,
-        questions: UserQuestions | None = None,
+        services: AgentServices | None = None,
         checkpoints: Checkpoints | None = None,
-        jobs: Jobs | None = None,
         model: ModelInUse | None = None,
         open_model: ModelOpener | None = None,
         shared: Shared | None = None,
-        parts: Parts | None = None,
     ) -> None:
-        """`parts` are what extensions add; these, `questions` and `jobs` are what the tools were built
-        with."""
+        """`services` are those that the tools were made with."""
         history = history or History()
+        services = services or AgentServices()
         shared = shared or Shared.of_user(environment, journal)
         self._journal = journal
         self._environment = environment
         self._shared = shared
         self._emitter = shared.emitter
-        self._parts = parts or Parts()
+        self._parts = services.parts
         self._approvals = Approvals(
             shared.emitter, shared.permissions, environment.hooks, shared.spending, shared.granted
         )
-        (questions or UserQuestions()).connect(self._approvals)
-        self._context = self._made_context(history, checkpoints, jobs or Jobs())
+        services.questions.connect(self._approvals)
+        self._context = self._made_context(history, checkpoints, services.jobs)
         self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
         self._model = SessionModel(model, open_model, self._runs, shared.emitter)
         self._going_back = SessionRewind(
             self._context.checkpoints,
             shared.emitter,
             self._context.queue,
-            environment.todo,
+            environment.state.todo,
             lambda: self.running,
         )
         host = Host(
@@ -110,7 +116,11 @@ class Agent:
         shared = self._shared
         emitter = shared.emitter
         queue = MessageQueue(
-            emitter, shared.submitted, history.undelivered, history.notes, environment.delivery
+            emitter,
+            shared.submitted,
+            history.undelivered,
+            history.notes,
+            environment.preferences.delivery,
         )
         inspection = shared.inspection or Inspection(
             checkpoints,
@@ -180,7 +190,7 @@ class Agent:
             wake=host.runs.rouse,
         )
         host.parts.connect(host)
-        environment.todo.connect(self._emitter, history.todo)
+        environment.state.todo.connect(self._emitter, history.todo)
 
     def do(self, act: Act) -> Refused | None:
         """Carry out an act. What takes time is begun and shows as events; its failure is a notice
@@ -227,6 +237,11 @@ class Agent:
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         self._emitter.observe(observer)
+
+    @property
+    def emitter(self) -> Emitter:
+        """Logs and shows what belongs to the session."""
+        return self._emitter
 
     @property
     def session_id(self) -> str:
@@ -285,23 +300,6 @@ class Agent:
         """Take the first snapshot in the background; needs a running event loop."""
         context = self._context
         context.checkpoints.begin(lambda: context.jobs.running > 0 or context.inspection.needed)
-
-    def notify(self, code: str, text: str) -> None:
-        """Log and show a warning that belongs to the session, such as a missing sandbox."""
-        self._emitter.emit(Notice(level="warning", code=code, text=text))
-
-    def tell_tools(self, found: CatalogChange | None) -> None:
-        """Report what the user has to know about the tool files as they were first found."""
-        if found is not None:
-            tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
-
-    def tell_sets(self, names: Sequence[str]) -> None:
-        """Log that the user began with these toolsets on, so that a resumed session has them on
-        again."""
-        for name in names:
-            self._emitter.emit(
-                ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
-            )
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log;

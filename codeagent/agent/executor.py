@@ -12,7 +12,6 @@ from codeagent.agent.calls import (
     CallRefused,
     Permit,
     PreparedCall,
-    ToolEnvironment,
     as_edited,
     as_read,
     cap_output,
@@ -22,6 +21,7 @@ from codeagent.agent.calls import (
 )
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
@@ -228,7 +228,7 @@ class Executor:
             job = self._jobs.take(work)
             return job.placeholder(), job
         self._working[call_id] = work
-        seconds = self._environment.partial_results
+        seconds = self._environment.preferences.partial_results
         if seconds is not None and work.prepared.prints and "job_read" in self.calls.tools:
             work.after(seconds, partial(self.promote, call_id, seconds))
         try:

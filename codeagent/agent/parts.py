@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.agent.approvals import Approvals, UserQuestions
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
 from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -202,7 +202,7 @@ class Parts:
         parts: Sequence[ConversationPart] = (),
         acts: Mapping[str, Reference] = MappingProxyType({}),
     ) -> None:
-        """`acts`: see `Extension.acts`."""
+        """`acts`: see `InConversations.acts`."""
         self._parts = tuple(parts)
         self._acts = acts
 

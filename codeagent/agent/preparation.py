@@ -8,15 +8,9 @@ from functools import partial
 from typing import Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import (
-    CallKind,
-    CallRefused,
-    Permit,
-    PreparedCall,
-    ToolEnvironment,
-    result_of_refusal,
-)
+from codeagent.agent.calls import CallKind, CallRefused, Permit, PreparedCall, result_of_refusal
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.limits import TOO_OFTEN, Limits
 from codeagent.agent.permissions import Permissions
@@ -146,7 +140,7 @@ class CallPreparation:
 
     def held_back(self, name: str) -> bool:
         """Whether the model may not use the tool, because it has not read its documentation."""
-        return name in self.tools and self._environment.unread(self.tools.get(name))
+        return name in self.tools and self._environment.recall.unread(self.tools.get(name))
 
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
@@ -189,7 +183,7 @@ class CallPreparation:
         first, and unavailable if it cannot be.
         """
         tool, known = self.tools.get(call.name), self._prepared.get(call)
-        if self._environment.unread(tool):
+        if self._environment.recall.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
                     f"Not executed: the documentation of {tool.name} must be read before its first call, but {_INFO}, "
@@ -273,7 +267,7 @@ class CallContexts:
             read_only=self._commands_only_read(prepared.tool),
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
-            scratchpad=environment.scratchpad,
+            scratchpad=environment.state.scratchpad,
             model="" if self._model is None else self._model.name,
             mode=self._permissions.mode,
             limits=self._limits.in_force,
@@ -303,7 +297,7 @@ class CallContexts:
     def _recall(self, call_id: str) -> str:
         """Return the text of a call's result as the conversation has it; empty if it is not
         there."""
-        if not self._environment.recalls:
+        if not self._environment.recall.certain:
             return ""
         results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
         return next(

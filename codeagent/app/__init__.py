@@ -59,13 +59,6 @@ class LocalApp:
 
         return read_recipes(place)
 
-    def docker_sandbox(
-        self, settings: "Settings", place: "Place", root: "Path", session: str
-    ) -> "DockerSandbox":
-        from codeagent.app.place import docker_sandbox
-
-        return docker_sandbox(settings, place, root, session)
-
     def image_source(
         self, settings: "Settings", workspace: "Path", config_dir: "Path | None"
     ) -> "ImageSource | None":
@@ -79,3 +72,10 @@ class LocalApp:
         from codeagent.app.images import accepted_image
 
         return accepted_image(settings, workspace, config_dir)
+
+    def docker_sandbox(
+        self, settings: "Settings", place: "Place", root: "Path", session: str
+    ) -> "DockerSandbox":
+        from codeagent.app.place import docker_sandbox
+
+        return docker_sandbox(settings, place, root, session)

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
@@ -40,21 +39,25 @@ def read_recipes(place: Place) -> "RecipeBook":
     CodeagentError."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
 
-    readers = [resolved(each.prompts) for each in all_extensions().on if each.prompts]
+    readers = [
+        resolved(each.in_folders.prompts) for each in all_extensions().on if each.in_folders.prompts
+    ]
     book: RecipeBook = readers[0](place) if readers else NoRecipes()
     return book
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
     settings = settings or Settings()
+    services = AgentServices()
     parts = open_parts(
         settings,
         History(),
         dependencies.place,
         root=dependencies.workspace.root,
-        questions=dependencies.questions,
+        questions=services.questions,
     )
-    dependencies = replace(dependencies, parts=parts, extensions=extensions_on(settings))
+    services = replace(services, parts=parts)
+    dependencies = replace(dependencies, services=services, extensions=extensions_on(settings))
     catalog, _ = open_catalog(settings, dependencies)
     return catalog
 
@@ -62,6 +65,4 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
 def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
     workspace = LocalWorkspace(place.workspace)
     outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(
-        place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None
-    )
+    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace))

@@ -2,22 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.agent.agent import Agent
 from codeagent.config.place import Place, active_environment, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import Sandbox, SandboxInfo, SandboxKind, Workspace
 from codeagent.core.programs import find_program
+from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:
     from codeagent.sandbox.docker_sandbox import DockerSandbox
 
+CodedText = tuple[str, str]
+"""Code and text of a notice that a conversation begins with."""
 Tell = Callable[[str], None]
 _QUIET_SECONDS = 1.5
 """Progress of the sandbox is shown when it takes longer than this, and then this often."""
@@ -132,3 +137,30 @@ def _slow(tell: Tell) -> Callable[[str], None]:
             tell(text)
 
     return progress
+
+
+def tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitStack) -> None:
+    """Have the agent report how the sandbox started, if the first request did not wait for that."""
+    if sandbox.starting is not None:
+        sandbox.starting.add_done_callback(partial(_tell_started, agent))
+        stack.callback(
+            sandbox.starting.cancel
+        )  # runs before the agent is closed, which could not report it
+
+
+def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
+    if starting.cancelled():
+        return
+    if (trouble := starting.exception()) is not None:
+        remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
+        agent.emitter.warn(
+            "sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}"
+        )
+        return
+    for code, text in told_at_start(starting.result()):
+        agent.emitter.warn(code, text)
+
+
+def told_at_start(info: SandboxInfo | None) -> Iterator[CodedText]:
+    for text in () if info is None else info.told:
+        yield "sandbox.narrowed", visible(text)

@@ -1,7 +1,7 @@
 """Settings in, a running conversation out, in a new session or a resumed one."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -9,33 +9,26 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
+from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
-from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
+from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
-from codeagent.app.notices import (
-    CodedText,
-    hand_written,
-    misnamed,
-    other_server,
-    tell_when_started,
-    troubles,
-)
-from codeagent.app.place import StartedSandbox, Tell, start_sandbox
-from codeagent.app.session_log import Opened, opened_session
+from codeagent.app.place import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
 from codeagent.app.sources import (
     extensions_on,
+    hand_written,
+    misnamed,
     newly_given,
     open_catalog,
     open_parts,
     remove_leftovers,
+    troubles,
     with_chosen,
     with_messages,
 )
@@ -50,7 +43,8 @@ from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
+from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
@@ -58,7 +52,7 @@ from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, tools_read_about
 from codeagent.session.outputs import FileOutputs
-from codeagent.session.store import SessionStore
+from codeagent.session.store import OpenedSession, SessionStore, opened_session
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
@@ -157,13 +151,13 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
-            *other_server(base.session.history.server, in_use.server),
+            *_other_server(base.session.history.server, in_use.server),
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
             *troubles(base.settings, base.dependencies, base.sandbox),
         ):
-            agent.notify(code, text)
+            agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
         await agent.begin_session(resumed=opening.resume is not None)
         base.files.catalog.toolsets.begin(after=_HEAD_START)
@@ -177,6 +171,12 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
             skills=base.dependencies.skills,
             sandbox_starting=base.sandbox.starting,
         )
+
+
+def _other_server(before: str, now: str) -> Iterator[CodedText]:
+    """Yield a notice if the text of a resumed conversation will go to another host than before."""
+    if before and (where := from_now_on(now, before)):
+        yield "model.server", f"this conversation went to {before}{where}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class _Base:
     """With the sets that were chosen in the session."""
     opening: _Opening
     workspace: LocalWorkspace
-    session: Opened
+    session: OpenedSession
     policy: Policy
     rule_book: RuleBookFile | None
     sandbox: StartedSandbox
@@ -273,18 +273,16 @@ def _agent(
         catalog=base.files.catalog,
         snapshots=snapshots,
     )
-    dependencies.parts.assembled(assembly)
+    dependencies.services.parts.assembled(assembly)
     return Agent(
         conversation,
         environment,
         base.session.log,
         base.session.history,
-        questions=dependencies.questions,
+        services=dependencies.services,
         checkpoints=snapshots,
-        jobs=dependencies.jobs,
         model=opened.in_use,
         open_model=opened.opener,
-        parts=dependencies.parts,
     )
 
 
@@ -349,7 +347,7 @@ def _read_files(
     catalog, first_look = open_catalog(settings, dependencies, history)
     doubtful = misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
-    if added := dependencies.parts.hooks():
+    if added := dependencies.services.parts.hooks():
         hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
 
@@ -358,27 +356,31 @@ def _environment(base: _Base) -> ToolEnvironment:
     """Make what the tools work with."""
     dependencies, settings, catalog = base.dependencies, base.settings, base.files.catalog
     return ToolEnvironment(
-        catalog,
-        dependencies.workspace,
-        base.sandbox.sandbox,
-        base.sandbox.kind,
-        dependencies.outputs,
-        base.policy,
-        limits_of(settings),
-        base.files.hooks,
-        base.opening.attended,
-        base.rule_book,
-        objection=lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
-        recalls=base.opening.open_model is None,
-        unread=partial(_unread, dependencies, catalog),
-        todo=dependencies.todo,
-        scratchpad=dependencies.scratchpad,
-        inputs=dependencies.inputs,
+        tools=catalog,
+        workspace=dependencies.workspace,
+        sandbox=base.sandbox.sandbox,
+        sandbox_kind=base.sandbox.kind,
+        outputs=dependencies.outputs,
+        policy=base.policy,
+        limits=limits_of(settings),
+        hooks=base.files.hooks,
+        attended=base.opening.attended,
+        keeping=RuleKeeping(
+            base.rule_book,
+            lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
+        ),
+        recall=Recall(
+            certain=base.opening.open_model is None,
+            unread=partial(_unread, dependencies, catalog),
+            forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
+        ),
+        preferences=Preferences(
+            ContextLimits(**asdict(settings.context)),
+            Delivery(**asdict(settings.queue)),
+            settings.experimental.partial_results,
+        ),
+        state=replace(dependencies.state, scratchpad=dependencies.scratchpad),
         check_budget=partial(check_budget, settings),
-        context=ContextLimits(**asdict(settings.context)),
-        delivery=Delivery(**asdict(settings.queue)),
-        forget=partial(forget_reads, dependencies.reads, dependencies.read_about),
-        partial_results=settings.experimental.partial_results,
     )
 
 
@@ -394,31 +396,32 @@ def _dependencies(
     place: Place,
     workspace: Workspace,
     sandbox: StartedSandbox,
-    session: Opened,
+    session: OpenedSession,
     group: "Group | None",
 ) -> ToolDependencies:
     log, history = session.log, session.history
     questions = UserQuestions()
     return ToolDependencies(
-        place,
-        sandbox.kind,
-        workspace,
-        FileOutputs(log.folder / "outputs", place.redactor),
-        tracked_reads(workspace, history),
-        questions=questions,
-        jobs=Jobs(),
+        place=place,
+        kind=sandbox.kind,
+        workspace=workspace,
+        outputs=FileOutputs(log.folder / "outputs", place.redactor),
+        reads=tracked_reads(workspace, history),
+        services=AgentServices(
+            questions,
+            parts=open_parts(
+                settings,
+                history,
+                place,
+                root=workspace.root,
+                questions=questions,
+                sandbox=sandbox.sandbox,
+                group=group,
+            ),
+        ),
         session=(log.session_id, log.folder),
         commit_hooks=settings.commit_hooks,
         sandbox=sandbox.sandbox,
-        parts=open_parts(
-            settings,
-            history,
-            place,
-            root=workspace.root,
-            questions=questions,
-            sandbox=sandbox.sandbox,
-            group=group,
-        ),
         extensions=extensions_on(settings),
         read_about=tools_read_about(history.details),
         require_info=settings.toolsets.require_info,
@@ -444,8 +447,12 @@ def _begin(agent: Agent, base: _Base) -> None:
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
-    agent.tell_tools(base.files.first_look)
-    agent.tell_sets(newly_given(base.settings, history))
+    if (found := base.files.first_look) is not None:
+        tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)
+    for name in newly_given(base.settings, history):
+        agent.emitter.emit(
+            ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
+        )
 
 
 def limits_of(settings: Settings) -> Limits:

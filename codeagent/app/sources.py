@@ -24,15 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.parts import Opening, Parts
+from codeagent.app.place import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
 from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, ExtensionFiles, OfferedSet, resolved
+from codeagent.core.extension import Extension, InFolders, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -84,7 +86,7 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
         redactor=place.redactor,
         own_folder=place.own_folder,
         trust_project=place.trust_project,
-        parts=dependencies.parts,
+        parts=dependencies.services.parts,
         built_in=dependencies.built_in,
     )
 
@@ -121,17 +123,19 @@ def open_parts(
     made = [
         part
         for each in extensions
-        if each.parts
-        and (not each.files.for_parts or _have_files(each.files, place.config_dir, root))
-        for part in resolved(each.parts)(opening)
+        if each.in_conversations.parts
+        and (not each.in_folders.for_parts or _have_files(each.in_folders, place.config_dir, root))
+        for part in resolved(each.in_conversations.parts)(opening)
     ]
-    return Parts(made, {act: do for each in extensions for act, do in each.acts.items()})
+    return Parts(
+        made, {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
+    )
 
 
 def remove_leftovers(state: Path) -> None:
     """Remove what a crash left of extensions in the state folder, of any that is installed."""
     for extension in all_extensions().on:
-        for name, remove in extension.leftovers.items():
+        for name, remove in extension.in_folders.leftovers.items():
             if may_exist(folder := state / name):
                 resolved(remove)(folder)
 
@@ -252,13 +256,13 @@ def remarks_of_extensions(
 def has_files(extension: Extension, context: ExtensionContext) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
-    return _have_files(extension.files, context.own_folder, context.workspace.root)
+    return _have_files(extension.in_folders, context.own_folder, context.workspace.root)
 
 
-def _have_files(files: ExtensionFiles, own: Path | None, root: Path) -> bool:
-    places = [root / name for name in files.project]
-    places += [] if own is None else [own / name for name in files.own]
-    return not (files.own or files.project) or any(map(may_exist, places))
+def _have_files(folders: InFolders, own: Path | None, root: Path) -> bool:
+    places = [root / name for name in folders.project]
+    places += [] if own is None else [own / name for name in folders.own]
+    return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
@@ -278,8 +282,8 @@ def open_catalog(
     """
     sets = partial(_built_in_sets, settings, dependencies)
     extensions = extensions_on(settings)
-    names = [name for each in extensions for one in each.sets for name in one.tools]
-    names += [name for each in extensions for name in each.tools]
+    sets_of_all = [one for each in extensions for one in each.sets]
+    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     change = catalog.look()
     known = catalog.toolsets.known
@@ -337,3 +341,53 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+
+
+def troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[CodedText]:
+    """Yield a notice for each problem of the instructions, the skills and the sandbox."""
+    for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
+        yield (
+            "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden",
+            visible(str(problem)),
+        )
+    if (trouble := sandbox.trouble) is not None:
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+    yield from told_at_start(sandbox.info)
+    yield from remarks_of_extensions(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
+
+
+def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that were written by hand: the tool of a kept answer may be gone."""
+    return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
+
+
+def misnamed(
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+) -> tuple[CodedText, ...]:
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool
+    not loaded yet.
+
+    Raises ConfigError if nothing can bring it.
+    """
+    unknown = catalog.unknown(hand_written(rules))
+    wrong = (
+        *(unknown if catalog.complete else ()),
+        *catalog.unlisted(dependencies.to_read, certain=True),
+    )
+    if wrong:
+        waiting = dependencies.services.parts.lacking(wrong[0])
+        raise ConfigError(
+            f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
+        )
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."

@@ -8,12 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Parts
+from codeagent.agent.agent import AgentServices
+from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.agent.todo import Todo
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.place import Place, agrees_to
@@ -98,25 +95,21 @@ class ToolDependencies:
     workspace: Workspace
     outputs: OutputStore
     reads: ReadTracker
-    questions: UserQuestions
-    jobs: Jobs
-    session: tuple[str, Path] | None
+    services: AgentServices = field(default_factory=AgentServices)
+    """Of the conversation's agent."""
+    state: AgentState = field(default_factory=AgentState)
+    """As above; `scratchpad` is made from the session."""
+    session: tuple[str, Path] | None = None
     """Id and folder; None if the tools are only looked at."""
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    parts: Parts = field(default_factory=Parts)
-    """What extensions add to the conversation."""
     extensions: tuple[Extension, ...] = ()
     """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
     """The setting `toolsets.require_info`."""
-    inputs: dict[str, Any] = field(default_factory=dict)
-    """Of the recipe whose step is running."""
-    todo: Todo = field(default_factory=Todo)
-    """The to-do list of the conversation's agent."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
@@ -188,7 +181,7 @@ class ToolDependencies:
         switches = (info, *_switches(toolsets)) if toolsets else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            starts = tuple(tool for part in self.parts for tool in part.tools(catalog))
+            starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
             useful = (
                 (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
             )
@@ -198,7 +191,10 @@ class ToolDependencies:
             built_in,
             self._folders(suffixes),
             loaders,
-            Loaded(packages.tools, (*self._exposed(), *packages.problems, *self.parts.problems)),
+            Loaded(
+                packages.tools,
+                (*self._exposed(), *packages.problems, *self.services.parts.problems),
+            ),
             trust,
             accept=self.place.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
@@ -211,7 +207,7 @@ class ToolDependencies:
 
     @property
     def _file_kinds(self) -> tuple[FileKind, ...]:
-        return tuple(kind for each in self.extensions for kind in each.file_kinds)
+        return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
 
     def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
         """Return the folders of files: of tools, with these suffixes, and of extensions."""
@@ -259,7 +255,12 @@ class ToolDependencies:
             ask = _ON_HOST if self.kind == "host" else None
             root = str(self.workspace.root)
             return YamlLoader(
-                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
+                self.outputs,
+                self.reads,
+                by_name(),
+                always_ask=ask,
+                inputs=self.state.inputs,
+                root=root,
             )
 
         return (FirstFileLoader((".py",), python), FirstFileLoader((".yaml", ".yml"), yaml))
@@ -285,18 +286,25 @@ class ToolDependencies:
             List(self.workspace),
             Search(self.workspace, self.reads),
             OutputRead(self.outputs),
-            AskUser(self.questions),
-            TodoTool(self.todo),
+            AskUser(self.services.questions),
+            TodoTool(self.state.todo),
         ]
         match self.kind:
             case "docker":
                 python = Python(self.outputs, self.reads)
                 bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [bash, *files, self._commit(), python, *job_tools(self.jobs), *self._kept()]
+                return [
+                    bash,
+                    *files,
+                    self._commit(),
+                    python,
+                    *job_tools(self.services.jobs),
+                    *self._kept(),
+                ]
             case "host":
                 bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
                 python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *job_tools(self.jobs), *self._kept()]
+                return [bash, *files, python, *job_tools(self.services.jobs), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
 

@@ -73,7 +73,7 @@ def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:
         *(
             (label, config_dir() / name)
             for extension in all_extensions().on
-            for name, label in extension.files.own.items()
+            for name, label in extension.in_folders.own.items()
             if label
         ),
         ("themes", config_dir() / "themes"),

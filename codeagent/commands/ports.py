@@ -32,17 +32,17 @@ class App(Sessions, Protocol):
     def read_recipes(self, place: "Place") -> "RecipeBook":
         """Read the recipes that a conversation would have. Raises CodeagentError."""
 
+    def image_source(
+        self, settings: "Settings", workspace: Path, config_dir: Path | None
+    ) -> "ImageSource | None":
+        """Return what reads the image that a workspace describes; None if no extension that is on
+        does. Blocks on small files; raises ConfigError."""
+
+    def accepted_image(self, settings: "Settings", workspace: Path, config_dir: Path | None) -> str:
+        """Return the digest of the image that the workspace describes now, for a run that accepts
+        it; empty if there is none."""
+
     def docker_sandbox(
         self, settings: "Settings", place: "Place", root: Path, session: str
     ) -> "DockerSandbox":
         """Make the container of one session, not started yet. Raises CodeagentError."""
-
-    def image_source(
-        self, settings: "Settings", workspace: Path, config_dir: Path | None
-    ) -> "ImageSource | None":
-        """Return what reads the image that the workspace describes, None if no extension that is on
-        does; blocks on small files. Raises ConfigError."""
-
-    def accepted_image(self, settings: "Settings", workspace: Path, config_dir: Path | None) -> str:
-        """Return the digest of that image as it is described now, for a run that accepts it; empty
-        if there is none."""

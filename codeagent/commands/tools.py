@@ -32,7 +32,7 @@ from codeagent.config.sessions import Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import ExtensionFiles, ProjectFiles, resolved
+from codeagent.core.extension import InFolders, ProjectFiles, resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
@@ -153,10 +153,10 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             return _run(args, place, app)
 
 
-def _files_of_extensions() -> Iterator[ExtensionFiles]:
+def _files_of_extensions() -> Iterator[InFolders]:
     """Yield what the extensions that are on say of their files. Raises ConfigError."""
     for each in extensions_of(user_config_file()).on:
-        yield each.files
+        yield each.in_folders
 
 
 def _project_files(place: Place) -> list[ProjectFiles]:

@@ -40,6 +40,8 @@ class OfferedSet:
     """Of a function from a `tools.extension.ExtensionContext` to the tools, in that order."""
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """For a tool that is there only if a setting is: the section and the key."""
+    beside: tuple[str, ...] = ()
+    """The names of tools that only some agents have, and that the set itself does not."""
     by_reads: bool = False
     """What its tools may do depends on what was read, so each agent has them for itself."""
     by_files: bool = False
@@ -81,27 +83,6 @@ class Subcommand:
         return f"{self.of} {self.name}".lstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtensionFiles:
-    """The files that an extension reads. If it has some and none of them exists, its `sources` and
-    `remarks` are not asked."""
-
-    own: Mapping[str, str] = field(default_factory=dict)
-    """Where the user's are, below their folder of settings, and what `codeagent config path --all`
-    calls each; empty: it leaves it out."""
-    project: tuple[str, ...] = ()
-    """Where a project's are."""
-    for_parts: bool = False
-    """Its `parts` are not asked either if none of them exists."""
-    trust: Reference = ""
-    """Of a function from a `Place` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
-    are also about."""
-    check: Reference = ""
-    """Of a function from a path, and its name in messages, that does what `codeagent tools check`
-    does for a file of its kind, and returns the exit code; None for a file of another kind. It
-    blocks."""
-
-
 class ProjectFiles(Protocol):
     """Files of a project that are used only once the user trusts them as they are."""
 
@@ -129,6 +110,65 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunOption:
+    """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
+
+    name: str
+    """Without the dashes."""
+    metavar: str
+    about: str
+    """In the help."""
+    many: bool = False
+    """It may be repeated."""
+    work: Reference = ""
+    """Of a function from the arguments, the settings, the place and the App to the work and the
+    settings for it, which raises ConfigError; empty for what only other options read."""
+    alone: str = ""
+    """The error if it is given together with another of these options, or to resume a session."""
+    idle: str = ""
+    """The error if it is given without an option that names the work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InConversations:
+    """What an extension adds to each conversation."""
+
+    parts: Reference = ""
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
+    is called for each conversation, so what it imports is little."""
+    acts: Mapping[str, Reference] = field(default_factory=dict)
+    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
+    from the conversation's `agent.parts.Host` and the act to what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFolders:
+    """What an extension keeps in folders of the user, of a project and of the state."""
+
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Where the user's files for this extension are, below their folder of settings, and what
+    `codeagent config path --all` calls each; empty: it leaves it out."""
+    project: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    for_parts: bool = False
+    """Then the `parts` for conversations are not asked either."""
+    trust: Reference = ""
+    """Of a function from a `Place` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
+    are also about."""
+    check: Reference = ""
+    """Of a function from a path, and its name in messages, that does what `codeagent tools check`
+    does for a file of its kind, and returns the exit code; None for a file of another kind. It
+    blocks."""
+    kinds: tuple[FileKind, ...] = ()
+    prompts: Reference = ""
+    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
+    name."""
+    leftovers: Mapping[str, Reference] = field(default_factory=dict)
+    """For a folder below that of the state: a function that removes from it what a crash left, and
+    is called, if there is such a folder, before a session is opened."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -141,30 +181,24 @@ class Extension:
     """One line for the user."""
     settings: Mapping[str, Reference] = field(default_factory=dict)
     """The sections of the settings files that are the extension's own, and the model of each."""
-    parts: Reference = ""
-    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
-    is called for each conversation, so what it imports is little."""
-    acts: Mapping[str, Reference] = field(default_factory=dict)
-    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
-    from the conversation's `agent.parts.Host` and the act to what became of it."""
-    tools: tuple[str, ...] = ()
-    """The names of the tools that it brings beside its sets."""
+    in_conversations: InConversations = InConversations()
+    in_folders: InFolders = InFolders()
     sets: tuple[OfferedSet, ...] = ()
-    file_kinds: tuple[FileKind, ...] = ()
-    prompts: Reference = ""
-    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
-    name."""
-    leftovers: Mapping[str, Reference] = field(default_factory=dict)
-    """For a folder below that of the state: a function that removes from it what a crash left, and
-    is called, if there is such a folder, before a session is opened."""
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
-    files: ExtensionFiles = ExtensionFiles()
+    models: Reference = ""
+    """Of a function from a `Model` that was opened, what is known of its server
+    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    place."""
+    at_provider: Reference = ""
+    """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
+    the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
+    run_options: tuple[RunOption, ...] = ()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
     one decides which image a sandbox gets."""

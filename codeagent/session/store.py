@@ -1,25 +1,29 @@
 """The folder of sessions: one folder each, with its log, the lock of its one writer, and its long
 outputs."""
 
+import asyncio
 import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import AgentStarted
+from codeagent.core.ports import Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.disk.opens import may_exist, open_folder
 from codeagent.disk.private import make_private_folder
+from codeagent.session.fold import History, fold
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import (
@@ -30,6 +34,7 @@ from codeagent.session.recording import (
     read_kinds,
     read_recording,
     reader_of,
+    without_collecting,
 )
 
 if TYPE_CHECKING:
@@ -401,3 +406,60 @@ def _make_private(folder: Path) -> None:
     make_private_folder(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
+
+
+@dataclass(frozen=True)
+class OpenedSession:
+    """A session that is held, and what it holds."""
+
+    log: SessionLog
+    history: History
+    troubles: tuple[tuple[str, str], ...] = ()
+    """Code and text of what the user should know about its log."""
+
+
+async def opened_session(
+    store: SessionStore,
+    resume: str | None,
+    workspace: Workspace,
+    stack: AsyncExitStack,
+    *,
+    first: Callable[[], None] = lambda: None,
+) -> OpenedSession:
+    """Open a session; the stack closes it, even if the wait for it was cancelled.
+
+    `first` is called in the same thread, before it.
+    """
+
+    def open_log() -> OpenedSession:
+        first()
+        return _open_log(store, resume, workspace)
+
+    opening = asyncio.ensure_future(asyncio.to_thread(open_log))
+
+    async def close() -> None:
+        await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            log = opening.result().log
+            log.close()
+            store.discard_if_empty(log.session_id)
+
+    stack.push_async_callback(close)
+    return await asyncio.shield(opening)
+
+
+def _open_log(store: SessionStore, resume: str | None, workspace: Workspace) -> OpenedSession:
+    """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another
+    workspace."""
+    if resume is None:
+        return OpenedSession(store.create(), fold(()))
+    from codeagent.session.repair import resumed  # a new log is whole
+
+    with without_collecting():
+        log, recording = store.open(store.find(resume))
+        try:
+            history, troubles = resumed(log, recording, workspace, store.close_children)
+        except BaseException:
+            log.close()
+            raise
+    return OpenedSession(log, history, troubles)

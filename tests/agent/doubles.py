@@ -8,11 +8,11 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Literal
 
-from codeagent.agent.agent import Agent
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
+from codeagent.agent.environment import AgentState, Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
@@ -410,10 +410,10 @@ def scene(
         limits,
         hooks or Hooks(),
         attended,
-        context=context or ContextLimits(),
-        partial_results=partial_results,
-        todo=todo or Todo(),
-        delivery=delivery or Delivery(),
+        preferences=Preferences(
+            context or ContextLimits(), delivery or Delivery(), partial_results
+        ),
+        state=AgentState(todo or Todo()),
     )
     conversation = Conversation(
         model,
@@ -430,11 +430,9 @@ def scene(
         around,
         journal,
         restored,
-        questions=questions,
+        services=AgentServices(questions, jobs or Jobs(), Parts(parts, acts or {})),
         checkpoints=checkpoints,
-        jobs=jobs,
         open_model=open_model,
-        parts=Parts(parts, acts or {}),
     )
     return Scene(agent, model, journal, kept, tools)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from codeagent.app import LocalApp
-from codeagent.commands import launcher as launching
+from codeagent.commands import model_offers
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
@@ -39,8 +39,8 @@ from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Session
 from codeagent.llm import learned
+from codeagent.llm.key_trial import KeyTrial
 from codeagent.llm.local_servers import LocalServer
-from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
@@ -82,7 +82,7 @@ def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none() -> tuple[LocalServer, ...]:
         return ()
 
-    monkeypatch.setattr(launching, "local_servers", none)
+    monkeypatch.setattr(model_offers, "local_servers", none)
 
 
 def launcher(product: Product, ring: Ring | None = None) -> LocalLauncher:
@@ -218,7 +218,7 @@ async def test_without_a_model_the_local_servers_are_offered(
         ollama = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3",))
         return (ollama, LocalServer("vLLM", "http://127.0.0.1:8000/v1", ("openai/gpt-oss-20b",)))
 
-    monkeypatch.setattr(launching, "local_servers", some)
+    monkeypatch.setattr(model_offers, "local_servers", some)
     found = await launcher(product).missing(Settings(), LaunchOptions())
     assert found is not None and found.kind == "model"
     assert found.servers == (
@@ -235,7 +235,7 @@ async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
     async def none() -> tuple[LocalServer, ...]:
         return ()
 
-    monkeypatch.setattr(launching, "local_servers", none)
+    monkeypatch.setattr(model_offers, "local_servers", none)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     found = await launcher(product, Ring({"ANTHROPIC_API_KEY": KEY})).missing(
         Settings(), LaunchOptions()
@@ -265,11 +265,11 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
     here, settings = launcher(product, ring), Settings(model="anthropic/claude-sonnet-4-5")
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
-    monkeypatch.setattr(launching, "try_key", tried("refused"))
+    monkeypatch.setattr(model_offers, "try_key", tried("refused"))
     with pytest.raises(ConfigError, match="the key was refused by loopback, so it was not kept"):
         await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert ring == {}
-    monkeypatch.setattr(launching, "try_key", tried("accepted"))
+    monkeypatch.setattr(model_offers, "try_key", tried("accepted"))
     said = await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert said == "ANTHROPIC_API_KEY: accepted by loopback; kept in the system's keyring"
     assert await here.missing(settings, LaunchOptions()) is None
@@ -341,7 +341,7 @@ async def test_a_cancelled_listing_leaves_the_folder_open_until_its_thread_has_r
             order.append("closed")
             closed.set()
 
-    monkeypatch.setattr(launching, "LocalWorkspace", Slow)
+    monkeypatch.setattr("codeagent.commands.launcher.LocalWorkspace", Slow)
     listing = asyncio.create_task(launcher(product).files())
     await asyncio.to_thread(reading.wait, 30)
     listing.cancel()

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable
 
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.plan import Asking, NotCompacted, TokenGauge, request_characters
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.model_request import (
     AnswerSoFar,

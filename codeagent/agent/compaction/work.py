@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
 from codeagent.agent.compaction.plan import (
     Asking,
@@ -27,6 +26,7 @@ from codeagent.agent.compaction.plan import (
     to_summarize,
 )
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions
@@ -100,7 +100,7 @@ class Compaction:
         self._pins = history.pins
         self._questions = dict(history.questions)
         self._files = FileFacts(environment.workspace, history.details)
-        self.in_context = DetailsInContext(history.details, environment.forget)
+        self.in_context = DetailsInContext(history.details, environment.recall.forget)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
         self._refused: dict[str, int] = {}
@@ -190,7 +190,7 @@ class Compaction:
             self._gauge.tokens(self._length.of(self._line.items, asking.request)),
         )
         if window is None or not self._attempts.is_due(
-            size, window, self._environment.context.compact_at
+            size, window, self._environment.preferences.context.compact_at
         ):
             return False
         return await self.compact("window", asking, token)
@@ -308,7 +308,7 @@ class Compaction:
         return None if event is None else measured(event, asking.request, self._gauge)
 
     def _window(self, asking: Asking) -> int | None:
-        known = self._environment.context.window or asking.model.context_window
+        known = self._environment.preferences.context.window or asking.model.context_window
         refused = self._gauge.tokens(self._refused.get(asking.model.name, 0))
         return min(filter(None, (known, refused)), default=None)
 
@@ -344,7 +344,7 @@ class Compaction:
         from codeagent.agent.compaction.requests import Review  # as above
 
         waits = self._permissions.mode != "auto" or cause == "user"
-        patience = None if waits else self._environment.context.review_seconds
+        patience = None if waits else self._environment.preferences.context.review_seconds
         self._review = review = Review(summary, self._emitter)
         try:
             with self._spending.waiting():
@@ -411,7 +411,7 @@ class Compaction:
         return cause != "overflow" and (window is None or size < window)
 
     def _reviews(self, asking: Asking) -> bool:
-        return asking.attended and self._environment.context.review
+        return asking.attended and self._environment.preferences.context.review
 
     def _told(
         self,
@@ -440,7 +440,7 @@ class Compaction:
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
         return KeptFacts(
-            todo=tuple(map(str, self._environment.todo.items)),
+            todo=tuple(map(str, self._environment.state.todo.items)),
             questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),
         )

@@ -1,13 +1,21 @@
 """Agents that work for a conversation: alone, in groups, and in worktrees of their own."""
 
-from codeagent.core.extension import Extension, ExtensionFiles, FileKind, OfferedSet
+from codeagent.core.extension import (
+    Extension,
+    FileKind,
+    InConversations,
+    InFolders,
+    OfferedSet,
+    RunOption,
+)
 
 EXTENSION = Extension(
     name="agents",
     about="agents that work for a conversation, alone and in groups",
-    parts="codeagent.extensions.agents.part:agent_parts",
-    acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
-    tools=("add_agent",),
+    in_conversations=InConversations(
+        parts="codeagent.extensions.agents.part:agent_parts",
+        acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
+    ),
     sets=(
         OfferedSet(
             name="messages",
@@ -19,6 +27,7 @@ EXTENSION = Extension(
                 "create_channel",
                 "connect_agent",
             ),
+            beside=("add_agent",),
             make="codeagent.extensions.agents.part:message_set",
         ),
         OfferedSet(
@@ -29,14 +38,26 @@ EXTENSION = Extension(
             by_files=True,
         ),
     ),
-    file_kinds=(
-        FileKind(
-            suffixes=(".md",),
-            own="agents",
-            project=((".codeagent", "agents"), (".claude", "agents")),
-            make="codeagent.extensions.agents.definitions:AgentLoader",
+    in_folders=InFolders(
+        own={"agents": ""},
+        project=(".codeagent/agents", ".claude/agents"),
+        kinds=(
+            FileKind(
+                suffixes=(".md",),
+                own="agents",
+                project=((".codeagent", "agents"), (".claude", "agents")),
+                make="codeagent.extensions.agents.definitions:AgentLoader",
+            ),
+        ),
+        leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
+    ),
+    run_options=(
+        RunOption(
+            name="group",
+            metavar="FILE",
+            about="run the agents of a group file, which write to each other",
+            work="codeagent.extensions.agents.group_option:chosen_group",
+            alone="--group begins a session of its own, without a recipe; nothing was run",
         ),
     ),
-    files=ExtensionFiles(own={"agents": ""}, project=(".codeagent/agents", ".claude/agents")),
-    leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
 )

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import RunMeter
 from codeagent.agent.parts import ConversationPart, Host, Shared

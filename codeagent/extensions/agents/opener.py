@@ -8,12 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
-from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.parts import Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
@@ -70,22 +68,21 @@ class ChildOpener:
             there, environment = assembly.dependencies, assembly.environment
             if worktree is not None:
                 there, environment = await self._moved(worktree, log.session_id, closing)
-            own = replace(
-                there,
-                reads=ReadTracker(there.workspace),
-                read_about=set(),
-                questions=UserQuestions(),
-                jobs=Jobs(),
-                todo=Todo(),
-                session=(parent.session_id, log.folder),
-            )
-            tools, prompt = await self._equipped(definition, parent, own, membership)
-            environment = self._limited(definition, environment, own, tools)
             name = (
                 f"{definition.name}.{log.session_id.rpartition('.')[2]}"
                 if membership is None
                 else membership.inbox.name
             )
+            own = replace(
+                there,
+                reads=ReadTracker(there.workspace),
+                read_about=set(),
+                services=AgentServices(parts=self._parts(name, membership)),
+                state=replace(there.state, todo=Todo()),
+                session=(parent.session_id, log.folder),
+            )
+            tools, prompt = await self._equipped(definition, parent, own, membership)
+            environment = self._limited(definition, environment, own, tools)
             origin = Origin(
                 parent, name, definition.mode, definition.network, apart=definition.worktree
             )
@@ -93,11 +90,9 @@ class ChildOpener:
                 self._conversation(model, in_use, prompt, environment),
                 environment,
                 log,
-                questions=own.questions,
-                jobs=own.jobs,
+                services=own.services,
                 model=in_use,
                 shared=origin.shared(environment, log),
-                parts=self._parts(name, membership),
             )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
@@ -203,10 +198,12 @@ class ChildOpener:
             environment,
             tools=tools,
             limits=replace(self.assembly.environment.limits, **given),
-            unread=partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about),
-            forget=partial(forget_reads, own.reads, own.read_about),
-            todo=own.todo,
-            scratchpad=own.scratchpad,
+            recall=replace(
+                environment.recall,
+                unread=partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about),
+                forget=partial(forget_reads, own.reads, own.read_about),
+            ),
+            state=replace(environment.state, todo=own.state.todo, scratchpad=own.scratchpad),
         )
 
     def _conversation(

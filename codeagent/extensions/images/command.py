@@ -3,7 +3,6 @@ image."""
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, workspace_of
 from codeagent.config.paths import config_dir
@@ -11,15 +10,12 @@ from codeagent.core.extension import Finding
 from codeagent.extensions.images.plan import RepositoryImages
 from codeagent.sandbox.described_image import summary_lines
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     images = RepositoryImages(workspace_of(args.cwd), config_dir())
     return trust_image(images) if args.action == "trust" else distrust_image(images)
 

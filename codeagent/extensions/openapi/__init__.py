@@ -1,14 +1,14 @@
 """Tools from OpenAPI documents: one for each operation, made on demand, and limited to the pinned
 hosts."""
 
-from codeagent.core.extension import Extension, ExtensionFiles, Subcommand
+from codeagent.core.extension import Extension, InFolders, Subcommand
 
 EXTENSION = Extension(
     name="openapi",
     about="tools from OpenAPI documents",
     sources="codeagent.extensions.openapi.parts:sources",
     remarks="codeagent.extensions.openapi.parts:remarks",
-    files=ExtensionFiles(
+    in_folders=InFolders(
         own={"openapi": "documents"},
         project=(".codeagent/openapi",),
         trust="codeagent.extensions.openapi.documents_command:document_files",

@@ -173,7 +173,7 @@ class RecipeRuns:
         permissions.begin_step(
             _mode(permissions.mode, step.mode, loosens=progress.loosens), step.network
         )
-        self._environment.inputs.update(progress.act.values)
+        self._environment.state.inputs.update(progress.act.values)
         limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
         self._context.executor.limit_calls(limits.timeout_per_call)
         conversation = replace(conversation, limits=limits)
@@ -192,7 +192,7 @@ class RecipeRuns:
         """Let calls use only these tools, and `info` if the model must read about one of them."""
         tools = self._environment.tools
         allow = AllowList().narrowed(names)
-        if any(map(self._environment.unread, AllowedTools(tools, allow))):
+        if any(map(self._environment.recall.unread, AllowedTools(tools, allow))):
             allow = AllowList().narrowed((*names, "info"))
         self._context.executor.calls.use_tools(AllowedTools(tools, allow))
         return allow
@@ -201,7 +201,7 @@ class RecipeRuns:
         self._context.permissions.end_step()
         self._context.executor.calls.use_tools(None)
         self._context.executor.limit_calls(None)
-        self._environment.inputs.clear()
+        self._environment.state.inputs.clear()
 
     async def close(self) -> None:
         """Close the step's model."""

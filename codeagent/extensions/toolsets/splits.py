@@ -6,12 +6,11 @@ from contextlib import AsyncExitStack
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.app.models import OpenModels, check_counted, model_options
 from codeagent.app.runtime import limits_of
-from codeagent.app.session_log import opened_session
 from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
@@ -20,7 +19,7 @@ from codeagent.core.events import RunFinished
 from codeagent.core.messages import Usage
 from codeagent.core.policy import Policy
 from codeagent.session.outputs import FileOutputs
-from codeagent.session.store import SessionStore
+from codeagent.session.store import SessionStore, opened_session
 from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.grouping import (
     SPLITTING,

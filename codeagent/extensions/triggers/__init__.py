@@ -1,12 +1,14 @@
 """Timers, schedules and watched files that wake an agent."""
 
-from codeagent.core.extension import Extension, OfferedSet
+from codeagent.core.extension import Extension, InConversations, OfferedSet
 
 EXTENSION = Extension(
     name="triggers",
     about="the set `triggers`: timers, schedules, watched files",
-    parts="codeagent.extensions.triggers.triggers:trigger_parts",
-    acts={"StopTrigger": "codeagent.extensions.triggers.triggers:stop_trigger"},
+    in_conversations=InConversations(
+        parts="codeagent.extensions.triggers.triggers:trigger_parts",
+        acts={"StopTrigger": "codeagent.extensions.triggers.triggers:stop_trigger"},
+    ),
     sets=(
         OfferedSet(
             name="triggers",

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.conversation import Conversation
+from codeagent.agent.environment import Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.core.agents import AgentDefinition, CopiedFile
@@ -138,7 +137,7 @@ class Nursery:
             limits,
             self.hooks,
             attended=self.attended,
-            context=self.context,
+            preferences=Preferences(self.context),
         )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(
@@ -149,7 +148,7 @@ class Nursery:
             apart=definition.worktree,
         )
         shared = origin.shared(around, journal)
-        agent = Agent(conversation, around, journal, questions=UserQuestions(), shared=shared)
+        agent = Agent(conversation, around, journal, shared=shared)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)

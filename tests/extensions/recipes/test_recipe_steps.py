@@ -43,7 +43,7 @@ def recipe(*steps: RecipeStep, own: bool = False) -> Recipe:
 
 def scene(*turns: Turn, **options: Any) -> Scene:
     """An agent that can run recipes."""
-    return doubles.scene(*turns, acts=EXTENSION.acts, **options)
+    return doubles.scene(*turns, acts=EXTENSION.in_conversations.acts, **options)
 
 
 def act(*steps: RecipeStep, own: bool = False, **options: bool) -> RunRecipe:
@@ -445,7 +445,9 @@ async def test_a_step_tightens_the_network_level_for_itself_only_and_never_loose
     tmp_path: Path,
 ) -> None:
     async with reaching_sandbox(tmp_path) as sandbox:
-        s = fetching(sandbox, "a.org", "a.org", "a.org", level="open", acts=EXTENSION.acts)
+        s = fetching(
+            sandbox, "a.org", "a.org", "a.org", level="open", acts=EXTENSION.in_conversations.acts
+        )
         s.model.turns[1:1] = [Turn("so be it")]
         step = RecipeStep("a", "x", network="allow-list")
         given = Recipe("r", "", (step,), "r.yaml", "project", trusted=True)

@@ -77,7 +77,7 @@ class Waiting(Backstage):
             attended=attended,
             more=trigger_tools(self.triggers),
             parts=(self.triggers,),
-            acts=EXTENSION.acts,
+            acts=EXTENSION.in_conversations.acts,
             restored=fold(past),
             **options,
         )
