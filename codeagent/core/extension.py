@@ -72,8 +72,8 @@ class Subcommand:
     """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
     `args.action`."""
     of: str = ""
-    """The command of the kernel that it is an action of, if that takes those of extensions;
-    empty: it is a command of its own."""
+    """The command that it is an action of, if that takes those of extensions; empty: it is a command
+    of its own."""
     after: str = ""
     """The action that it follows in the help of that command; empty: it is the last."""
 

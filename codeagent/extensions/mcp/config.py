@@ -63,9 +63,6 @@ class ServerConfig:
     """Seconds that one call may take."""
     start_timeout: float = 30.0
     """Seconds that it may take to start and list its tools."""
-    enabled: bool = True
-    origin: str = ""
-    """The file that configures it, as shown to the user."""
     from_project: bool = False
     """Whether the project's file configures it, rather than the user's."""
 

@@ -29,7 +29,7 @@ from codeagent.disk.private import UnsafeFile
 from codeagent.extensions.mcp import PROJECT_FILE
 from codeagent.extensions.mcp.browser import open_in_browser
 from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerFacts, ServerPlace
-from codeagent.extensions.mcp.entries import ServerEntry
+from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.files import ServerFiles
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
@@ -306,7 +306,7 @@ class McpServers(ConversationPart, ListedServers):
         self._untrusted = {}
         self._wrong = {}
         for entry in self._configured.entries:
-            if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
+            if not entry.trusted or not entry.enabled or entry.config.name in self._sources:
                 continue
             try:
                 config = ready_config(self._place, entry)

@@ -258,7 +258,7 @@ def memory() -> int:
 async def test_a_program_that_the_sandbox_does_not_have_can_run_on_the_machine_if_the_users_own_file_says_so(
     tmp_path: Path,
 ) -> None:
-    config = ServerConfig("gone", "sh", ("-c", "exit 127"), origin=".mcp.json")
+    config = ServerConfig("gone", "sh", ("-c", "exit 127"))
     async with serving(tmp_path, config) as setting:
         await setting.start()
         assert setting.problems == (
