@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from codeagent.changes.diff import diff_block
+from codeagent.core.changes import digest
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
@@ -28,9 +30,7 @@ from codeagent.core.paths import (
     watched,
 )
 from codeagent.core.sanitize import on_one_line, spelled
-from codeagent.tools.edit.diff import diff_block
-from codeagent.tools.edit.encoding import NotText, read_text
-from codeagent.tools.edit.reads import digest
+from codeagent.core.text_files import NotText, read_text
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20

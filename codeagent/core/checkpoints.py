@@ -44,6 +44,9 @@ class Node:
     kind: NodeKind
     data: bytes
     """Of a link: its target."""
+    mode: int | None = None
+    """Permission bits of a file; None if they are not known: then it keeps those of the file in its
+    place, apart from whether it can be run."""
 
 
 @dataclass(frozen=True)

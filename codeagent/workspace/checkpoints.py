@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from codeagent.core.changes import content_name
 from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
-from codeagent.core.errors import CheckpointError, WorkspaceError
+from codeagent.core.errors import CheckpointError, PartlyChanged, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.moments import MomentsFile, content_name
+from codeagent.workspace.snapshots.moments import MomentsFile
 from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
@@ -141,7 +142,7 @@ class GitCheckpoints:
         """
         try:
             yield
-        except HalfRestored:
+        except (HalfRestored, PartlyChanged):
             raise
         except Exception:
             with suppress(CheckpointError):

@@ -4,6 +4,8 @@ with approval."""
 import asyncio
 from typing import Annotated
 
+from codeagent.changes.diff import count, diff_block
+from codeagent.changes.keys import path_key
 from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
 from codeagent.core.deferred import Field
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
@@ -13,11 +15,9 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, read_text, shown
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText, written
-from codeagent.tools.edit.diff import count, diff_block
-from codeagent.tools.edit.encoding import NotText, read_text, shown
-from codeagent.tools.shell.rules import path_key
 
 _MOST_PATHS = 200
 _LONGEST_MESSAGE = 20_000

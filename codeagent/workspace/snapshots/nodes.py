@@ -15,11 +15,18 @@ from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic
 from codeagent.disk.confined import Location
-from codeagent.disk.opens import create_file, open_below, open_file, open_folder, sync_file_system
+from codeagent.disk.opens import (
+    NOT_THERE,
+    create_file,
+    open_below,
+    open_file,
+    open_folder,
+    remove_empty_folders,
+    sync_file_system,
+)
 from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
 
-_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CHUNK = 1 << 20
 _FEW = 32
 """Up to so many files are flushed one by one; a flush of the whole file system waits for what
@@ -440,7 +447,7 @@ class FileWriter:
         try:
             return open_below(self.root, folders, listed=True)
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in NOT_THERE:
                 return None
             raise
 
@@ -473,7 +480,7 @@ def _name_new(location: Location, draft: str) -> None:
     try:
         atomic.give_name(location, draft, replacing=False)
     except ContentChanged:
-        _remove_empty_folders(location.parent, location.name)
+        remove_empty_folders(location.parent, location.name)
         atomic.give_name(location, draft, replacing=False)
 
 
@@ -498,24 +505,6 @@ def _regular(location: Location) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _remove_empty_folders(parent: int, name: str) -> None:
-    """Remove a folder that contains only empty folders. Raises OSError if it contains more."""
-    try:
-        fd = open_folder(name, within=parent)
-    except OSError as error:
-        if error.errno in _NOT_THERE:
-            return
-        raise
-    try:
-        with os.scandir(fd) as listing:
-            names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
-        for inner in names:
-            _remove_empty_folders(fd, inner)
-    finally:
-        os.close(fd)
-    os.rmdir(name, dir_fd=parent)
 
 
 def _refuse_protected(path: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from codeagent.core.changes import content_name
 from codeagent.core.checkpoints import Node, NodeKind, Theirs
 from codeagent.core.errors import CheckpointError
-from codeagent.workspace.snapshots.moments import Landing, Moment, Record, content_name
+from codeagent.workspace.snapshots.moments import Landing, Moment, Record
 from codeagent.workspace.snapshots.nodes import FileState
 from codeagent.workspace.snapshots.objects import ObjectReader
 from codeagent.workspace.snapshots.restore import RestoreStep, differences, node_of

@@ -6,7 +6,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
-from codeagent.tools.edit.encoding import shown
+from codeagent.core.text_files import shown
 
 _CONTEXT = 8
 _MOST_LINES = 120
