@@ -47,6 +47,19 @@ class Change(Generic[SideT]):
         return (self.path,) if self.source is None else (self.source, self.path)
 
     @property
+    def note(self: "Change[Node]") -> str:
+        """What its text does not show, such as `link` or `now executable`; empty if nothing."""
+        kinds = [node.kind for node in (self.before, self.after) if node is not None]
+        if "link" in kinds:
+            return "link"
+        runs = self.after is not None and self.after.kind == "executable"
+        if self.before is None or self.after is None:
+            return "executable" if runs else ""
+        if len(set(kinds)) == 1:
+            return ""
+        return "now executable" if runs else "no longer executable"
+
+    @property
     def contents(self: "Change[Node]") -> tuple[Content, Content]:
         """What each side is made of."""
         texts = self.texts
