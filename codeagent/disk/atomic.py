@@ -67,7 +67,7 @@ class FileDraft:
             with suppress(OSError):  # a file system without locks: it may be taken for a leftover
                 try_lock(self._fd)
             fill(location, self._fd, node.data, old, owner)
-            if (wanted := _mode(node, old)) is not None:
+            if (wanted := mode_for(node, old)) is not None:
                 os.fchmod(self._fd, wanted)
         finally:
             if not keep:
@@ -247,7 +247,7 @@ def fill(
         os.fchown(fd, *owner)
 
 
-def _mode(node: Node, old: os.stat_result | None) -> int | None:
+def mode_for(node: Node, old: os.stat_result | None) -> int | None:
     """Return the permission bits that a file gets; None if it has them already."""
     if node.mode is not None:
         return node.mode & ~(stat.S_ISUID | stat.S_ISGID)

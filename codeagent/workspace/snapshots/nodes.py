@@ -7,7 +7,6 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.dataclass import dataclass
@@ -24,7 +23,7 @@ from codeagent.disk.opens import (
     remove_empty_folders,
     sync_file_system,
 )
-from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
+from codeagent.workspace.snapshots.index import NO_STAMP, FileState, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
 
 _CHUNK = 1 << 20
@@ -137,13 +136,6 @@ def _special(mode: int) -> str:
     return "a device"
 
 
-class FileState(NamedTuple):
-    """The kind of the file at a path, and the hash of its content."""
-
-    kind: NodeKind
-    blob: str
-
-
 Placing = tuple[str, Node, FileState | None]
 """A path, what is to be there, and the state that it must still have."""
 NO_STATE = FileState("file", "")
@@ -191,11 +183,9 @@ class FileWriter:
     def content(self, path: str) -> Content | None:
         """Read what is at the path; None if nothing, or a folder. Raises NotCovered."""
         with self._parent(path) as location:
-            return (
-                None
-                if location is None
-                else read_content(location.parent, location.name, self._limit)
-            )
+            if location is None:
+                return None
+            return read_content(location.parent, location.name, self._limit)
 
     def state(self, path: str) -> FileState | None:
         """Return the state of the file at the path, None if there is none, NO_STATE for what no
@@ -380,16 +370,8 @@ class FileWriter:
         fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
             atomic.fill(location, fd, node.data, old, owner)
-            if old is not None:
-                kept = stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
-                # Whoever may read the file may run it, or nobody.
-                mode = (
-                    kept | (kept & 0o444) >> 2 | 0o100
-                    if node.kind == "executable"
-                    else kept & ~0o111
-                )
-                if mode != kept:
-                    os.fchmod(fd, mode)
+            if (mode := atomic.mode_for(node, old)) is not None:
+                os.fchmod(fd, mode)
             if sync:
                 os.fsync(fd)
         finally:
