@@ -51,6 +51,8 @@ class Node:
 
 @dataclass(frozen=True)
 class FileChange:
+    """A `Change` in a list: what happened to a path; its contents are read when they are shown."""
+
     path: str
     """Relative to the root; bytes that are not UTF-8 are surrogates."""
     change: ChangeKind

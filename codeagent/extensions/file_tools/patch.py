@@ -76,6 +76,7 @@ class UpdateFile:
 
 
 FilePatch = AddFile | DeleteFile | UpdateFile
+"""What a patch says about a file, before the file was looked at; a `Change` is made from it."""
 
 
 @lru_cache(maxsize=16)
