@@ -18,6 +18,7 @@ from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
 from codeagent.core.errors import CheckpointError, PartlyChanged, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
+from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import (
     FileState,
@@ -28,7 +29,7 @@ from codeagent.workspace.snapshots.index import (
     state_of,
 )
 from codeagent.workspace.snapshots.moments import MomentsFile
-from codeagent.workspace.snapshots.nodes import FileWriter, NotCovered
+from codeagent.workspace.snapshots.nodes import FileWriter
 from codeagent.workspace.snapshots.objects import ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
 from codeagent.workspace.snapshots.store import (
@@ -318,7 +319,8 @@ class GitCheckpoints:
 
     def _snapshot(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
         at = time.time()
-        outer, everywhere = self._outside.outer(), self._outside.everywhere
+        outer = self._outside.outer()
+        everywhere = self._outside.everywhere
         writer = SnapshotWriter(self._store)
         store = self._store.all_stores.stat()
         scan = Scan(
@@ -345,9 +347,10 @@ class GitCheckpoints:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        left_out, others = about.phrases(), self._store.others()
+        left_out = about.phrases()
+        others = self._store.others()
         return Snapshot(
-            known.snapshot, found.files, left_out, found.marks, found.linked, others, at=at
+            known.snapshot, found.files, left_out, found.marks, found.linked, others=others, at=at
         )
 
     def _name(
@@ -367,7 +370,8 @@ class GitCheckpoints:
         ]
         snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
         self._own.add(snapshot)
-        known.snapshot, known.about = snapshot, encoded
+        known.snapshot = snapshot
+        known.about = encoded
         self._known.save(known, found.changed, found.gone)
 
     def _carry_out(
