@@ -37,10 +37,7 @@ class ChangeSet:
     @property
     def binding(self) -> str:
         """The text that an approval is bound to: the state of every file before."""
-        return _BETWEEN.join(
-            _binding(change.paths[0], None if change.before is None else change.before.data)
-            for change in self.changes
-        )
+        return _BETWEEN.join(_binding(change.paths[0], change.base) for change in self.changes)
 
     @property
     def blocks(self) -> tuple[DiffBlock, ...]:
@@ -108,16 +105,16 @@ def diff_blocks(change: Change[Node]) -> tuple[DiffBlock, ...]:
     return (diff_block(change.path, *change.texts),)
 
 
-def _binding(path: str, content: bytes | None) -> str:
-    """Return a text that identifies a file and its content; `content` is None if the file does not
-    exist."""
-    return f"{spelled(path)}\n{'new' if content is None else digest(content)}"
+def _binding(path: str, base: str | None) -> str:
+    """Return a text that identifies a file and its content, of which `base` is the SHA-256; None if
+    the file does not exist."""
+    return f"{spelled(path)}\n{base or 'new'}"
 
 
 def is_bound(base: str | None, path: str, content: bytes) -> bool:
     """Whether the approval `base` was given for this file with this content, alone or among
     others."""
-    return _binding(path, content) in (base or "").split(_BETWEEN)
+    return _binding(path, digest(content)) in (base or "").split(_BETWEEN)
 
 
 def named(paths: Sequence[str]) -> str:

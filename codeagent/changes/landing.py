@@ -123,7 +123,8 @@ def steps_of(changes: Sequence[Change[Node]]) -> list[Change[Node]]:
 
 
 Locate = Callable[[str, bool], AbstractContextManager[Location]]
-"""Opens the folder that a path is in, made before on request. Raises WorkspaceError."""
+"""Opens the folder that a path is in, made before on request. Raises ContentChanged if a link is on
+the way, WorkspaceError."""
 
 
 class WorkspaceWriter:
@@ -208,9 +209,10 @@ class WorkspaceWriter:
                     if change.before is None:
                         remove_empty_folders(location.parent, location.name)
                     draft.fill(location, self._owner, keep=len(drafts) <= _MOST_OPEN)
-            if not self._flushed_at_once(len(drafts)):
-                for change, draft in drafts:
-                    with self._working_on(change) as location:
+            at_once = self._flushed_at_once(len(drafts))
+            for change, draft in drafts:
+                with self._working_on(change) as location:
+                    if not at_once or self._is_mounted(location):
                         draft.flush(location)
             for change, draft in drafts:
                 with self._working_on(change) as location:
@@ -253,21 +255,21 @@ class WorkspaceWriter:
 
     def _sync_folders(self, paths: Sequence[str]) -> None:
         folders = {path.rpartition("/")[0]: path for path in paths}
-        if self._flushed_at_once(len(folders)):
-            return
+        at_once = self._flushed_at_once(len(folders))
         for path in folders.values():
             # A folder may have become a file or a link.
             with suppress(WorkspaceError), self._at(path) as location:
-                os.fsync(location.parent)
+                if not at_once or self._is_mounted(location):
+                    os.fsync(location.parent)
+
+    def _is_mounted(self, location: Location) -> bool:
+        """Whether the folder is on another file system than the workspace."""
+        return os.fstat(location.parent).st_dev != os.fstat(self._root).st_dev
 
     @contextmanager
     def _at(self, path: str, *, make: bool = False) -> Iterator[Location]:
         """Open the folder of a path. Raises ContentChanged if a link is on the way."""
         with self._locate(path, make) as location:
-            if location.path != path:
-                raise ContentChanged(
-                    f"{spelled(path)} is behind a link to {spelled(location.path)}; nothing was written"
-                )
             yield location
 
     @contextmanager

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import (
+    ContentChanged,
     MissingPath,
     NotAFile,
     OutsideWorkspace,
@@ -93,8 +94,9 @@ class ConfinedRoot:
     ) -> Iterator[Location]:
         """Find where the path leads; the directory stays open as long as the block lasts.
 
-        The last part need not exist; `follow`: if it is a link, its target is found. Missing
-        directories are made on request, but never in a protected one. Raises WorkspaceError.
+        The last part need not exist. Without `follow`, the last part is found itself if it is a
+        link, and any other link raises ContentChanged. Missing directories are made on request, but
+        never in a protected one. Raises WorkspaceError.
         """
         with _named(path):
             walk = _Walk(self._root, self._shown_root, path)
@@ -132,6 +134,10 @@ class _Walk:
                 os.close(self._open.pop()[0])
                 continue
             target = _link_target(parent, part) if follow or self._pending else None
+            if target is not None and not follow:
+                raise ContentChanged(
+                    f"{self._path} is behind the link {self._shown(part)}; nothing was written"
+                )
             if target is not None:
                 self._follow(part, target)
                 continue

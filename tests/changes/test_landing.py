@@ -179,9 +179,11 @@ def test_a_file_that_came_up_is_a_conflict(tmp_path: Path) -> None:
 def test_a_folder_that_has_become_a_link_is_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "d").symlink_to("real")
-    with pytest.raises(ContentChanged, match="behind a link"):
+    with pytest.raises(ContentChanged, match="behind the link d"):
         ChangeSet((Change("d/a", None, Node("file", b"1")),)).land(LocalWorkspace(tmp_path))
-    assert not (tmp_path / "real/a").exists()
+    with pytest.raises(ContentChanged, match="behind the link d"):
+        ChangeSet((Change("d/new/a", None, Node("file", b"1")),)).land(LocalWorkspace(tmp_path))
+    assert list((tmp_path / "real").iterdir()) == []
 
 
 def test_many_files_are_flushed_together_before_the_first_gets_its_name(
@@ -218,3 +220,18 @@ def test_what_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(PartlyChanged, match="could not be put back as they were: a"):
         changes.land(LocalWorkspace(tmp_path))
     assert (tmp_path / "a").read_text() == "theirs"
+
+
+def test_where_the_file_system_cannot_be_flushed_at_once_each_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(fd: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    flushed: list[int] = []
+    fsync = os.fsync
+    monkeypatch.setattr(landing, "sync_file_system", missing)
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(fd), fsync(fd)))
+    new = [Change(str(n), None, Node("file", b"%d" % n)) for n in range(150)]
+    ChangeSet(tuple(new)).land(LocalWorkspace(tmp_path))
+    assert len(flushed) == 151, "every file and the folder"

@@ -19,7 +19,6 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.changes.change_set import ChangeSet, diff_blocks, listing, named
 from codeagent.changes.diff import count
 from codeagent.changes.hunks import Answered
-from codeagent.changes.keys import paths_key
 from codeagent.core.agents import Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.changes import Change, digest
@@ -191,8 +190,8 @@ class Merge:
             return
         self._changes.append(_onto(file, present))
 
-    def _judged(self, path: str) -> tuple[ApprovalKey, Verdict]:
-        key = paths_key(self._to.workspace, [path])
+    def _judged(self, change: Change[Node]) -> tuple[ApprovalKey, Verdict]:
+        key = ChangeSet((change,)).policy_key(self._to.workspace)
         return key, self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
 
     async def _ask_about_all(self) -> None:
@@ -203,7 +202,7 @@ class Merge:
             if objection := await self._objection(change):
                 self._left.append(f"{spelled(path)} ({objection})")
                 continue
-            key, verdict = self._judged(path)
+            key, verdict = self._judged(change)
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
             match verdict.permission:
                 case "deny":
@@ -304,8 +303,9 @@ class Merge:
 
     def _do(self, changes: ChangeSet) -> None:
         """Land the changes unless the files differ from what was allowed. Raises Failed; blocks."""
-        for path in changes.paths:
-            _, verdict = self._judged(path)
+        for change in changes.changes:
+            path = change.path
+            _, verdict = self._judged(change)
             if verdict.permission == "deny":
                 raise Failed(f"{spelled(path)}: {verdict.reason}")
             if self._to.workspace.key(path) != path:
