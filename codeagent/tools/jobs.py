@@ -124,7 +124,7 @@ class JobWaitTool(_JobTool[JobWaitArgs]):
 class JobReadTool(_JobTool[JobReadArgs]):
     name = "job_read"
     label = "Job output"
-    description = "Read a job's output from line offset (from 1); without it, the last lines."
+    description = "Read a job's output: from line offset, or else the last lines."
     Args = JobReadArgs
     concurrency = "shared"
     effect = "nothing"

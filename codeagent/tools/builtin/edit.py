@@ -44,8 +44,8 @@ class Edit(ChangeTool[EditArgs]):
     name = "edit"
     label = "Edit"
     description = (
-        "Replace old_string, copied from a file that was read, with new_string. It must occur exactly once, unless "
-        "replace_all is set. edits are applied in order, all or none. An empty old_string makes a new file."
+        "Replace old_string, copied from a file that was read, with new_string. It must occur once, unless "
+        "replace_all is set. edits apply in order, all or none."
     )
     Args = EditArgs
 

@@ -43,12 +43,8 @@ class GitCommit(Tool[GitCommitArgs]):
     name = "git_commit"
     label = "Commit"
     description = (
-        "Commit these paths (files, folders, deleted files) to the user's git repository as they are on disk, and "
-        "nothing else. The user sees the diff first. Only when asked to."
-    )
-    hint = (
-        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; for "
-        "anything else ask the user."
+        "Commit these paths as they are on disk, deleted ones too. The user sees the diff first. "
+        "Only when asked to."
     )
     Args = GitCommitArgs
     permission = "prompt"

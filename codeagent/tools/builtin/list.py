@@ -26,7 +26,7 @@ class List(Tool[ListArgs]):
     label = "List"
     description = (
         f"Show a directory as a tree with sizes, {_DEPTH} levels deep, without ignored files. "
-        "With glob, list matching paths: *.py, src/**/test_*."
+        "With glob, list matching paths: *.py, src/**."
     )
     Args = ListArgs
     permission = "auto"

@@ -30,10 +30,7 @@ class OutputReadArgs(ToolArgs):
 class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
-    description = (
-        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: "
-        "read on in that line."
-    )
+    description = "Read more of a cut output by the id in its marker."
     Args = OutputReadArgs
     permission = "auto"
     concurrency = "shared"

@@ -91,8 +91,8 @@ class Read(Tool[ReadArgs]):
     name = "read"
     label = "Read"
     description = (
-        "Read a text file, or look at an image. Each line comes with its number and a tab, which are not part of the "
-        "file. offset is the first line, from 1."
+        "Read a text file or an image. Each line comes with its number and a tab, which are "
+        "not part of the file."
     )
     Args = ReadArgs
     permission = "auto"

@@ -53,7 +53,7 @@ class SearchArgs(ToolArgs):
     glob: str | None = None
     literal: bool = False
     ignore_case: bool = False
-    context: Annotated[int, Field(ge=0, le=20, description="Lines around each match")] = 0
+    context: Annotated[int, Field(ge=0, le=20)] = 0
     limit: Annotated[Count, Field(le=1000)] = _LIMIT
 
 
@@ -61,8 +61,8 @@ class Search(Tool[SearchArgs]):
     name = "search"
     label = "Search"
     description = (
-        "Search files for a regular expression (ripgrep) or literal text; answers path:line:text. "
-        "Ignored and binary files are left out. glob: *.py, src/**."
+        "Search files for a regular expression (ripgrep) or literal text, without ignored and binary "
+        "files. glob: *.py, src/**."
     )
     Args = SearchArgs
     permission = "auto"

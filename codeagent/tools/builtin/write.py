@@ -24,7 +24,7 @@ class Write(ChangeTool[WriteArgs]):
     name = "write"
     label = "Write"
     description = (
-        "Create a file, or replace one that was read whole; append adds to its end. Change part "
+        "Create a file, or replace one that was read whole; append adds to it. Change part "
         "of one with edit."
     )
     Args = WriteArgs
