@@ -21,7 +21,6 @@ from codeagent.agent.session_model import SessionModel
 from codeagent.config.place import Place
 from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
-from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import ModelInUse
@@ -32,6 +31,7 @@ from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
 
 if TYPE_CHECKING:  # few conversations run a group, or are offered texts
+    from codeagent.core.channels import OwnChannels
     from codeagent.core.groups import Group
     from codeagent.core.runtime import OfferedText, TextKind
 
@@ -186,7 +186,7 @@ class ConversationPart:
         running."""
         return False
 
-    def channels(self, objection: Callable[[str], str]) -> OwnChannels | None:
+    def channels(self, objection: Callable[[str], str]) -> "OwnChannels | None":
         """Return the channels for a call's tool; `objection` says why the call must not send to a
         name."""
 
@@ -261,7 +261,7 @@ class Parts:
         """Do it in every agent that works for this one; False if none does."""
         return sum(part.pass_on(act) for part in self._parts) > 0
 
-    def channels(self, objection: Callable[[str], str]) -> OwnChannels:
+    def channels(self, objection: Callable[[str], str]) -> "OwnChannels":
         """Return the channels of a call's tool."""
         found = (part.channels(objection) for part in self._parts)
         return next(filter(None, found), NO_CHANNELS)

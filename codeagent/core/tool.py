@@ -12,10 +12,19 @@ from collections.abc import (
 )
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    Protocol,
+    TypeVar,
+    get_args,
+)
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
@@ -24,6 +33,9 @@ from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStr
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
 from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
 from codeagent.core.sanitize import spelled
+
+if TYPE_CHECKING:  # few agents write to others
+    from codeagent.core.channels import OwnChannels
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
@@ -306,7 +318,7 @@ class ToolContext:
     """The mode in force: ask, accept-edits, plan or auto."""
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
-    channels: OwnChannels = NO_CHANNELS
+    channels: "OwnChannels" = NO_CHANNELS
     """The channels of the agent that makes the call: it sends and receives messages through
     them."""
     recall: Callable[[str], str] = lambda call_id: ""
