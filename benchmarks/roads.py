@@ -17,7 +17,7 @@ from benchmarks.place import Place, place
 from codeagent.app import LocalApp
 from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.config.place import Place as Folders
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
@@ -150,7 +150,7 @@ async def _bash_call(root: Path, state: Path) -> int:
     settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
     runtime = await open_session(
         settings,
-        Folders(root, state, os.environ),
+        LocalEnvironment(root, state, os.environ),
         resume=None,
         tell=lambda _: None,
         observer=observe,

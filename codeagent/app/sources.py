@@ -22,10 +22,10 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app.place import CodedText, StartedSandbox, told_at_start
+from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
 from codeagent.config.extensions import all_extensions
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -88,16 +88,16 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
 
 
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
-    place = dependencies.place
+    local = dependencies.local
     return ExtensionContext(
         settings,
         dependencies.workspace,
         dependencies.reads,
-        place.environment,
-        partial(_secret, place),
-        place.redactor,
-        place.own_folder,
-        place.trust_project,
+        local.environment,
+        partial(_secret, local),
+        local.redactor,
+        local.own_folder,
+        local.trust_project,
     )
 
 
@@ -231,9 +231,9 @@ def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     return trigger_tools(dependencies.services.triggers)
 
 
-def _secret(place: Place, name: str) -> str | None:
+def _secret(local: LocalEnvironment, name: str) -> str | None:
     """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
-    return place.environment.get(name) or place.find_key(name)
+    return local.environment.get(name) or local.find_key(name)
 
 
 def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
@@ -326,7 +326,7 @@ def _toolsets(
             _agent_set(dependencies)
         )  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
-    groups = _groups(settings, dependencies.place, {source.name for source in sources})
+    groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
     used = (Choice(name) for name in settings.toolsets.use if name not in given)
     toolsets = Toolsets(sources, used, allow, groups)
@@ -338,10 +338,12 @@ def _toolsets(
     return toolsets
 
 
-def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
+def _groups(
+    settings: Settings, local: LocalEnvironment, taken: AbstractSet[str]
+) -> "list[ToolGroup]":
     """Make the sets that the settings define, and load those that models made, unless their name is
     taken."""
-    if not settings.toolsets.groups and not may_exist(place.splits):
+    if not settings.toolsets.groups and not may_exist(local.splits):
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
@@ -349,7 +351,7 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
         ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()
     ]
     taken = {*taken, *settings.toolsets.groups}
-    return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+    return [*configured, *(group for group in load_splits(local.splits) if group.name not in taken)]
 
 
 def troubles(

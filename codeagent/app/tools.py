@@ -13,7 +13,7 @@ from codeagent.agent.environment import AgentState
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.place import Place, agrees_to
+from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -95,7 +95,7 @@ class FirstCommit:
 class ToolDependencies:
     """What the tools of one conversation are made from."""
 
-    place: Place
+    local: LocalEnvironment
     kind: SandboxKind | None
     workspace: Workspace
     outputs: OutputStore
@@ -138,9 +138,9 @@ class ToolDependencies:
     @cached_property
     def servers(self) -> "McpServers | None":
         """The configured MCP servers; None if no file configures any. Blocks on small files."""
-        place, root = self.place, self.workspace.root
-        own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
-        if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
+        local, root = self.local, self.workspace.root
+        own = () if local.config_dir is None else (local.config_dir / "mcp.json",)
+        if not local.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
             return None
         from codeagent.extensions.mcp.servers import (
             McpServers,
@@ -151,14 +151,14 @@ class ToolDependencies:
 
         start = sandbox_starter(self.sandbox, self.services.questions, self.services.programs)
         return McpServers(
-            place,
-            server_host(place, root, start, self.services.questions, partial(kept_login, place)),
+            local,
+            server_host(local, root, start, self.services.questions, partial(kept_login, local)),
         )
 
     @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
-        own = self.place.own_folder
+        own = self.local.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
     def recipes(self) -> "RecipeBook":
@@ -168,14 +168,14 @@ class ToolDependencies:
             recipe_folders,
         )  # only for whoever runs or lists them
 
-        place, root = self.place, self.workspace.root
+        local, root = self.local, self.workspace.root
         trust = (
             None
-            if place.config_dir is None
-            else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+            if local.config_dir is None
+            else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
         )
-        folders = recipe_folders(root, place.own_folder)
-        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
+        folders = recipe_folders(root, local.own_folder)
+        return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
 
     @cached_property
     def instructions(self) -> Instructions:
@@ -185,8 +185,8 @@ class ToolDependencies:
     @cached_property
     def scratchpad(self) -> Scratchpad:
         """The scratchpad of the session."""
-        folder = self.place.state_dir / "none" if self.session is None else self.session[1]
-        return ScratchpadFile(folder / NAME, self.place.redactor)
+        folder = self.local.state_dir / "none" if self.session is None else self.session[1]
+        return ScratchpadFile(folder / NAME, self.local.redactor)
 
     @cached_property
     def packages(self) -> Sequence["EntryPoint"]:
@@ -208,7 +208,7 @@ class ToolDependencies:
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
         offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
-        place, root, built_in = self.place, self.workspace.root, self.built_in()
+        local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
         loaders = self._loaders(
             lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
@@ -218,11 +218,11 @@ class ToolDependencies:
         folders += [
             ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
         ]
-        if (own := place.own_folder) is not None:
+        if (own := local.own_folder) is not None:
             folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
             folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
         packages = self._packages()
-        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
+        trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
         agents = AgentCompanion(self.services.children)
 
@@ -246,7 +246,7 @@ class ToolDependencies:
                 ),
             ),
             trust,
-            accept=self.place.trust_project,
+            accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             of_sets=frozenset(of_sets),
             absent=self._absent(),
@@ -268,7 +268,7 @@ class ToolDependencies:
     @property
     def may_have_agents(self) -> bool:
         """Whether there is a folder for files that describe agents."""
-        own = self.place.own_folder
+        own = self.local.own_folder
         folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
@@ -355,7 +355,7 @@ class ToolDependencies:
                 return [*files, self._commit(), *self._kept()]
 
     def _commit(self) -> GitCommit:
-        hooks, environment = self.commit_hooks, self.place.environment
+        hooks, environment = self.commit_hooks, self.local.environment
 
         def committer() -> Committer:
             from codeagent.workspace.commits import GitCommitter  # only if the model commits
@@ -368,16 +368,16 @@ class ToolDependencies:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
         cannot be read."""
         try:
-            return agrees_to(git, self.workspace.root, self.place.config_dir)
+            return agrees_to(git, self.workspace.root, self.local.config_dir)
         except ConfigError as error:
             raise CommitRefused(str(error)) from error
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Make the tools that read and write what outlives the conversation."""
         state, root, redactor = (
-            self.place.state_dir,
+            self.local.state_dir,
             self.project or self.workspace.root,
-            self.place.redactor,
+            self.local.redactor,
         )
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
@@ -385,8 +385,8 @@ class ToolDependencies:
         return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 
     def _exposed(self) -> tuple[ToolProblem, ...]:
-        folder = self.place.config_dir
-        if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
+        folder = self.local.config_dir
+        if folder is None or self.local.own_folder is not None or not (folder / "tools").is_dir():
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)

@@ -14,8 +14,8 @@ from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir, state_dir, user_config_file
-from codeagent.config.place import Place, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
@@ -116,9 +116,11 @@ class LocalLauncher:
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
+        local = LocalEnvironment(
+            self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir()
+        )
         return await self._app.open_session(
-            settings, place, resume=resume, attended=True, tell=tell_here
+            settings, local, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -197,7 +199,9 @@ class LocalLauncher:
 
     def recipes(self) -> RecipeBook:
         return self._app.read_recipes(
-            Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+            LocalEnvironment(
+                self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()
+            )
         )
 
     def git_status(self) -> tuple[str, int]:

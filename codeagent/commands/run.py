@@ -22,8 +22,8 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, user_config_file
-from codeagent.config.place import Place
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, Steer, Stop
@@ -255,19 +255,21 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     image = ""
     if args.trust_project:
         image = app.accepted_image(settings, workspace, config_dir())
-    place = Place.of_user(workspace, trust_project=args.trust_project, accepted_image=image)
+    local = LocalEnvironment.of_user(
+        workspace, trust_project=args.trust_project, accepted_image=image
+    )
     injections = [Injection.parse(text) for text in args.inject]
-    prompt = _what_to_do(args, settings, place, app)
+    prompt = _what_to_do(args, settings, local, app)
     if isinstance(prompt, RunGroup) and settings.model is None:
-        settings = _with_model_of(prompt.group, settings, place, app)
+        settings = _with_model_of(prompt.group, settings, local, app)
     require_model(settings)
     app.prepare()
-    task = Task(prompt, place, settings, resume=resume, approve=args.yes, lists_changes=False)
-    return print_work(app, task, place.redactor, output=args.output, injections=injections)
+    task = Task(prompt, local, settings, resume=resume, approve=args.yes, lists_changes=False)
+    return print_work(app, task, local.redactor, output=args.output, injections=injections)
 
 
 def _what_to_do(
-    args: argparse.Namespace, settings: Settings, place: Place, app: "App"
+    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
 ) -> str | RunRecipe | RunGroup:
     """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises
     ConfigError."""
@@ -278,7 +280,7 @@ def _what_to_do(
             chosen_recipe,  # most runs do not have a recipe
         )
 
-        return chosen_recipe(args, place, app)
+        return chosen_recipe(args, local, app)
     if args.input:
         raise ConfigError("--input belongs to a recipe: give --recipe NAME; nothing was run")
     if args.prompt is None:
@@ -307,10 +309,12 @@ def _group(args: argparse.Namespace) -> RunGroup:
     return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
 
 
-def _with_model_of(group: Group, settings: Settings, place: Place, app: "App") -> Settings:
+def _with_model_of(
+    group: Group, settings: Settings, local: LocalEnvironment, app: "App"
+) -> Settings:
     """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
     one has none."""
-    files = {agent.name: agent.model for agent in app.describe_tools(place, settings).agents}
+    files = {agent.name: agent.model for agent in app.describe_tools(local, settings).agents}
     models = {
         one.definition.name: one.definition.model or files.get(one.base or "")
         for one in group.members

@@ -22,7 +22,7 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.sessions import Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
@@ -126,35 +126,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     trust = getattr(args, "trust_project", False)
-    place = Place.of_user(workspace_of(args.cwd), trust_project=trust)
+    local = LocalEnvironment.of_user(workspace_of(args.cwd), trust_project=trust)
     match args.action:
         case "list":
-            return _list(args, place, app)
+            return _list(args, local, app)
         case "show":
-            return _show(args, place, app)
+            return _show(args, local, app)
         case "sets":
-            return list_sets(args, place, app)
+            return list_sets(args, local, app)
         case "split":
-            return split_set(args, place, app)
+            return split_set(args, local, app)
         case "add":
-            return add_document(args, place, app)
+            return add_document(args, local, app)
         case "remove":
-            return remove_document(args, place)
-        case "check" if is_document(place.workspace / args.file):
-            return check_document(place.workspace / args.file, str(args.file))
+            return remove_document(args, local)
+        case "check" if is_document(local.workspace / args.file):
+            return check_document(local.workspace / args.file, str(args.file))
         case "check":
-            tools = app.describe_tools(place)
-            return _check(args.file, place, tools, named_inputs(args.input))
+            tools = app.describe_tools(local)
+            return _check(args.file, local, tools, named_inputs(args.input))
         case "trust":
-            return _trust(place, app)
+            return _trust(local, app)
         case "distrust":
-            return _distrust(place, app)
+            return _distrust(local, app)
         case _:
-            return _run(args, place, app)
+            return _run(args, local, app)
 
 
-async def _trust(place: Place, app: "App") -> int:
-    catalog, documents = app.describe_tools(place), document_files(place)
+async def _trust(local: LocalEnvironment, app: "App") -> int:
+    catalog, documents = app.describe_tools(local), document_files(local)
     waiting = (
         *catalog.now.untrusted,
         *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted),
@@ -168,15 +168,15 @@ async def _trust(place: Place, app: "App") -> int:
     return 0
 
 
-async def _distrust(place: Place, app: "App") -> int:
-    await app.describe_tools(place).distrust()
-    document_files(place).distrust()
+async def _distrust(local: LocalEnvironment, app: "App") -> int:
+    await app.describe_tools(local).distrust()
+    document_files(local).distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 
 
-async def _list(args: argparse.Namespace, place: Place, app: "App") -> int:
-    async with tools_of(args, place, app) as tools:
+async def _list(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         box = tools.now
         definitions = {definition.name: definition for definition in tools.definitions()}
         found = [_facts(tool, definitions[tool.name]) for tool in tools]
@@ -221,8 +221,8 @@ def _complain(box: Toolbox) -> None:
         say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
-async def _show(args: argparse.Namespace, place: Place, app: "App") -> int:
-    async with tools_of(args, place, app) as tools:
+async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -286,7 +286,9 @@ class _Marked:
     source: str = "python"
 
 
-def _check(given: Path, place: Place, tools: ToolCatalog, inputs: Mapping[str, str]) -> int:
+def _check(
+    given: Path, local: LocalEnvironment, tools: ToolCatalog, inputs: Mapping[str, str]
+) -> int:
     """Return 0 if the tools in the `given` file can be used, with these inputs, 2 if not.
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
@@ -294,13 +296,13 @@ def _check(given: Path, place: Place, tools: ToolCatalog, inputs: Mapping[str, s
     A Python file is imported only if it is
     trusted as it is now, because importing runs it; other Python files are only read.
     """
-    path, shown = place.workspace / given, str(given)
-    own = place.config_dir
+    path, shown = local.workspace / given, str(given)
+    own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
         path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project"
     )
-    trusted = is_own or place.trust_project or tools.has_loaded(file.content)
+    trusted = is_own or local.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
     if path.name.endswith(PythonLoader.suffixes) and not trusted:
         names, problems = marked_in(file)
@@ -344,13 +346,13 @@ def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, st
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
 
 
-async def _run(args: argparse.Namespace, place: Place, app: "App") -> int:
+async def _run(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it
     was not allowed.
 
     Raises ConfigError.
     """
-    async with tools_of(args, place, app) as tools:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -367,7 +369,7 @@ async def _run(args: argparse.Namespace, place: Place, app: "App") -> int:
         recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return await _call(args, place, app, arguments, recipe)
+    return await _call(args, local, app, arguments, recipe)
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
@@ -388,7 +390,7 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
 
 
 async def _call(
-    args: argparse.Namespace, place: Place, app: "App", arguments: str, recipe: RunRecipe
+    args: argparse.Namespace, local: LocalEnvironment, app: "App", arguments: str, recipe: RunRecipe
 ) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
@@ -397,10 +399,10 @@ async def _call(
         )
         args.model = f"script:{script}"
         args.mode = "ask"
-        settings = settings_of(args, place.workspace)
-        front = ToolCallReader(place.redactor, approve=args.yes)
+        settings = settings_of(args, local.workspace)
+        front = ToolCallReader(local.redactor, approve=args.yes)
         task = Task(
-            recipe if recipe.values else "Call the tool.", place, settings, lists_changes=False
+            recipe if recipe.values else "Call the tool.", local, settings, lists_changes=False
         )
         await app.work(task, front)
         return front.code

@@ -401,7 +401,7 @@ def scene(
     )
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
-    around = ToolEnvironment(
+    environment = ToolEnvironment(
         registry,
         place,
         sandbox,
@@ -431,7 +431,7 @@ def scene(
     )
     agent = Agent(
         conversation,
-        around,
+        environment,
         journal,
         restored,
         services,

@@ -377,7 +377,7 @@ import sys
 opened = []
 sys.addaudithook(lambda name, args: name == "open" and "/openapi/" in str(args[0]) and opened.append(str(args[0])))
 from pathlib import Path
-from codeagent.config.place import Place
+from codeagent.config.local_environment import Place
 from codeagent.app.describe import describe_tools
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings

@@ -14,10 +14,10 @@ from codeagent.agent.environment import Recall, ToolEnvironment
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.place import start_sandbox
+from codeagent.app.sandbox import start_sandbox
 from codeagent.app.sources import tools_by_reads
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
-from codeagent.config.place import agrees_to
+from codeagent.config.local_environment import agrees_to
 from codeagent.config.settings import Settings
 from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
@@ -51,7 +51,7 @@ class ChildOpener:
 
     settings: Settings
     dependencies: ToolDependencies
-    around: ToolEnvironment
+    environment: ToolEnvironment
     open_model: ModelOpener
     catalog: ToolCatalog
     """Of the conversation: an agent that names its tools has them even if a recipe's step holds its
@@ -61,15 +61,15 @@ class ChildOpener:
     async def __call__(
         self, definition: AgentDefinition, parent: Parent, seat: Seat | None
     ) -> OpenedChild:
-        place = self.dependencies.place
+        local = self.dependencies.local
         async with AsyncExitStack() as stack:
             wanted = _model(definition, parent.model)
-            inherited = None if self.around.attended else self.around.limits.max_cost_usd
+            inherited = None if self.environment.attended else self.environment.limits.max_cost_usd
             if (budget := definition.limits.get("max_cost_usd", inherited)) is not None:
-                await asyncio.to_thread(self.around.check_budget, wanted[0], budget)
+                await asyncio.to_thread(self.environment.check_budget, wanted[0], budget)
             model, in_use = await self.open_model(*wanted)
             stack.push_async_callback(model.close)
-            store = SessionStore(place.state_dir, place.redactor)
+            store = SessionStore(local.state_dir, local.redactor)
             # Two small files: in a thread, a call that is cancelled in between would leave them
             # open.
             log = store.create_child(parent.session_id)
@@ -77,9 +77,9 @@ class ChildOpener:
             stack.callback(log.close)
             worktree = await self._worktree(log.session_id, stack) if definition.worktree else None
             closing = await stack.enter_async_context(AsyncExitStack())
-            there, around = self.dependencies, self.around
+            there, environment = self.dependencies, self.environment
             if worktree is not None:
-                there, around = await self._moved(worktree, log.session_id, closing)
+                there, environment = await self._moved(worktree, log.session_id, closing)
             name = (
                 f"{definition.name}.{log.session_id.rpartition('.')[2]}"
                 if seat is None
@@ -118,14 +118,14 @@ class ChildOpener:
             ):
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
-            limits = replace(self.around.limits, **given)
+            limits = replace(self.environment.limits, **given)
             must_read = frozenset(filter(self._must_read, tools))
-            around = replace(
-                around,
+            environment = replace(
+                environment,
                 tools=tools,
                 limits=limits,
-                recall=_recall(around.recall, own, must_read),
-                state=replace(around.state, todo=own.state.todo, scratchpad=own.scratchpad),
+                recall=_recall(environment.recall, own, must_read),
+                state=replace(environment.state, todo=own.state.todo, scratchpad=own.scratchpad),
             )
             strategy = Strategy.parse(self.settings.strategy)
             early_reads = self.settings.early_reads
@@ -142,7 +142,7 @@ class ChildOpener:
                 parent, name, definition.mode, definition.network, apart=definition.worktree
             )
             agent = Agent(
-                conversation, around, log, services=own.services, model=in_use, origin=origin
+                conversation, environment, log, services=own.services, model=in_use, origin=origin
             )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
@@ -160,9 +160,9 @@ class ChildOpener:
             make_worktree,  # only for agents that ask for one
         )
 
-        place, root = self.dependencies.place, self.dependencies.workspace.root
+        local, root = self.dependencies.local, self.dependencies.workspace.root
         worktree = await make_worktree(
-            place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
+            local.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
         )
         stack.push_async_callback(worktree.remove)
         return worktree
@@ -172,26 +172,28 @@ class ChildOpener:
     ) -> tuple[ToolDependencies, ToolEnvironment]:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises
         SandboxUnavailable."""
-        place = self.dependencies.place
-        copy_of = place.copy_of or place.workspace
+        local = self.dependencies.local
+        copy_of = local.copy_of or local.workspace
         agreed = frozenset({worktree.git})
-        place = replace(place, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
+        local = replace(local, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
-        around = replace(self.around, workspace=workspace)
+        environment = replace(self.environment, workspace=workspace)
         project = self.dependencies.workspace.root
-        there = replace(self.dependencies, place=place, workspace=workspace, project=project)
+        there = replace(self.dependencies, local=local, workspace=workspace, project=project)
         if self.dependencies.kind is None:
-            return there, around
+            return there, environment
         started = await start_sandbox(
-            self.settings, place, workspace, session_id, _say_nothing, stack, ready=False
+            self.settings, local, workspace, session_id, _say_nothing, stack, ready=False
         )
         if started.trouble is not None:
             raise started.trouble
-        return replace(there, sandbox=started.sandbox), replace(around, sandbox=started.sandbox)
+        return replace(there, sandbox=started.sandbox), replace(
+            environment, sandbox=started.sandbox
+        )
 
     def _agreed(self, git: OutsideGit) -> bool:
-        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.place.config_dir)
+        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.local.config_dir)
 
 
 def _say_nothing(text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import print_json, say, settings_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import Usage
 from codeagent.core.sanitize import one_line
@@ -26,15 +26,15 @@ _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "
 
 @asynccontextmanager
 async def tools_of(
-    args: argparse.Namespace, place: Place, app: "App"
+    args: argparse.Namespace, local: LocalEnvironment, app: "App"
 ) -> AsyncIterator[ToolCatalog]:
     """Return the tools of a conversation with these arguments, including toolsets that are on from
     its start.
 
     Raises CodeagentError.
     """
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    catalog = await asyncio.to_thread(app.describe_tools, place, settings)
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    catalog = await asyncio.to_thread(app.describe_tools, local, settings)
     if wrong := catalog.unlisted(certain=True):
         raise ConfigError(wrong[0])
     try:
@@ -45,10 +45,10 @@ async def tools_of(
         await catalog.toolsets.close()
 
 
-async def list_sets(args: argparse.Namespace, place: Place, app: "App") -> int:
+async def list_sets(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises
     ConfigError."""
-    async with tools_of(args, place, app) as catalog:
+    async with tools_of(args, local, app) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
             return _print_tools(await _ready(catalog, args.name), as_json=args.json)
@@ -71,11 +71,11 @@ async def list_sets(args: argparse.Namespace, place: Place, app: "App") -> int:
     return 0
 
 
-async def split_set(args: argparse.Namespace, place: Place, app: "App") -> int:
+async def split_set(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Have a model divide a toolset, which stays divided while it has the same tools. Raises
     CodeagentError."""
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    async with tools_of(args, place, app) as catalog:
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    async with tools_of(args, local, app) as catalog:
         toolset = await _ready(catalog, args.name)
         if toolset.name != toolset.source:
             raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
@@ -87,7 +87,7 @@ async def split_set(args: argparse.Namespace, place: Place, app: "App") -> int:
             return 0
         try:
             made = await split(
-                toolset.source, catalog.toolsets.listing(toolset.source), settings, place
+                toolset.source, catalog.toolsets.listing(toolset.source), settings, local
             )
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")

@@ -126,7 +126,7 @@ class Nursery:
         registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
-        around = ToolEnvironment(
+        environment = ToolEnvironment(
             registry,
             place,
             self.sandbox,
@@ -146,7 +146,7 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, around, journal, origin=origin)
+        agent = Agent(conversation, environment, journal, origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
