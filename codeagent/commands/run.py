@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from codeagent.commands.arguments import (
     add_model_arguments,
     amount,
+    count,
     duration,
     open_store,
     read_named,
@@ -197,19 +198,19 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-turns",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of model answers after which the run stops",
     )
     add(
         "--max-calls",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of tool calls after which the run stops",
     )
     add(
         "--max-tokens",
         metavar="N",
-        type=_count,
+        type=count,
         help="input and output tokens at which no more requests are made",
     )
     add(
@@ -221,7 +222,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-concurrency",
         metavar="N",
-        type=_count,
+        type=count,
         help="tool calls that run at the same time (default: 8)",
     )
     add("--timeout-per-call", metavar="S", type=duration, help="seconds one call may take")
@@ -490,15 +491,3 @@ def _read_to_the_end() -> bytes:
 def _readable(seconds: float | None) -> bool:
     """Return whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number, not {one_line(text, 40)!r}"
-        ) from None
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
