@@ -10,9 +10,9 @@ from codeagent.core.jobs import Job, JobBook
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage
+from codeagent.core.text_files import shown
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, Count
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.paging import fitting, shortened
 
 _MOST_NAMED = 30

@@ -6,9 +6,9 @@ from typing import Annotated
 from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore
+from codeagent.core.text_files import shown
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.paging import fitting, shortened
 from codeagent.tools.shell.run import readable
 

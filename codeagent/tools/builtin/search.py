@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import field
 from typing import Annotated
 
+from codeagent.changes.diff import count
+from codeagent.changes.keys import path_key
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import FilesBlock
@@ -17,13 +19,11 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, read_text, shown
 from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.edit.diff import count
-from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, shown_files
 from codeagent.tools.ripgrep import LeftOut, MatchedLine, Query, digest_of, find_ripgrep, search
-from codeagent.tools.shell.rules import path_key
 
 _LIMIT = 100
 _WIDEST = 400
