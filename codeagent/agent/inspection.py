@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.leftovers import (
     MOST_NAMED,
     Leftover,

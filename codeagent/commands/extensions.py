@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
@@ -9,6 +10,9 @@ from codeagent.config.paths import user_config_file
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("name", metavar="NAME")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError for an unknown name, or a file that is not valid."""
     extensions = extensions_of(user_config_file())
     lines = _listed(extensions) if args.action == "list" else _shown(extensions, args.name)

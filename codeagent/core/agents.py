@@ -11,6 +11,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.tool import ToolContext, ToolResult
 
+WORKTREES = "worktrees"
+"""The folder in the state folder that the worktrees of agents are in."""
+
 
 @dataclass(frozen=True)
 class AgentDefinition:

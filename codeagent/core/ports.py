@@ -309,6 +309,10 @@ class RunsCommands(Protocol):
         """
 
 
+SandboxKind = Literal["docker", "host"]
+"""Where commands run: in a container, or on this machine."""
+
+
 class Sandbox(RunsCommands, Protocol):
     """Where commands run. It never falls back to anything weaker."""
 

@@ -33,7 +33,7 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
 from codeagent.core.ports import OutputPage, OutputStore, SandboxInfo
-from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
+from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page, sandbox_words
@@ -57,7 +57,7 @@ class SessionClient:
     def __init__(self, launcher: Launcher, state: UiState) -> None:
         self.launcher = launcher
         self._state = state
-        self._runtime: Runtime | None = None
+        self._runtime: Session | None = None
         self._settings: Settings | None = None
         self._reducer = Reducer(state, live=True)
         self._shown = 0
@@ -327,7 +327,7 @@ class SessionClient:
             self._after(event, runtime.agent)
             await _pace(event, drawn)
 
-    async def _await_sandbox(self, runtime: Runtime, starting: Awaitable[SandboxInfo]) -> None:
+    async def _await_sandbox(self, runtime: Session, starting: Awaitable[SandboxInfo]) -> None:
         """Show the kind of sandbox once commands can run, or a notice why they never will."""
         try:
             info = await asyncio.shield(starting)

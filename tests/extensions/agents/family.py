@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
@@ -129,7 +128,7 @@ class Nursery:
         registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
-        around = ToolEnvironment(
+        environment = ToolEnvironment(
             registry,
             place,
             self.sandbox,
@@ -139,7 +138,7 @@ class Nursery:
             limits,
             self.hooks,
             attended=self.attended,
-            context=self.context,
+            preferences=Preferences(self.context),
         )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(
@@ -149,7 +148,7 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
+        agent = Agent(conversation, environment, journal, origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
