@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, FileLoader, Reference, resolved
+from codeagent.core.ports import OutputStore
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
+from codeagent.tools.files.loading import FirstFileLoader, Loaded, LoaderNeeds, ToolLoader
 
 PACKAGES = "codeagent.extensions"
 """The group of entry points with which an installed package adds a room: its manifest."""
@@ -39,6 +43,26 @@ class Rooms:
     off: tuple[Extension, ...] = ()
     """Those that the user switched off."""
 
+    def file_kind(self, name: str) -> FileLoader | None:
+        """Return the kind of a tool file, by its name; None if no room loads it."""
+        kinds = (kind for room in self.on for kind in room.loaders)
+        return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+
+    def file_loaders(self, needs: LoaderNeeds) -> tuple[ToolLoader, ...]:
+        """Make the loaders of tool files; the modules of each are imported at its first file."""
+        return tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make, needs))
+            for room in self.on
+            for kind in room.loaders
+        )
+
+    def packaged_tools(self, outputs: OutputStore, points: Sequence[Any]) -> Loaded:
+        """Load the tools of installed packages, from their entry points."""
+        loads = (room.packaged_tools for room in self.on if room.packaged_tools)
+        found = [resolved(load)(outputs, points) for load in loads]
+        tools = tuple(tool for loaded in found for tool in loaded.tools)
+        return Loaded(tools, tuple(problem for loaded in found for problem in loaded.problems))
+
     def without(self, names: Collection[str]) -> "Rooms":
         """Switch rooms off. Raises ConfigError for a name that no room has."""
         known = [room.name for room in (*self.on, *self.off)]
@@ -59,6 +83,11 @@ def built_in_rooms() -> Rooms:
     """Read the manifests of this package; nothing else of a room is imported."""
     found = (import_module(f"codeagent.extensions.{name}").EXTENSION for name in BUILT_IN)
     return Rooms(tuple(found))
+
+
+def _made(make: Reference, needs: LoaderNeeds) -> ToolLoader:
+    loader: ToolLoader = resolved(make)(needs)
+    return loader
 
 
 def rooms_of_packages(path: Sequence[str] = sys.path) -> Iterator[Extension]:

@@ -14,7 +14,7 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
-from codeagent.app.rooms import may_bring
+from codeagent.app.rooms import built_in_rooms, may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.core.agents import GENERAL, AgentDefinition
@@ -50,7 +50,14 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.files.folders import ToolFolder
+from codeagent.tools.files.loading import (
+    FirstFileLoader,
+    Loaded,
+    LoaderBySuffix,
+    LoaderNeeds,
+    ToolLoader,
+)
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
@@ -73,17 +80,6 @@ AGENTS = "agents"
 
 FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
 """The set `files`."""
-
-
-@dataclass(frozen=True)
-class FirstFileLoader:
-    """A ToolLoader that is made, and whose modules are imported, only if there is a file for it."""
-
-    suffixes: tuple[str, ...]
-    make: Callable[[], ToolLoader]
-
-    def load(self, file: ToolFile) -> Loaded:
-        return self.make().load(file)
 
 
 @dataclass(frozen=True)
@@ -257,17 +253,9 @@ class ToolDependencies:
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        loaders = self._loaders(
+        files, agent_files = self._loaders(
             lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
         )
-        suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        folders += [
-            ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
-        ]
-        if (own := place.own_folder) is not None:
-            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
-            folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
         packages = self._packages()
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
@@ -282,8 +270,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            folders,
-            loaders,
+            self._folders(files, agent_files),
+            (files, agent_files),
             Loaded(
                 packages.tools,
                 (
@@ -302,6 +290,26 @@ class ToolDependencies:
         )
         return catalog
 
+    def _folders(self, files: ToolLoader, agent_files: ToolLoader) -> list[ToolFolder]:
+        """Return the folders of tools and of agents, the user's first."""
+
+        def of_tools() -> tuple[str, ...]:
+            return files.suffixes
+
+        def of_agents() -> tuple[str, ...]:
+            return agent_files.suffixes
+
+        root, own = self.workspace.root, self.place.own_folder
+        project = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
+        project += [ToolFolder(root, parts, "project", of_agents) for parts in _PROJECT_AGENTS]
+        if own is None:
+            return project
+        return [
+            ToolFolder(own / "tools", (), "user", of_tools),
+            ToolFolder(own / "agents", (), "user", of_agents),
+            *project,
+        ]
+
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
         not."""
@@ -319,50 +327,37 @@ class ToolDependencies:
         folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
-    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
-        there are files.
+    def _loaders(
+        self, by_name: Callable[[], Mapping[str, Tool[Any]]]
+    ) -> tuple[ToolLoader, ToolLoader]:
+        """Make the loaders of the files with tools and of those with agents, whose modules, a tenth
+        of a run's, are imported only if there are files.
 
-        That of agents comes last. `by_name` returns the tools that a file may narrow.
+        `by_name` returns the tools that a file may narrow.
         """
-
-        def python() -> ToolLoader:
-            from codeagent.extensions.user_tools.python import (
-                PythonLoader,  # only if there is such a file
-            )
-
-            return PythonLoader(self.outputs)
-
-        def yaml() -> ToolLoader:
-            from codeagent.extensions.user_tools.yaml_loader import YamlLoader  # as above
-
-            ask = _ON_HOST if self.kind == "host" else None
-            root = str(self.workspace.root)
-            return YamlLoader(
-                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
-            )
+        needs = LoaderNeeds(
+            self.outputs,
+            self.reads,
+            by_name,
+            always_ask=_ON_HOST if self.kind == "host" else None,
+            inputs=self.inputs,
+            root=str(self.workspace.root),
+        )
 
         def agents() -> ToolLoader:
             from codeagent.extensions.agents.definitions import AgentLoader  # as above
 
             return AgentLoader()
 
-        return (
-            FirstFileLoader((".py",), python),
-            FirstFileLoader((".yaml", ".yml"), yaml),
-            FirstFileLoader((".md",), agents),
-        )
+        files = LoaderBySuffix(lambda: built_in_rooms().file_loaders(needs))
+        return files, FirstFileLoader((".md",), agents)
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
         points = self.packages[TOOL_PACKAGES]
         if not points:
             return Loaded()
-        from codeagent.extensions.user_tools.python import (
-            entry_point_tools,  # only if a package has tools
-        )
-
-        return entry_point_tools(self.outputs, points)
+        return built_in_rooms().packaged_tools(self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash

@@ -16,6 +16,7 @@ from typing import Any
 
 from codeagent.app import Place, open_runtime
 from codeagent.app.describe import describe_tools
+from codeagent.app.rooms import built_in_rooms
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -34,6 +35,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
+from codeagent.core.extension import resolved
 from codeagent.core.messages import text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision
@@ -52,9 +54,9 @@ from codeagent.extensions.openapi.command import (
     remove_document,
 )
 from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
-from codeagent.extensions.user_tools.python import PythonLoader, marked_in
 from codeagent.tools.catalog import Named
-from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
+from codeagent.tools.files.folders import LARGEST_FILE, ToolFile
+from codeagent.tools.files.loading import DefinedTool, Loaded
 from codeagent.tools.schema import tool_schema
 
 _UNTRUSTED = (
@@ -306,8 +308,8 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is
-    trusted as it is now, because importing runs it; other Python files are only read.
+    `path` is absolute, `shown` is its name in messages. A file that runs when it is loaded, such as
+    a Python file, is loaded only if it is trusted as it is now; else it is only read.
     """
     tools = describe_tools(place)
     own = place.config_dir
@@ -317,8 +319,9 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
     )
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
-    if path.name.endswith(PythonLoader.suffixes) and not trusted:
-        names, problems = marked_in(file)
+    kind = built_in_rooms().file_kind(path.name)
+    if kind is not None and kind.look and not trusted:
+        names, problems = resolved(kind.look)(file)
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:
@@ -343,20 +346,21 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
     """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not
     fit."""
-    from codeagent.extensions.user_tools.yaml_tools import (
-        inputs_of,
-        restricted_with,
-    )  # only tools of YAML files have inputs
-
-    declared = {one.name: one for tool in tools for one in inputs_of(tool)}
+    declared = {one.name: one for tool in tools for one in _inputs_of(tool)}
     values = checked_values(tuple(declared.values()), given, f"{shown}: these inputs do not fit:")
     for tool in tools:
         try:
-            restrictions = restricted_with(tool, values)
+            restrictions = (
+                tool.restricted_with(values) if isinstance(tool, DefinedTool) else tool.restricted
+            )
         except Denied as error:
             raise ConfigError(f"{shown}: {tool.name}: {error}") from None
         for name, held in restrictions.items():
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
+
+
+def _inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
+    return tool.inputs if isinstance(tool, DefinedTool) else ()
 
 
 async def _run(args: argparse.Namespace, place: Place) -> int:
@@ -388,13 +392,7 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they
     do not fit."""
-    inputs: tuple[RecipeInput, ...] = ()
-    if tool.source == "yaml":
-        from codeagent.extensions.user_tools.yaml_tools import (
-            inputs_of,
-        )  # only tools of YAML files have inputs
-
-        inputs = inputs_of(tool)
+    inputs = _inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
     return RunRecipe(

@@ -43,6 +43,19 @@ class Subcommand:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileLoader:
+    """A kind of tool file."""
+
+    suffixes: tuple[str, ...]
+    make: Reference
+    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.files.loading`), called at
+    the first such file."""
+    look: Reference = ""
+    """Of a function from a ToolFile to the names of its tools and their problems, which runs
+    nothing of it; empty if loading the file runs nothing either."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of a room. Every part is optional, and costs nothing until it is used.
 
@@ -59,4 +72,9 @@ class Extension:
     sources: Reference = ""
     """Of a function from the conversation's `ToolDependencies` to its ToolSources; it looks at small
     files only, and starts nothing."""
+    loaders: tuple[FileLoader, ...] = ()
+    """Of the files in the folders for tools."""
+    packaged_tools: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load."""
     subcommands: tuple[Subcommand, ...] = ()

@@ -47,7 +47,7 @@ from codeagent.tools.builtin.git_commit import GitCommit
 from codeagent.tools.builtin.python import Python
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import ToolFile
+from codeagent.tools.files.folders import ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.compaction import test_work as compacting
 from tests.agent.doubles import Scene, Turn, of, scene

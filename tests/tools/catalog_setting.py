@@ -6,7 +6,8 @@ from typing import Any
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.folders import Loaded, ToolFile, ToolFolder
+from codeagent.tools.files.folders import ToolFile, ToolFolder
+from codeagent.tools.files.loading import Loaded
 
 
 class Plain(Tool[ToolArgs]):
@@ -70,8 +71,8 @@ class Setting:
 
     def catalog(self, **more: Any) -> ToolCatalog:
         folders = (
-            ToolFolder(self.user, (), "user", (".txt",)),
-            ToolFolder(self.project, (".codeagent", "tools"), "project", (".txt",)),
+            ToolFolder(self.user, (), "user", lambda: (".txt",)),
+            ToolFolder(self.project, (".codeagent", "tools"), "project", lambda: (".txt",)),
         )
         builtin = [Plain("read"), Plain("bash")]
         return ToolCatalog(builtin, folders, [self.loader], trust=self.trust, **more)

@@ -14,6 +14,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.recipes import RecipeInput, leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Tool
+from codeagent.core.yaml_text import Path
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
     Parameters,
@@ -31,7 +32,7 @@ from codeagent.extensions.user_tools.yaml_model import (
     YamlArguments,
     host_sample,
 )
-from codeagent.extensions.user_tools.yaml_text import Path, YamlReport
+from codeagent.tools.files.report import YamlReport
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 

@@ -23,6 +23,7 @@ from codeagent.extensions.user_tools.evaluation import (
     warning_about,
 )
 from codeagent.extensions.user_tools.shell_script import Quoting, Script, ShellPlace, in_code
+from codeagent.tools.files.report import Flaw
 from codeagent.tools.schema import nearest_or_all
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?:args|inputs)\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
@@ -69,18 +70,6 @@ class Placeholder:
     end: int
     source: str
     """The placeholder as written in the file."""
-
-
-@dataclass(frozen=True)
-class Flaw:
-    """Why a template cannot, or should not, be used."""
-
-    text: str
-    source: str = ""
-    """The placeholder concerned, as written in the file; empty for the whole template."""
-    at: tuple[str | int, ...] = ()
-    """The path below the template's own key."""
-    warning: bool = False
 
 
 def placeholders(text: str) -> tuple[Placeholder, ...]:

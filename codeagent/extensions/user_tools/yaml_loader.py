@@ -12,6 +12,7 @@ from codeagent.core.ports import OutputStore
 from codeagent.core.recipes import RecipeInput, Values
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
+from codeagent.core.yaml_text import Path, Unreadable, YamlDocument, documents
 from codeagent.extensions.user_tools.lint import lint
 from codeagent.extensions.user_tools.restrictions import (
     PATHS,
@@ -32,12 +33,6 @@ from codeagent.extensions.user_tools.templates import (
     flaws_of_names,
     placeholders,
 )
-from codeagent.extensions.user_tools.yaml_fields import (
-    declared_inputs,
-    import_hint,
-    is_workflow,
-    validated,
-)
 from codeagent.extensions.user_tools.yaml_model import (
     FILE_SECTIONS,
     MOST_TOOLS,
@@ -49,16 +44,13 @@ from codeagent.extensions.user_tools.yaml_model import (
     narrowed_arguments,
     own_arguments,
 )
-from codeagent.extensions.user_tools.yaml_text import (
-    Path,
-    Unreadable,
-    YamlDocument,
-    YamlReport,
-    documents,
-)
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.files.fields import declared_inputs
+from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.files.loading import Loaded, LoaderNeeds
+from codeagent.tools.files.report import YamlReport, validated
+from codeagent.tools.files.workflows import import_hint, is_workflow
 from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.schema import kind_of, nearest_or_all
 
@@ -67,6 +59,18 @@ _FOUND_BY_NAME = frozenset({"info", "toolset_use", "watch_channel"})
 """Tools whose results are looked up by name in the log of a resumed session."""
 _BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
 _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
+
+
+def yaml_loader(needs: LoaderNeeds) -> "YamlLoader":
+    """Make the loader of a conversation."""
+    return YamlLoader(
+        needs.outputs,
+        needs.reads,
+        needs.builtins(),
+        always_ask=needs.always_ask,
+        inputs=needs.inputs,
+        root=needs.root,
+    )
 
 
 class YamlLoader:

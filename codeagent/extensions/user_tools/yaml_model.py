@@ -19,9 +19,10 @@ from pydantic import (
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
+from codeagent.core.yaml_text import Path
 from codeagent.extensions.user_tools.templates import Parameter, filled, placeholders
-from codeagent.extensions.user_tools.yaml_fields import InputFields, Seconds, Version, YamlSection
-from codeagent.extensions.user_tools.yaml_text import Path, YamlReport
+from codeagent.tools.files.fields import InputFields, Seconds, Version, YamlSection
+from codeagent.tools.files.report import YamlReport
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 
 _DAY = 86_400

@@ -40,6 +40,7 @@ from codeagent.extensions.user_tools.templates import (
 )
 from codeagent.extensions.user_tools.yaml_model import AccessWord, ToolFields, YamlArguments
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.files.loading import DefinedTool
 from codeagent.tools.shell.hosts import hosts_needed
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import first_line, run_for_model
@@ -48,7 +49,7 @@ from codeagent.tools.shell.syntax import command_key
 _LONGEST_RULE = 200
 
 
-class BuiltinTool(Tool[OpenArgs]):
+class BuiltinTool(DefinedTool):
     """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
     well."""
 
@@ -100,6 +101,18 @@ class BuiltinTool(Tool[OpenArgs]):
         self._inner = inner
         self._preset = arguments.preset
         self._paths = paths
+
+    @property
+    def inputs(self) -> tuple[RecipeInput, ...]:
+        return self._inputs.declared
+
+    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
+        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
+
+    def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "BuiltinTool":
+        other = copy(self)
+        other._inner = builtins.get(self._inner.name, self._inner)
+        return other
 
     def access(self, args: OpenArgs, workspace: Workspace) -> Access:
         inner = self._given(args)
@@ -176,35 +189,7 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
 
-def inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
-    """Return the inputs that the tool gets from the user who runs a recipe."""
-    return tool._inputs.declared if isinstance(tool, BuiltinTool | CommandTool) else ()
-
-
-def restricted_with(tool: Tool[Any], values: Values) -> Mapping[str, tuple[str, ...]]:
-    """Return the restrictions of a tool with these inputs, as `Tool.restricted`. Raises Denied."""
-    match tool:
-        case BuiltinTool() | CommandTool():
-            return tool._restrictions.with_inputs(replace(tool._inputs, running=values)).told()
-        case _:
-            return tool.restricted
-
-
-def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
-    """Return the tool for another agent, which has these built-in tools and has read other
-    files."""
-    other = copy(tool)
-    match other:
-        case BuiltinTool():
-            other._inner = builtins.get(other._inner.name, other._inner)
-        case CommandTool():
-            other._reads = reads
-        case _:
-            pass
-    return other
-
-
-class CommandTool(Tool[OpenArgs]):
+class CommandTool(DefinedTool):
     """Runs a command, alone as with bash, because it is not known what it touches."""
 
     Args = OpenArgs
@@ -240,6 +225,18 @@ class CommandTool(Tool[OpenArgs]):
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
+
+    @property
+    def inputs(self) -> tuple[RecipeInput, ...]:
+        return self._inputs.declared
+
+    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
+        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
+
+    def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "CommandTool":
+        other = copy(self)
+        other._reads = reads
+        return other
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """Return the arguments in the order of the parameters, then the inputs, quoted for a shell

@@ -10,7 +10,7 @@ import pytest
 
 from codeagent.app.rooms import may_bring
 from codeagent.extensions.user_tools.python import entry_point_tools
-from codeagent.tools.folders import Loaded
+from codeagent.tools.files.loading import Loaded
 from tests.extensions.user_tools.python_tools import threads_ended
 from tests.fakes import FakeOutputs
 

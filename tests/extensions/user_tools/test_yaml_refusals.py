@@ -7,7 +7,8 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.files.loading import Loaded
 from tests.table import for_each
 
 LOADER = YamlLoader(

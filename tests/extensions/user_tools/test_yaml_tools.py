@@ -19,7 +19,8 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.files.loading import Loaded
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, FakeSandbox, put, tool_context
 from tests.table import for_each

@@ -4,19 +4,14 @@ project's are trusted."""
 import errno
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Literal
 
-from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem, TrustBook
 from codeagent.disk.opens import open_below, open_folder, read_regular
-
-if TYPE_CHECKING:
-    from codeagent.tools.grouping import ToolGroup  # few files have one
 
 LARGEST_FILE = 256 * 1024
 """Bytes of one file."""
@@ -33,97 +28,6 @@ class ToolFile:
     """Its path as users write it, for `file:line`."""
     content: bytes
     place: Literal["project", "user"]
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The tools of a file or a package, and its problems."""
-
-    tools: tuple[Tool[Any], ...] = ()
-    """In the order of the file; none if there is an error."""
-    problems: tuple[ToolProblem, ...] = ()
-    agents: tuple[AgentDefinition, ...] = ()
-    unnarrowed: tuple[str, ...] = ()
-    """Built-in tools that the file would narrow if it had no error; they are refused until it is
-    fixed."""
-    groups: "tuple[ToolGroup, ...]" = ()
-    """Groups of tools of other sources."""
-
-
-class NarrowedTools:
-    """Built-in tools that files narrow, and those that are refused because such a file is not in
-    use."""
-
-    def __init__(self) -> None:
-        self.refused: dict[str, str] = {}
-        """By the name of a tool, why calls to it are refused."""
-        self._files: dict[str, str] = {}
-        """By the name of a tool, the file that narrows it, or did until it could no longer be
-        loaded."""
-
-    def take_in(
-        self, loaded: Mapping[ToolFile, Loaded], away: Collection[str]
-    ) -> list[ToolProblem]:
-        """What is in use now; `away` are files, and folders of files, that are there but not
-        trusted or not readable.
-
-        Returns a problem for each tool that is refused.
-        """
-        problems = []
-        self.refused = {}
-        for found in loaded.values():
-            errors = [problem for problem in found.problems if problem.level == "error"]
-            for name in found.unnarrowed:
-                self.refused.setdefault(
-                    name, f"{name} is refused until {errors[0].where} is fixed: {errors[0].text}"
-                )
-                text = f"{name} is refused until this is fixed: the file narrows it"
-                problems.append(ToolProblem(errors[0].where, text, partial=True))
-        lost = {
-            name: shown
-            for name, shown in self._files.items()
-            if any(shown == path or shown.startswith(f"{path.rstrip('/')}/") for path in away)
-        }
-        for name, shown in lost.items():
-            self.refused.setdefault(
-                name, f"{name} is refused until {shown}, which narrows it, is trusted and readable"
-            )
-            text = f"{name} is refused until this is trusted and readable: it narrows it"
-            problems.append(ToolProblem(shown, text, partial=True))
-        tools = ((file.shown, tool) for file, found in loaded.items() for tool in found.tools)
-        self._files = lost | {
-            tool.name: shown for shown, tool in tools if tool.in_place_of is not None
-        }
-        return problems
-
-    def forget(self) -> None:
-        """Refuse nothing because of files that were in use before."""
-        self._files = {}
-
-
-def narrowed(
-    builtin: tuple[Tool[Any], ...], found: tuple[Tool[Any], ...]
-) -> tuple[tuple[Tool[Any], ...], tuple[Tool[Any], ...]]:
-    """Return the built-in tools, each replaced by the first that narrows it, and the other tools
-    found."""
-    narrower: dict[Tool[Any], Tool[Any]] = {}
-    for tool in found:
-        if tool.in_place_of is not None and tool.in_place_of in builtin:
-            narrower.setdefault(tool.in_place_of, tool)
-    rest = tuple(tool for tool in found if tool not in narrower.values())
-    return tuple(narrower.get(tool, tool) for tool in builtin), rest
-
-
-class ToolLoader(Protocol):
-    """Makes tools of one kind of file."""
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """`.py`, `.yaml` and `.yml`, or `.md` for agents."""
-
-    def load(self, file: ToolFile) -> Loaded:
-        """Blocks; runs in a thread. Never raises: a broken file is a problem and disables only
-        itself."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +60,9 @@ class ToolFolder:
         base: Path,
         parts: tuple[str, ...],
         place: Literal["project", "user"],
-        suffixes: tuple[str, ...],
+        suffixes: Callable[[], tuple[str, ...]],
     ) -> None:
-        """Links below `base` are never followed."""
+        """Links below `base` are never followed. `suffixes` is called once the folder exists."""
         self._base = base
         self._parts = parts
         self.place = place
@@ -190,10 +94,11 @@ class ToolFolder:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)
+            suffixes = self._suffixes()
             names = [
                 name
                 for name in found
-                if name.endswith(self._suffixes) and not name.startswith((".", "_"))
+                if name.endswith(suffixes) and not name.startswith((".", "_"))
             ]
             signature = tuple(_stamp(folder, name) for name in names)
             same = signature == self._signature
