@@ -15,10 +15,10 @@ from codeagent.core.recipes import RecipeInput, leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Tool
 from codeagent.core.yaml_text import Path
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
     Parameters,
-    ShellTemplate,
     Values,
     filled,
     placeholders,

@@ -25,11 +25,11 @@ from codeagent.extensions.user_tools.restrictions import (
     reachable_hosts,
 )
 from codeagent.extensions.user_tools.shell_script import DECIDES
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
     Parameter,
     Parameters,
-    ShellTemplate,
     flaws_of_names,
     placeholders,
 )

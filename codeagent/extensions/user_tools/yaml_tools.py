@@ -29,9 +29,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.extensions.user_tools.restrictions import Restrictions, ToolInputs
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
-    ShellTemplate,
     Values,
     filled,
     placeholders,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter, ShellTemplate
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
+from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter
 from tests.effort import times
 from tests.table import for_each
 
@@ -192,7 +193,7 @@ KEPT = (
     "export a={{args.x}}; ",
     "a=$(printf %s {{args.x}}); ",
     "printf -v a %s {{args.x}}; ",
-    "IFS= read -r a <<EOF\n{{args.x}}\nEOF\n",
+    "b={{args.x}}\nIFS= read -r a <<EOF\n$b\nEOF\n",
 )
 """A value gets into a variable."""
 RUNS_WHAT_IT_HOLDS = (
@@ -320,6 +321,11 @@ RUNS_WHAT_IT_HOLDS = (
     'python3 /dev/stdin <<< "$a"',
     'python3 <(echo "$a")',
     "bash -c 'if' _ \"$a\"",
+    'f() { [ "$@" ]; }; f -v "$a"',
+    'f() { test "$@"; }; f -v "$a"',
+    'echo "$a" | xargs test -v',
+    'timeout sh "$a"',
+    "$'\\x65val' \"$a\"",
     '[[ $a =~ (.*) ]]; "${BASH_REMATCH[1]}"',
 )
 KEEPS_ONE_TEXT = (
@@ -436,6 +442,14 @@ def test_what_a_variable_of_the_environment_holds_is_not_run_either() -> None:
     assert not ShellTemplate('echo "$V" | grep x', TEXT, frozenset({"V"})).flaws()
     assert ArgvTemplate(["bash", "-c", "[[ $1 -eq 1 ]]", "_", "{{args.x}}"], TEXT).flaws()
     assert not ArgvTemplate(["bash", "-c", 'echo "$1"', "_", "{{args.x}}"], TEXT).flaws()
+
+
+def test_a_list_is_not_the_operators_of_a_test() -> None:
+    lists = {"x": Parameter("x", "array", allow_dash=True)}
+    for line in ("[ {{args.x}} ]", "test {{args.x}}", "[ {{args.x}} = a ]"):
+        assert ShellTemplate(line, lists).flaws(), line
+    assert ArgvTemplate(["test", "{{args.x}}"], lists).flaws()
+    assert ShellTemplate("ls {{args.x}}", lists).flaws() == ()
 
 
 def test_a_number_may_be_computed_with() -> None:

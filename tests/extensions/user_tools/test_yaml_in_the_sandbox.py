@@ -37,7 +37,7 @@ tools:
   parameters: [{{name: p, allow_dash: true}}]
   command: |
     show() {{ python3 -c "{HEX}" "$@"; }}
-    show {{{{args.p}}}} "{{{{args.p}}}}" '{{{{args.p}}}}' $'{{{{inputs.p}}}}'
+    show {{{{args.p}}}} "{{{{args.p}}}}" '{{{{args.p}}}}' $''{{{{inputs.p}}}}
 - name: surroundings
   description: Says where it is and what it sees.
   cwd: sub

@@ -193,7 +193,8 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + ARGS + "command: |\n  cat <<'EOF'\n  {{args.p}}\n  EOF\n",
         [
             "words.yaml:6: command: {{args.p}} is not allowed here: "
-            "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
+            "a here-document does not quote it; remove the quotes from its mark; "
+            "write p={{args.p}} on a line before it, and here ${p}"
         ],
     ),
     (

@@ -1,0 +1,315 @@
+"""The template of `command:`, a line for bash in which values never become syntax.
+
+Each value is assigned to a variable before the line, and its placeholder becomes a quoted reference
+to that variable. A placeholder stands plain, in "…" or in '…'; anything else is refused, with the
+line as it should be.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from tree_sitter import Node
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import one_line
+from codeagent.extensions.user_tools.shell_script import Script, ScriptWord, Span
+from codeagent.extensions.user_tools.templates import (
+    Parameters,
+    Placeholder,
+    Values,
+    flaws_of_names,
+    placeholders,
+    refuse_dash,
+    take_text,
+    text_of,
+    texts_of,
+)
+from codeagent.tools.files.report import Flaw
+
+Quoting = Literal["plain", "double", "single", "arithmetic", "comment"]
+
+_READ_AS: dict[str, Quoting] = {
+    "word": "plain", "command_name": "plain", "variable_name": "plain", "extglob_pattern": "plain",
+    "string_content": "double", "string": "double", "raw_string": "single", "comment": "comment",
+}  # fmt: skip  # a table, many words to the line
+_RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
+_WRITTEN: dict[Quoting, tuple[str, Callable[[str], str]]] = {
+    "plain": ('"${NAME}"', lambda text: f"'{text}'" if text in _RESERVED else shlex.quote(text)),
+    "double": ("${NAME}", lambda text: re.sub(r'([\\"$`])', r"\\\1", text)),
+    "single": ("'\"${NAME}\"'", lambda text: text.replace("'", "'\\''")),
+    "arithmetic": ("(${NAME})", str),
+    "comment": ("", lambda text: ""),
+}
+"""How a placeholder is written inside each kind of quotes: as a reference to its variable, and as
+the value."""
+_MARK = re.compile(r"<<-?[ \t]*(\S+)")
+"""The end mark of a here-document."""
+_LONGEST_SHOWN = 200
+_NOT_TEXT = "the shell would not read it as text"
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """One placeholder of a line, and the reference in its place."""
+
+    found: Placeholder
+    quoting: Quoting = "plain"
+    refused: str = ""
+    """Why it cannot be where it is, with the line as it should be; empty if it can."""
+    written: Span = (0, 0)
+    """The reference with its quotes, in the script."""
+    word: ScriptWord = ScriptWord()
+    leads: bool = False
+    """Its word, or the value of a variable, begins with it, so a program may take it for an
+    option."""
+    warning: str = ""
+
+
+class ShellTemplate:
+    """The author's line for bash, with a reference in place of each placeholder."""
+
+    def __init__(
+        self, text: str, parameters: Parameters, held: frozenset[str] = frozenset()
+    ) -> None:
+        """`held` are environment variables that contain a value. Call `render` and `command_line`
+        only if `flaws` has no errors."""
+        self._source = text
+        self._parameters = parameters
+        known = [one for one in placeholders(text) if one.name in parameters]
+        self._variables = _variables(text, [one.name for one in known])
+        self._text, slots = self._with_references(_quoted(text, known))
+        numbers = [slot.written for slot in slots if slot.quoting == "arithmetic"]
+        names = frozenset(self._variables.values())
+        self._script = Script(self._text, held | names, numbers)
+        self._slots = [self._placed(slot, slots) for slot in slots]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(slot.found.name for slot in self._slots)
+
+    def flaws(self) -> tuple[Flaw, ...]:
+        flaws = list(flaws_of_names(self._source, list(self._parameters)))
+        if "\0" in self._source:
+            flaws.append(Flaw("a command cannot contain a NUL character"))
+        elsewhere: list[Flaw] = []
+        against = [(slot, list(self._why_not(slot))) for slot in self._slots]
+        misplaced = any(slot.refused for slot in self._slots)
+        for (start, end), why in () if misplaced else self._script.refusals():
+            about = [said for slot, said in against if start <= slot.written[0] < end]
+            for said in about:
+                said.append(why)
+            if not about:
+                elsewhere.append(Flaw(f"a value could get there: {why}"))
+        for slot, reasons in against:
+            source = slot.found.source
+            flaws += [Flaw(f"{source} is not allowed here: {why}", source) for why in reasons]
+            if slot.warning:
+                flaws.append(Flaw(slot.warning, source, warning=True))
+        if all(flaw.warning for flaw in flaws) and take_text(self._parameters):
+            flaws += elsewhere
+        return tuple(dict.fromkeys(flaws))
+
+    def render(self, values: Values) -> str:
+        """Return the script for bash. Raises InvalidArgs for a value that would be taken for an
+        option."""
+        self._refuse_dashes(values)
+        used = [name for name in self._variables if name in values]
+        assigned = [f"{self._variables[name]}={self._assigned(name, values)}\n" for name in used]
+        return "".join(assigned) + self._filled(
+            values, lambda slot: self._text[slot.written[0] : slot.written[1]]
+        )
+
+    def command_line(self, values: Values) -> str:
+        """Return the line with its values, as rules see it; it is never run."""
+        return self._filled(values, lambda slot: _literal(slot, values))
+
+    def _with_references(self, slots: Sequence[_Slot]) -> tuple[str, list[_Slot]]:
+        """Return the script, with a reference in place of each placeholder that may be there."""
+        text, at = "", 0
+        written: list[_Slot] = []
+        for slot in slots:
+            text += self._source[at : slot.found.start]
+            start, at = len(text), slot.found.end
+            text += slot.found.source if slot.refused else self._reference(slot)
+            written.append(replace(slot, written=(start, len(text))))
+        return text + self._source[at:], written
+
+    def _reference(self, slot: _Slot) -> str:
+        listed = "[@]" if self._parameters[slot.found.name].type == "array" else ""
+        variable = self._variables[slot.found.name] + listed
+        return _WRITTEN[slot.quoting][0].replace("NAME", variable)
+
+    def _placed(self, slot: _Slot, slots: Sequence[_Slot]) -> _Slot:
+        """Return the slot with its word in the script."""
+        if slot.refused or slot.quoting == "comment" or self._script.unread:
+            return slot
+        start, end = slot.written
+        reference = self._text[start:end]
+        span = start + reference.index("$"), start + reference.rindex("}") + 1
+        if not self._script.reads(span, self._variables[slot.found.name]):
+            return replace(slot, refused=_NOT_TEXT)
+        word = self._script.word_of(span)
+        before = self._text[word.span[0] : start]
+        for other in reversed([one for one in slots if word.span[0] <= one.written[0] < start]):
+            cut = [at - word.span[0] for at in other.written]
+            before = before[: cut[0]] + before[cut[1] :]
+        fixed = re.sub(r"['\"\\]|\$(?=['\"])", "", before)
+        warning = self._script.warning_about(span)
+        return replace(slot, word=word, leads=not (word.guarded or fixed), warning=warning)
+
+    def _why_not(self, slot: _Slot) -> Iterator[str]:
+        """Return why the place is wrong for this parameter, as phrases."""
+        parameter = self._parameters[slot.found.name]
+        if slot.refused or slot.quoting == "comment":
+            yield from filter(None, [slot.refused])
+            return
+        if slot.quoting == "arithmetic" and parameter.type not in ("integer", "boolean"):
+            yield "arithmetic evaluates what it is given; only a parameter of type integer is safe in it"
+        if parameter.type == "array" and slot.word.span != slot.written:
+            yield "a list must be a word of its own, without quotes, to become one argument for each item"
+        if parameter.may_be_missing and not slot.word.drops:
+            yield "there is no argument to leave out if it is missing; give it a default"
+
+    def _filled(self, values: Values, written: Callable[[_Slot], str]) -> str:
+        """Return the script with each slot as written; a slot without a value, or its droppable
+        word, is left out."""
+        edits: list[tuple[int, int, str]] = []
+        for slot in self._slots:
+            given = slot.found.name in values
+            if slot.word.drops and not given:
+                edits.append((*slot.word.span, ""))
+            edits.append((*slot.written, written(slot) if given else ""))
+        out, at = "", 0
+        for start, end, text in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
+            if start < at:
+                continue
+            out += self._text[at:start] + text
+            at = end
+        return out + self._text[at:]
+
+    def _assigned(self, name: str, values: Values) -> str:
+        value = values[name]
+        if isinstance(value, list):
+            return f"({' '.join(map(shlex.quote, texts_of(value)))})"
+        if any(slot.quoting == "arithmetic" for slot in self._slots if slot.found.name == name):
+            return str(int(value))
+        return shlex.quote(text_of(value))
+
+    def _refuse_dashes(self, values: Values) -> None:
+        """Raise InvalidArgs if the first non-empty value of a word begins with a dash."""
+        begun: set[Span] = set()
+        for slot in self._slots:
+            if not slot.leads or slot.found.name not in values or slot.word.span in begun:
+                continue
+            texts = texts_of(values[slot.found.name])
+            for text in texts:
+                refuse_dash(self._parameters[slot.found.name], text)
+            if any(texts):
+                begun.add(slot.word.span)
+
+
+def _quoted(text: str, known: Sequence[Placeholder]) -> list[_Slot]:
+    """Return a slot for each placeholder, as bash would read a word in its place."""
+    letters = list(text)
+    for one in known:
+        letters[one.start : one.end] = "Z" * (one.end - one.start)
+    outline = Script("".join(letters))
+    if outline.unread:
+        return [_Slot(one, refused=outline.unread) for one in known]
+    slots: list[_Slot] = []
+    for one in known:
+        leaf = outline.leaf_at((one.start, one.end))
+        quoting = _READ_AS.get("" if leaf is None else leaf.type)
+        if leaf is None or (quoting != "comment" and (why := _misplaced(leaf, text, one))):
+            slots.append(_Slot(one, refused=why if leaf else _NOT_TEXT))
+        elif quoting == "plain" and _in_plain_arithmetic(leaf):
+            slots.append(_Slot(one, "arithmetic"))
+        else:
+            slots.append(_Slot(one, quoting or "plain"))
+    return slots
+
+
+def _misplaced(leaf: Node, text: str, found: Placeholder) -> str:
+    """Return why the placeholder cannot be there, with the line as it should be; empty if it
+    can."""
+    before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
+    after = text[found.end :].partition("\n")[0]
+    source, around = found.source, [parent.type for parent in _parents(leaf)]
+    slashes = len(before) - len(before.rstrip("\\"))
+    match leaf.type:
+        case "raw_string":
+            return ""
+        case "ansi_c_string":
+            why, line = "$'…' would read it as escapes", f"{before}'{source}$'{after}"
+        case "variable_name" if "simple_expansion" in around[:1] and leaf.start_byte < found.start:
+            own = text[leaf.start_byte : found.start]
+            why = "it would become part of the variable's name"
+            line = f"{before.removesuffix(f'${own}')}${{{own}}}{source}{after}"
+        case _ if slashes % 2:
+            why, line = "a backslash before it removes its quotes", f"{before[:-1]}{source}{after}"
+        case _ if before.endswith("$") and not before.endswith("\\$"):
+            why = "a dollar sign before it would make it an expansion"
+            line = f"{before[:-1]}\\${source}{after}"
+        case "regex":
+            why, line = "it would be a pattern, not text", f'{before}"{source}"{after}'
+        case "heredoc_start" | "heredoc_end":
+            return "it would be the end mark of a here-document; write the mark out"
+        case kind if "expansion" in around or kind not in _READ_AS:
+            return _in_a_variable(text, found, kind)
+        case _:
+            return ""
+    return f"{why}; write {_shown(line)}"
+
+
+def _in_a_variable(text: str, found: Placeholder, kind: str) -> str:
+    """Return why the placeholder cannot be there, with the two lines that first assign it."""
+    why = "it must be plain, in double or in single quotes"
+    if kind not in _READ_AS and (mark := _MARK.findall(text[: found.start])):
+        quoted = mark[-1][:1] in ("'", '"', "\\")
+        why = "a here-document does not quote it"
+        why += "; remove the quotes from its mark" if quoted else ""
+    elif kind in _READ_AS:
+        why = "inside ${…} it would be evaluated"
+    variable = found.name.replace("-", "_")
+    before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
+    line = f"{before}${{{variable}}}{text[found.end :].partition(chr(10))[0]}"
+    return f"{why}; write {variable}={found.source} on a line before it, and here {_shown(line)}"
+
+
+def _shown(line: str) -> str:
+    return one_line(line.strip(), _LONGEST_SHOWN)
+
+
+def _parents(leaf: Node) -> Iterator[Node]:
+    node = leaf
+    while (parent := node.parent) is not None:
+        yield parent
+        node = parent
+
+
+def _in_plain_arithmetic(leaf: Node) -> bool:
+    inner = {"binary_expression", "unary_expression", "parenthesized_expression"}
+    node = next((one for one in _parents(leaf) if one.type not in inner), leaf)
+    return node.type == "arithmetic_expansion" and (node.text or b"").startswith(b"$((")
+
+
+def _literal(slot: _Slot, values: Values) -> str:
+    """Return the value itself, in the author's quotes."""
+    value = values[slot.found.name]
+    if isinstance(value, list):
+        return shlex.join(texts_of(value))
+    return _WRITTEN[slot.quoting][1](text_of(value))
+
+
+def _variables(text: str, names: list[str]) -> dict[str, str]:
+    """Return, for each parameter, a variable that the line does not use."""
+    out: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        variable = "arg_" + name.replace("-", "_")
+        while variable in out.values() or re.search(rf"\b{variable}\b", text):
+            variable += "_"
+        out[name] = variable
+    return out
