@@ -14,7 +14,7 @@ EXTENSION = Extension(
             make=f"{_ROOM}.python:python_loader",
             look=f"{_ROOM}.python:marked_in",
         ),
-        FileLoader(suffixes=(".yaml", ".yml"), make=f"{_ROOM}.yaml_loader:yaml_loader"),
+        FileLoader(suffixes=(".yaml", ".yml"), make=f"{_ROOM}.yaml_loader:YamlLoader"),
     ),
     packaged_tools=f"{_ROOM}.python:entry_point_tools",
 )

@@ -89,12 +89,24 @@ def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | Non
             elif index not in said:
                 said.add(index)
                 yield index, why
-    evaluates = any(every[start].program in EVALUATE for start in starts)
-    for shell in (at for at, word in enumerate(every) if at not in starts and _is_shell(word)):
-        for index, why in _given_to_shell(every, shell, scan):
-            yield index if index is not None and index < size else None, why
-        if evaluates and (runs := _shell_runs(every, shell)) is not None:
-            yield None, runs
+    yield from _of_unknown_runner(every, starts, size, scan)
+
+
+def _of_unknown_runner(
+    words: Words, starts: Sequence[int], size: int, scan: Scan
+) -> Iterator[tuple[int | None, str]]:
+    """Return what shells and `xargs` would run if a program that is not known to run others runs
+    them."""
+    evaluates = any(words[start].program in EVALUATE for start in starts)
+    for at, word in enumerate(words):
+        if at in starts or word.holds:
+            continue
+        if word.program in SHELLS:
+            for index, why in _given_to_shell(words, at, scan, runs=evaluates):
+                yield index if index is not None and index < size else None, why
+        elif word.program == "xargs":
+            given = refusals(words[at:size], scan, fed=True)
+            yield from ((index, why) for index, why in given if index is None)
 
 
 def _with_input(words: Words) -> tuple[Words, list[int]]:
@@ -114,7 +126,8 @@ def _with_input(words: Words) -> tuple[Words, list[int]]:
     ]
     behind_program = [at for at, text in enumerate(texts, 2) if text == "--" and at - 1 in starts]
     own = [0, *(at for at in starts if at and at not in (*marks, *behind_program))]
-    if own[-1] == len(words) and every[own[-2]].program == "xargs":
+    runner = next((at for at, word in enumerate(words) if word.program == "xargs"), None)
+    if own[-1] == len(words) and own[-2] == runner:
         return every, own[:-1]  # it only writes what it reads
     added = (TemplateWord(text, holds=True, several=True) for text in holed[len(words) :])
     return [*every, *added], own
@@ -133,9 +146,7 @@ def _of_command(
     if first.open:
         yield from ((at, "it would be given to a program that is not fixed") for at in held)
     if name in SHELLS:
-        yield from _given_to_shell(words, start, scan)
-        if (runs := _shell_runs(words, start)) is not None:
-            yield None, runs
+        yield from _given_to_shell(words, start, scan, runs=True)
     if name in EVALUATE:
         yield from ((at, f"it would be evaluated by {name}") for at in held)
     if name in RUNNERS and not (name == "command" and rest[:1] and rest[0].text in ("-v", "-V")):
@@ -143,8 +154,6 @@ def _of_command(
         yield from ((at, f"it would name the program that {name} runs") for at in held if at < end)
         if any(word.open and not word.holds for word in words[start + 1 : end]):
             yield from ((at, "it would be given to a program that is not fixed") for at in held)
-    if name == "printf" and rest[:1] and rest[0].text == "-v" and start + 2 in held:
-        yield start + 2, "it would name a variable"
     if name == "trap" and rest:
         yield from ((None, why) for why in scan(rest[0].text))
     if (what := _evaluated(name, rest)) is not None:
@@ -183,21 +192,21 @@ def _evaluated(name: str, rest: Words) -> str | None:
             return (
                 "printf evaluates what it is given as a name: its format must be fixed, without %n"
             )
-        case "test" if (varies or indexed) and not is_plain_test(rest):
+        case "test" if not is_plain_test(rest):
             return TESTS_EVALUATE
         case _:
             return None
 
 
-def _given_to_shell(words: Words, shell: int, scan: Scan) -> Iterator[tuple[int | None, str]]:
-    """Return what the shell at that index would do with values in the words after it, and with its
-    code."""
+def _given_to_shell(
+    words: Words, shell: int, scan: Scan, *, runs: bool
+) -> Iterator[tuple[int | None, str]]:
+    """Return what the shell at that index would do with values in the words after it, with its code
+    and, if it certainly `runs`, with its input."""
     name = words[shell].program
     flags, first = _own_words(words, shell)
     code = any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
-    for at, word in enumerate(words):
-        if at <= shell or not word.holds:
-            continue
+    for at in (at for at in range(shell + 1, len(words)) if words[at].holds):
         if first is None or first > at:
             yield at, f"it would be taken for an option of {name}"
         elif words[first].open and not words[first].holds:
@@ -205,21 +214,17 @@ def _given_to_shell(words: Words, shell: int, scan: Scan) -> Iterator[tuple[int 
         elif first == at:
             what = "be run as shell code" if code else f"name the script that {name} runs"
             yield at, f"it would {what}; put it after that, and use it there as $1"
-    if first is not None and code and not words[first].holds:
-        yield from ((None, why) for why in scan(words[first].text))
-
-
-def _shell_runs(words: Words, shell: int) -> str | None:
-    """Return what the shell runs that is not fixed, as a phrase; None if nothing."""
-    flags, first = _own_words(words, shell)
-    name = words[shell].program
     if first is None:
-        return None if flags == ["--version"] else f"{name} runs what it reads"
-    if any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags) and words[first].varies:
-        return f"{name} runs what a variable holds; write its code in single quotes and give it arguments"
-    if "-s" in flags or _is_input(words[first]):
-        return f"{name} runs what a variable, or its input, holds"
-    return None
+        if runs and flags != ["--version"]:
+            yield None, f"{name} runs what it reads"
+        return
+    if code and not words[first].holds:
+        yield from ((None, why) for why in scan(words[first].text))
+    if runs and code and words[first].varies:
+        said = "write its code in single quotes and give it arguments"
+        yield None, f"{name} runs what a variable holds; {said}"
+    elif runs and ("-s" in flags or _is_input(words[first])):
+        yield None, f"{name} runs what a variable, or its input, holds"
 
 
 def warning_about(words: Words, at: int) -> str:
@@ -245,10 +250,6 @@ def _program_before(words: Words, at: int) -> int:
     return max((start for start in _with_input(words)[1] if start < at), default=0)
 
 
-def _is_shell(word: TemplateWord) -> bool:
-    return not word.holds and word.program in SHELLS
-
-
 def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
     """Return the flags of a shell, and the index of the first word that is not a flag."""
     flags: list[str] = []
@@ -266,6 +267,8 @@ def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
 def is_plain_test(rest: Words) -> bool:
     """Whether the effect of `test` is fixed: at most one operator, in its place, that evaluates
     nothing."""
+    if not any(word.varies or "[" in word.text for word in rest):
+        return True
     if any(word.several for word in rest):
         return False
     if rest and rest[0].text == "!":

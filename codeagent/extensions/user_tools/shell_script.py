@@ -11,12 +11,14 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from codeagent.core.patterns import HOLE
+from codeagent.core.sanitize import one_line
 from codeagent.extensions.user_tools.evaluation import (
     NUMBER_TESTS,
     PLAIN_TESTS,
     TESTS_EVALUATE,
     TemplateWord,
     is_behind_dashes,
+    is_plain_test,
     refusals,
     warning_about,
 )
@@ -42,6 +44,7 @@ _UNSPLIT = frozenset({
 _TESTS = frozenset(
     {"test_command", "binary_expression", "unary_expression", "parenthesized_expression"}
 )
+_BETWEEN_TESTS = frozenset({"[", "[[", "]", "]]", "(", ")", "&&", "||", "regex"})
 _EXPANSIONS = frozenset({
     "simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution",
 })  # fmt: skip  # a table, many words to the line
@@ -65,17 +68,18 @@ _CODED = re.compile(r"\\[xuU0-7c]")
 """A character of `$'…'` that is written as its number."""
 _SEVERAL = re.compile(r"\$@|\$\{@|\$\{\w+\[@\]")
 """An expansion to any number of words, even in quotes."""
-_ARITHMETIC_RUNS = "arithmetic evaluates what it is given"
 _INDEX_RUNS = "an index is evaluated as arithmetic"
 _PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
 _INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
 """The index of an element, as in `a=([0]=x [ 1 ]+=y)`."""
-_ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
-_COMPUTES = re.compile(r"[\d\s+*/%<>=!&|^~?:(),-]*")
-_INDIRECT = re.compile(r"\$\{!|\$\{[^{}]*@[A-Za-z]\}")
-_SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
-_PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
-_INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
+_COMPUTES_MORE = re.compile(r"\(\((?![\d\s+*/%<>=!&|^~?:(),-]*\)\))|\$\[")
+"""Arithmetic with more than digits."""
+_EVALUATES = re.compile(
+    r"\$\{(?!#?(?:\w+|[@*#?$!-])(?:\[(?:-?\d+|[@*])\])?"
+    r"(?:\}|:?[-=?+]|[%#/^,~]|:\s*-?\d+(?:\s*:\s*-?\d+)?\}))"
+)
+"""An expansion other than of a variable, or a fixed element, with a default, a cut, a replacement,
+or a part from a fixed place."""
 
 
 class Refusal(NamedTuple):
@@ -148,8 +152,9 @@ class Script:
                 elif (why_not := self._wrong_around(node)) is not None:
                     yield Refusal(_span(node), why_not)
 
-    def leaf_at(self, span: Span) -> Node | None:
-        return self._root.descendant_for_byte_range(*span)
+    def leaf_at(self, span: Span) -> Node:
+        """Return the smallest node around the characters."""
+        return self._root.descendant_for_byte_range(*span) or self._root
 
     def reads(self, span: Span, name: str) -> bool:
         """Whether the characters are read as a reference to that variable."""
@@ -204,9 +209,8 @@ class Script:
         return None
 
     def _wrong_in(self, node: Node, parent: Node) -> str | None:
-        text = _text_of(parent)
         match parent.type:
-            case "string" if text.startswith("$") or self._text[: parent.start_byte].endswith("$"):
+            case "string" if self._text[: parent.start_byte].endswith("$"):
                 return 'it would be translated; write "…" without the dollar sign'
             case "file_redirect" if any(
                 child.type in (">&", "<&", ">&-", "<&-") for child in parent.children
@@ -217,12 +221,6 @@ class Script:
                 return f"{name} controls what is run" if DECIDES.fullmatch(name) else None
             case "array":
                 return _INDEX_RUNS if _text_of(node).startswith("[") else None
-            case "compound_statement" if text.startswith("(("):
-                return _ARITHMETIC_RUNS
-            case "subscript":
-                return _INDEX_RUNS
-            case "arithmetic_expansion" | "ternary_expression" | "c_style_for_statement":
-                return _ARITHMETIC_RUNS
             case kind if kind not in _KEEPS:
                 return f"a {kind.replace('_', ' ')} is never safe for values"
             case _:
@@ -250,25 +248,20 @@ class Script:
     def _is_plain_test(self, test: Node) -> bool:
         """Whether operators do not evaluate their operands and, in `[ … ]`, values cannot be taken
         for operators."""
-        parts = [
-            node
+        words = [
+            self._word(node)
             for node in nodes_of(test)
-            if node.type not in _TESTS and node.parent and node.parent.type in _TESTS
+            if node.parent is not None and node.parent.type in _TESTS
+            if node.type not in _TESTS and node.type not in _BETWEEN_TESTS
         ]
-        named = [
-            node for node in parts if node.is_named and node.type not in ("test_operator", "regex")
-        ]
-        operators = [
-            text for text in map(_text_of, parts) if re.fullmatch(r"-[A-Za-z]\w*|[=<>~]+|!=", text)
-        ]
-        if any(_SEVERAL.search(_text_of(node)) for node in named):
-            return False
-        varies = any(map(_varies, named))
-        double = _text_of(test).startswith("[[")
-        if PLAIN_TESTS | (frozenset() if double else NUMBER_TESTS) >= set(operators):
-            return double or not varies or len(operators) < 2
-        fixed = r"-?\d+" if NUMBER_TESTS & set(operators) else r"\w+"
-        return not varies and all(re.fullmatch(fixed, _text_of(node)) for node in named)
+        if not _text_of(test).startswith("[["):
+            return is_plain_test(words)
+        operators = {word.text for word in words if re.fullmatch(r"-[A-Za-z]+", word.text)}
+        others = operators - PLAIN_TESTS
+        fixed = r"-?\d+" if NUMBER_TESTS & others else r"\w+"
+        return not others or all(
+            word.text in operators or re.fullmatch(fixed, word.text) for word in words
+        )
 
     def _word(self, node: Node) -> TemplateWord:
         if node.type == "raw_string":
@@ -321,17 +314,11 @@ def in_code(held: frozenset[str], code: str) -> Iterator[str]:
 def _evaluated_text(text: str) -> Iterator[str]:
     """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it
     inside quotes."""
-    if any(
-        _COMPUTES.fullmatch(found[1] or found[2] or "") is None
-        for found in _ARITHMETIC.finditer(text)
-    ):
+    if _COMPUTES_MORE.search(text):
         yield "arithmetic evaluates what its variables hold"
-    if _INDIRECT.search(text):
-        yield "${!…} and ${…@…} evaluate what a variable holds"
-    if any(_PLAIN_SLICE.fullmatch(found[0]) is None for found in _SLICE.finditer(text)):
-        yield "the numbers of ${…:…} are evaluated as arithmetic; write digits"
-    if any(_PLAIN_INDEX.fullmatch(found[1]) is None for found in _INDEX.finditer(text)):
-        yield _INDEX_RUNS
+    if found := _EVALUATES.search(text):
+        shown = one_line(text[found.start() :].partition("}")[0], 40)
+        yield f"{shown}}} is evaluated; write digits for indices and places, and no ! or @"
 
 
 def _is_plain_declaration(node: Node) -> bool:

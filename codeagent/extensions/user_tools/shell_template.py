@@ -29,19 +29,20 @@ from codeagent.extensions.user_tools.templates import (
 )
 from codeagent.tools.files.report import Flaw
 
-Quoting = Literal["plain", "double", "single", "arithmetic", "comment"]
+Quoting = Literal["plain", "double", "single", "arithmetic"]
 
-_READ_AS: dict[str, Quoting] = {
-    "word": "plain", "command_name": "plain", "variable_name": "plain", "extglob_pattern": "plain",
-    "string_content": "double", "string": "double", "raw_string": "single", "comment": "comment",
-}  # fmt: skip  # a table, many words to the line
+_QUOTED: dict[str, Quoting] = {
+    "string_content": "double",
+    "string": "double",
+    "raw_string": "single",
+}
+_READ_AS = frozenset({"word", "command_name", "variable_name", "extglob_pattern", *_QUOTED})
 _RESERVED = frozenset({"in", "do", "done", "esac", "fi", "then", "else", "elif"})
 _WRITTEN: dict[Quoting, tuple[str, Callable[[str], str]]] = {
     "plain": ('"${NAME}"', lambda text: f"'{text}'" if text in _RESERVED else shlex.quote(text)),
     "double": ("${NAME}", lambda text: re.sub(r'([\\"$`])', r"\\\1", text)),
     "single": ("'\"${NAME}\"'", lambda text: text.replace("'", "'\\''")),
     "arithmetic": ("(${NAME})", str),
-    "comment": ("", lambda text: ""),
 }
 """How a placeholder is written inside each kind of quotes: as a reference to its variable, and as
 the value."""
@@ -88,7 +89,7 @@ class ShellTemplate:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(slot.found.name for slot in self._slots)
+        return frozenset(self._variables)
 
     def flaws(self) -> tuple[Flaw, ...]:
         flaws = list(flaws_of_names(self._source, list(self._parameters)))
@@ -144,7 +145,7 @@ class ShellTemplate:
 
     def _placed(self, slot: _Slot, slots: Sequence[_Slot]) -> _Slot:
         """Return the slot with its word in the script."""
-        if slot.refused or slot.quoting == "comment" or self._script.unread:
+        if slot.refused or self._script.unread:
             return slot
         start, end = slot.written
         reference = self._text[start:end]
@@ -163,8 +164,8 @@ class ShellTemplate:
     def _why_not(self, slot: _Slot) -> Iterator[str]:
         """Return why the place is wrong for this parameter, as phrases."""
         parameter = self._parameters[slot.found.name]
-        if slot.refused or slot.quoting == "comment":
-            yield from filter(None, [slot.refused])
+        if slot.refused:
+            yield slot.refused
             return
         if slot.quoting == "arithmetic" and parameter.type not in ("integer", "boolean"):
             yield "arithmetic evaluates what it is given; only a parameter of type integer is safe in it"
@@ -212,7 +213,8 @@ class ShellTemplate:
 
 
 def _quoted(text: str, known: Sequence[Placeholder]) -> list[_Slot]:
-    """Return a slot for each placeholder, as bash would read a word in its place."""
+    """Return a slot for each placeholder outside comments, as bash would read a word in its
+    place."""
     letters = list(text)
     for one in known:
         letters[one.start : one.end] = "Z" * (one.end - one.start)
@@ -222,13 +224,11 @@ def _quoted(text: str, known: Sequence[Placeholder]) -> list[_Slot]:
     slots: list[_Slot] = []
     for one in known:
         leaf = outline.leaf_at((one.start, one.end))
-        quoting = _READ_AS.get("" if leaf is None else leaf.type)
-        if leaf is None or (quoting != "comment" and (why := _misplaced(leaf, text, one))):
-            slots.append(_Slot(one, refused=why if leaf else _NOT_TEXT))
-        elif quoting == "plain" and _in_plain_arithmetic(leaf):
-            slots.append(_Slot(one, "arithmetic"))
-        else:
-            slots.append(_Slot(one, quoting or "plain"))
+        if leaf.type == "comment":
+            continue
+        why = _misplaced(leaf, text, one)
+        plain: Quoting = "arithmetic" if _in_plain_arithmetic(leaf) else "plain"
+        slots.append(_Slot(one, _QUOTED.get(leaf.type, plain), why))
     return slots
 
 

@@ -118,6 +118,10 @@ def take_text(parameters: Parameters) -> bool:
     return any(one.type not in _NUMBERS for one in parameters.values())
 
 
+def _words(texts: Sequence[str]) -> list[TemplateWord]:
+    return [TemplateWord(_PLACEHOLDER.sub(HOLE, text), bool(placeholders(text))) for text in texts]
+
+
 class ArgvTemplate:
     """Program and arguments. A placeholder is (part of) exactly one argument; a list becomes one
     for each item."""
@@ -131,7 +135,7 @@ class ArgvTemplate:
         self._parameters = parameters
         self._held = held
         self._flat = [text for group in self._groups for text in group]
-        self._words = self._words_of(self._flat)
+        self._words = _words(self._flat)
 
     @property
     def names(self) -> frozenset[str]:
@@ -174,7 +178,7 @@ class ArgvTemplate:
             if all(one.name in values for text in group for one in placeholders(text))
         ]
         texts = [text for group in given for text in group]
-        words = self._words_of(texts)
+        words = _words(texts)
         if len(texts) < len(self._flat):
             without = next(refusals(words, partial(in_code, self._held), fed=False), None)
             if without is not None or not words:
@@ -189,17 +193,6 @@ class ArgvTemplate:
     def command_line(self, values: Values) -> str:
         """Return the command as one line, for rules and for the user."""
         return shlex.join(self.render(values))
-
-    def _words_of(self, texts: Sequence[str]) -> list[TemplateWord]:
-        listed = {name for name, one in self._parameters.items() if one.type == "array"}
-        return [
-            TemplateWord(
-                _PLACEHOLDER.sub(HOLE, text),
-                holds=bool(found := placeholders(text)),
-                several=any(one.name in listed for one in found),
-            )
-            for text in texts
-        ]
 
     def _flaws_of(self, text: str) -> Iterator[Flaw]:
         yield from flaws_of_names(text, list(self._parameters))

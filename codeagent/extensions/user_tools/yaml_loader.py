@@ -3,13 +3,11 @@ key."""
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-from codeagent.core.ports import OutputStore
-from codeagent.core.recipes import RecipeInput, Values
+from codeagent.core.recipes import RecipeInput
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Path, Unreadable, YamlDocument, documents
@@ -45,7 +43,6 @@ from codeagent.extensions.user_tools.yaml_model import (
     own_arguments,
 )
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
-from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.files.fields import declared_inputs
 from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.loading import Loaded, LoaderNeeds
@@ -61,42 +58,12 @@ _BUILTIN_KEY = re.compile(r"\bbuiltin[\"']?\s*:")
 _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 
 
-def yaml_loader(needs: LoaderNeeds) -> "YamlLoader":
-    """Make the loader of a conversation."""
-    return YamlLoader(
-        needs.outputs,
-        needs.reads,
-        needs.builtins(),
-        always_ask=needs.always_ask,
-        inputs=needs.inputs,
-        root=needs.root,
-    )
-
-
 class YamlLoader:
     """Loads `.yaml` and `.yml` files."""
 
-    def __init__(
-        self,
-        outputs: OutputStore,
-        reads: ReadTracker,
-        builtins: Mapping[str, Tool[Any]],
-        *,
-        always_ask: str | None = None,
-        inputs: Values = MappingProxyType({}),
-        root: str = "",
-    ) -> None:
-        """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
-
-        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for
-        inputs that are paths.
-        """
-        self._root = root
-        self._running = inputs
-        self._outputs = outputs
-        self._reads = reads
-        self._builtins = builtins
-        self._always_ask = always_ask
+    def __init__(self, needs: LoaderNeeds) -> None:
+        self._needs = needs
+        self._builtins = needs.builtins()
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -175,9 +142,9 @@ class YamlLoader:
             _check_names(value, shared, path, report)
             return None
         every = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
-        declared = tuple(replace(one, root=self._root) for one in every)
+        declared = tuple(replace(one, root=self._needs.root) for one in every)
         check_inputs(fields, declared, path, report)
-        inputs = ToolInputs(declared, self._running)
+        inputs = ToolInputs(declared, self._needs.inputs)
         make = self._command if fields.builtin is None else self._builtin
         tool = make(file, fields, inputs, path, report)
         return None if report.has_errors else tool
@@ -220,10 +187,10 @@ class YamlLoader:
             arguments,
             template,
             restrictions,
-            self._outputs,
-            self._reads,
+            self._needs.outputs,
+            self._needs.reads,
             origin=origin,
-            always_ask=self._always_ask,
+            always_ask=self._needs.always_ask,
             inputs=inputs,
         )
         tool.timeout = None if fields.mode == "background" else _TIMEOUT

@@ -47,14 +47,32 @@ from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 
 _LONGEST_RULE = 200
+_AS_INNER = (
+    "label", "description", "permission", "effect", "concurrency", "sandboxed", "timeout", "max_calls",
+    "output_limit", "waits_for_user", "mode", "starts_agents", "may_write", "hint", "documentation", "repeatable",
+)  # fmt: skip  # a table, many words to the line
+"""What a narrowed tool has in common with the one that it narrows."""
 
 
-class BuiltinTool(DefinedTool):
-    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
-    well."""
+class _YamlTool(DefinedTool):
+    """A tool with inputs and restrictions."""
 
     Args = OpenArgs
     source = "yaml"
+    _inputs: ToolInputs
+    _restrictions: Restrictions
+
+    @property
+    def inputs(self) -> tuple[RecipeInput, ...]:
+        return self._inputs.declared
+
+    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
+        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
+
+
+class BuiltinTool(_YamlTool):
+    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
+    well."""
 
     def __init__(
         self,
@@ -74,40 +92,19 @@ class BuiltinTool(DefinedTool):
         self.name = fields.name
         self.schema = arguments.schema
         self.origin = origin
-        self.label = inner.label
-        self.description = inner.description
-        self.permission = inner.permission
-        self.effect = inner.effect
-        self.concurrency = inner.concurrency
-        self.sandboxed = inner.sandboxed
-        self.timeout = inner.timeout
-        self.max_calls = inner.max_calls
-        self.output_limit = inner.output_limit
-        self.waits_for_user = inner.waits_for_user
-        self.mode = inner.mode
-        self.starts_agents = inner.starts_agents
-        self.may_write = inner.may_write
+        for name in _AS_INNER:
+            setattr(self, name, getattr(inner, name))
         self.narrows = inner.name
-        self.hint = inner.hint
-        self.documentation = inner.documentation
         given = fields.restrictions
         self._restrictions = Restrictions.of(
             fields, () if given is None else tuple(given.hosts or ())
         )
-        self.repeatable = inner.repeatable
         self.restricted = self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
         self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset
         self._paths = paths
-
-    @property
-    def inputs(self) -> tuple[RecipeInput, ...]:
-        return self._inputs.declared
-
-    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
-        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
 
     def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "BuiltinTool":
         other = copy(self)
@@ -189,13 +186,11 @@ class BuiltinTool(DefinedTool):
         return inner
 
 
-class CommandTool(DefinedTool):
+class CommandTool(_YamlTool):
     """Runs a command, alone as with bash, because it is not known what it touches."""
 
-    Args = OpenArgs
     effect = "anything"
     sandboxed = True
-    source = "yaml"
 
     def __init__(
         self,
@@ -225,13 +220,6 @@ class CommandTool(DefinedTool):
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
-
-    @property
-    def inputs(self) -> tuple[RecipeInput, ...]:
-        return self._inputs.declared
-
-    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
-        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
 
     def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "CommandTool":
         other = copy(self)

@@ -2,19 +2,28 @@
 nothing of it loads."""
 
 from pathlib import Path
+from typing import Any
 
+from codeagent.core.tool import Tool
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.files.loading import Loaded, LoaderNeeds
 from tests.table import for_each
 
+BUILTINS: dict[str, Tool[Any]] = {
+    "read": object.__new__(Read),
+    "search": object.__new__(Search),
+    "bash": object.__new__(Bash),
+}
 LOADER = YamlLoader(
-    None,  # type: ignore[arg-type]  # nothing runs here
-    None,  # type: ignore[arg-type]  # nothing runs here
-    {"read": object.__new__(Read), "search": object.__new__(Search), "bash": object.__new__(Bash)},
+    LoaderNeeds(
+        None,  # type: ignore[arg-type]  # nothing runs here
+        None,  # type: ignore[arg-type]  # nothing runs here
+        lambda: BUILTINS,
+    )
 )
 HEAD = "name: count\ndescription: Count the words of a file.\n"
 
