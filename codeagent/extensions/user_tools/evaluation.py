@@ -7,6 +7,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.programs import (
     EVALUATE,
+    LANGUAGES,
     PYTHON,
     RUN_THEIR_INPUT,
     RUNNERS,
@@ -21,9 +22,8 @@ _NAME_VARIABLES = frozenset({
 })  # fmt: skip  # a table, many words to the line
 """Builtins that take names of variables, each of which may have an index that is evaluated."""
 _TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
-_CODE_FLAG = {
-    "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
-}  # fmt: skip  # a table, many words to the line
+_CODE_FLAG = re.compile(r"-[eEpr]|--eval|--print")
+"""The flag before code, of an interpreter other than Python."""
 _HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
 """Programs that run another one, or nothing if none is named; others would then run a shell."""
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
@@ -36,6 +36,7 @@ _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """`%n` of printf, whose argument is the name of a variable."""
 _ANY = "value"
 """A fixed last word in place of one that is not, which else would count as added from input."""
+RUN_AS_CODE = "it would be run as shell code"
 TESTS_EVALUATE = "tests other than =, !=, -z, -n and those of files evaluate it"
 
 
@@ -212,8 +213,8 @@ def _given_to_shell(
         elif words[first].open and not words[first].holds:
             yield at, f"it is not fixed which arguments {name} gets before it"
         elif first == at:
-            what = "be run as shell code" if code else f"name the script that {name} runs"
-            yield at, f"it would {what}; put it after that, and use it there as $1"
+            what = RUN_AS_CODE if code else f"it would name the script that {name} runs"
+            yield at, f"{what}; put it after that, and use it there as $1"
     if first is None:
         if runs and flags != ["--version"]:
             yield None, f"{name} runs what it reads"
@@ -232,10 +233,12 @@ def warning_about(words: Words, at: int) -> str:
     text."""
     inner = _program_before(words, at)
     name = words[inner].program
-    flags = {"-c"} if PYTHON.fullmatch(name) else _CODE_FLAG.get(name, set())
+    before = words[at - 1].text
+    flagged = name in LANGUAGES and _CODE_FLAG.fullmatch(before)
     others = range(inner + 1, len(words))
     first = next((n for n in others if words[n].holds or words[n].text[:1] != "-"), -1)
-    if at > inner and (words[at - 1].text in flags or (name in _CODE_FIRST and first == at)):
+    leads = name in _CODE_FIRST and first == at
+    if flagged or leads or (before == "-c" and PYTHON.fullmatch(name)):
         return f"the value becomes part of a program for {name}, which may take it for code; give it as an argument"
     return ""
 

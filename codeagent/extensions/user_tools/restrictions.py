@@ -111,14 +111,13 @@ class Restrictions:
         """Return these with their inputs filled in. Raises Denied for an input that is missing or
         would widen them."""
         values = inputs.values
-        return replace(
-            self,
-            read=_all_with_inputs(self.read, values, _is_plain_path, "plain path in the workspace"),
-            write=_all_with_inputs(
-                self.write, values, _is_plain_path, "plain path in the workspace"
-            ),
-            commands=_all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word"),
-            hosts=tuple(_host_with_inputs(host, values) for host in self.hosts),
+        read, write = (
+            _all_with_inputs(globs, values, _is_plain_path, "plain path in the workspace")
+            for globs in (self.read, self.write)
+        )
+        commands = _all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word")
+        return Restrictions(
+            read, write, commands, tuple(_host_with_inputs(host, values) for host in self.hosts)
         )
 
     def told(self) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from tree_sitter import Node
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.user_tools.evaluation import RUN_AS_CODE
 from codeagent.extensions.user_tools.shell_script import Script, ScriptWord, Span
 from codeagent.extensions.user_tools.templates import (
     Parameters,
@@ -99,9 +100,9 @@ class ShellTemplate:
         against = [(slot, list(self._why_not(slot))) for slot in self._slots]
         misplaced = any(slot.refused for slot in self._slots)
         for (start, end), why in () if misplaced else self._script.refusals():
-            about = [said for slot, said in against if start <= slot.written[0] < end]
-            for said in about:
-                said.append(why)
+            about = [one for one in against if start <= one[0].written[0] < end]
+            for slot, said in about:
+                said.append(why + self._as_argument(slot) if why.startswith(RUN_AS_CODE) else why)
             if not about:
                 elsewhere.append(Flaw(f"a value could get there: {why}"))
         for slot, reasons in against:
@@ -174,6 +175,16 @@ class ShellTemplate:
         if parameter.may_be_missing and not slot.word.drops:
             yield "there is no argument to leave out if it is missing; give it a default"
 
+    def _as_argument(self, slot: _Slot) -> str:
+        """Say how the line gives the value to a shell's code in '…' that has one placeholder."""
+        (start, end), (begin, stop) = slot.written, slot.word.span
+        rest = self._text[end:stop]
+        if slot.quoting != "single" or rest.count("$") or self._text[begin:start].count("${arg_"):
+            return ""
+        behind = self._source[slot.found.end + len(rest) :]
+        line = f'{self._source[: slot.found.start]}"$1"{rest} _ {slot.found.source}{behind}'
+        return f": {_shown(line)}"
+
     def _filled(self, values: Values, written: Callable[[_Slot], str]) -> str:
         """Return the script with each slot as written; a slot without a value, or its droppable
         word, is left out."""
@@ -240,6 +251,9 @@ def _misplaced(leaf: Node, text: str, found: Placeholder) -> str:
     source, around = found.source, [parent.type for parent in _parents(leaf)]
     slashes = len(before) - len(before.rstrip("\\"))
     match leaf.type:
+        case _ if "expansion" in around:
+            why = "inside ${…} it would be evaluated"
+            return _in_a_variable(found, f"{before}NAME{after}", why)
         case "raw_string":
             return ""
         case "ansi_c_string":
@@ -254,29 +268,26 @@ def _misplaced(leaf: Node, text: str, found: Placeholder) -> str:
             why = "a dollar sign before it would make it an expansion"
             line = f"{before[:-1]}\\${source}{after}"
         case "regex":
-            why, line = "it would be a pattern, not text", f'{before}"{source}"{after}'
+            why = "it would be a pattern, not text"
+            return _in_a_variable(found, f'{before}"NAME"{after}', why)
         case "heredoc_start" | "heredoc_end":
             return "it would be the end mark of a here-document; write the mark out"
-        case kind if "expansion" in around or kind not in _READ_AS:
-            return _in_a_variable(text, found, kind)
+        case kind if kind not in _READ_AS:
+            mark = _MARK.findall(text[: found.start]) or ["the"]
+            quoted = "; remove the quotes from its mark" if mark[-1][0] in "'\"\\" else ""
+            why = f"a here-document does not quote it{quoted}"
+            return _in_a_variable(found, f"{before}NAME{after}", why)
         case _:
             return ""
     return f"{why}; write {_shown(line)}"
 
 
-def _in_a_variable(text: str, found: Placeholder, kind: str) -> str:
-    """Return why the placeholder cannot be there, with the two lines that first assign it."""
-    why = "it must be plain, in double or in single quotes"
-    if kind not in _READ_AS and (mark := _MARK.findall(text[: found.start])):
-        quoted = mark[-1][:1] in ("'", '"', "\\")
-        why = "a here-document does not quote it"
-        why += "; remove the quotes from its mark" if quoted else ""
-    elif kind in _READ_AS:
-        why = "inside ${…} it would be evaluated"
-    variable = found.name.replace("-", "_")
-    before = text[text.rfind("\n", 0, found.start) + 1 : found.start]
-    line = f"{before}${{{variable}}}{text[found.end :].partition(chr(10))[0]}"
-    return f"{why}; write {variable}={found.source} on a line before it, and here {_shown(line)}"
+def _in_a_variable(found: Placeholder, line: str, why: str) -> str:
+    """Say that the placeholder is to be assigned on a line before; `line` has `NAME` in its
+    place."""
+    name = found.name.replace("-", "_")
+    here = _shown(line.replace("NAME", f"${{{name}}}"))
+    return f"{why}; write {name}={found.source} on a line before it, and here {here}"
 
 
 def _shown(line: str) -> str:

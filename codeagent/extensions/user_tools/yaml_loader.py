@@ -234,17 +234,15 @@ def _described(
     """Apply what the file says about the tool. A project can only tighten the approval that holds
     without it (SECURITY.md T17)."""
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
-        said = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
-        report.warn((*path, "approval"), said)
+        why = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
+        report.warn((*path, "approval"), why)
     else:
         tool.permission = fields.approval or tool.permission
     tool.label = fields.label or fields.name
-    tool.description = fields.description or tool.description
-    tool.timeout = fields.timeout if fields.timeout is not None else tool.timeout
-    tool.max_calls = fields.max_calls if fields.max_calls is not None else tool.max_calls
+    for name in ("description", "timeout", "max_calls", "hint", "documentation"):
+        if said := getattr(fields, name):
+            setattr(tool, name, said)
     tool.mode = fields.mode if fields.mode != "direct" else tool.mode
-    tool.hint = fields.hint or tool.hint
-    tool.documentation = fields.documentation or tool.documentation
     tool.require_info = fields.require_info
     return tool
 

@@ -185,6 +185,34 @@ def test_where_no_quoting_is_right_the_template_is_refused(template: str, reason
     assert said and any(reason in text for text in said)
 
 
+ELSEWHERE = [
+    ("echo $'a{{args.x}}b'", "echo $'a'{{args.x}}$'b'"),
+    ("echo $HOME{{args.x}}", "echo ${HOME}{{args.x}}"),
+    ('echo "$HOME{{args.x}}"', 'echo "${HOME}{{args.x}}"'),
+    ("echo \\{{args.x}}", "echo {{args.x}}"),
+    ('echo "costs $' + '{{args.x}}"', 'echo "costs \\${{args.x}}"'),
+    ("[[ $HOME =~ ^{{args.x}} ]]", 'x={{args.x}}\n[[ $HOME =~ ^"${x}" ]]'),
+    ("cat <<EOF\nDear {{args.x}},\nEOF\n", "x={{args.x}}\ncat <<EOF\nDear ${x},\nEOF\n"),
+    ("cat <<'EOF'\nDear {{args.x}},\nEOF\n", "x={{args.x}}\ncat <<EOF\nDear ${x},\nEOF\n"),
+    ('echo "${HOME:-{{args.x}}}"', 'x={{args.x}}\necho "${HOME:-${x}}"'),
+    ('echo "${HOME#{{args.x}}}"', 'x={{args.x}}\necho "${HOME#${x}}"'),
+    ("echo \"${HOME:-'{{args.x}}'}\"", "x={{args.x}}\necho \"${HOME:-'${x}'}\""),
+    ("bash -c 'ls -- {{args.x}} | wc'", "bash -c 'ls -- \"$1\" | wc' _ {{args.x}}"),
+]
+"""Placements that are refused, and the line as it should be."""
+
+
+@for_each(("template", "corrected"), ELSEWHERE)
+def test_elsewhere_it_is_refused_with_the_line_as_it_should_be(
+    template: str, corrected: str
+) -> None:
+    [said] = {flaw.text for flaw in ShellTemplate(template, TEXT).flaws() if not flaw.warning}
+    lines = [line for line in corrected.splitlines() if line not in template.splitlines()]
+    assert [line for line in lines if line not in said and "<<" not in line] == []
+    assert ("remove the quotes" in said) is ("<<'" in template)
+    assert [flaw for flaw in ShellTemplate(corrected, TEXT).flaws() if not flaw.warning] == []
+
+
 KEPT = (
     "a={{args.x}}; ",
     "a='{{args.x}}'; ",
