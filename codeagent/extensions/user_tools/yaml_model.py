@@ -217,7 +217,8 @@ class ToolFields(YamlSection):
     command: str | None = Field(
         default=None,
         min_length=1,
-        description="A line for bash. {{args.x}} never becomes shell syntax, wherever it is.",
+        description="A line for bash. {{args.x}} is plain, in double or in single quotes, and never becomes shell "
+        "syntax.",
     )
     parameters: list[ParameterFields] = Field(
         default_factory=list, description="What the model gives."
