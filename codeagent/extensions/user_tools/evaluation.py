@@ -31,7 +31,6 @@ NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """Operators that evaluate their operands in `[[ … ]]`, and accept only digits in `[ … ]`."""
 _PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
 PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
-_NUMBER = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """`%n` of printf, whose argument is the name of a variable."""
 _ANY = "value"
@@ -150,7 +149,7 @@ def _of_command(
         yield from _given_to_shell(words, start, scan, runs=True)
     if name in EVALUATE:
         yield from ((at, f"it would be evaluated by {name}") for at in held)
-    if name in RUNNERS and not (name == "command" and rest[:1] and rest[0].text in ("-v", "-V")):
+    if name in RUNNERS:
         end = _end_of_own_words(words, following)
         yield from ((at, f"it would name the program that {name} runs") for at in held if at < end)
         if any(word.open and not word.holds for word in words[start + 1 : end]):
@@ -168,13 +167,13 @@ def _of_command(
 def _end_of_own_words(words: Words, program: int | None) -> int:
     """Return where the words end that may be a runner's own, or the program that it runs.
 
-    The word after a flag may be its value, and a number one of the runner's own words.
+    The word after a flag may be its value.
     """
     if program is None:
         return len(words)
     flag = words[program - 1].text
     is_value = flag.startswith("-") and flag != "--"
-    return program + (2 if is_value or _NUMBER.fullmatch(words[program].text) else 1)
+    return program + (2 if is_value else 1)
 
 
 def _evaluated(name: str, rest: Words) -> str | None:

@@ -31,11 +31,11 @@ from codeagent.extensions.user_tools.function_tool import (
     in_thread,
     last_line,
 )
-from codeagent.extensions.user_tools.lint import lint
 from codeagent.extensions.user_tools.printed import PrintedStream, heard_by
 from codeagent.extensions.user_tools.sandboxed_function import SandboxedFunction
 from codeagent.tools.catalog import TOOL_PACKAGES
 from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.files.lint import lint
 from codeagent.tools.files.loading import Loaded, LoaderNeeds
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

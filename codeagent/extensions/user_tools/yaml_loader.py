@@ -11,7 +11,6 @@ from codeagent.core.recipes import RecipeInput
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Path, Unreadable, YamlDocument, documents
-from codeagent.extensions.user_tools.lint import lint
 from codeagent.extensions.user_tools.restrictions import (
     PATHS,
     Restrictions,
@@ -45,6 +44,7 @@ from codeagent.extensions.user_tools.yaml_model import (
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
 from codeagent.tools.files.fields import declared_inputs
 from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.files.lint import lint
 from codeagent.tools.files.loading import Loaded, LoaderNeeds
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.files.workflows import import_hint, is_workflow
