@@ -14,14 +14,14 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
-from codeagent.app.rooms import built_in_rooms, may_bring
+from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Extension
 from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -50,16 +50,16 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFolder
-from codeagent.tools.files.loading import (
+from codeagent.tools.folders import (
     FirstFileLoader,
     Loaded,
     LoaderBySuffix,
     LoaderNeeds,
+    ToolFolder,
     ToolLoader,
 )
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
+from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
@@ -69,7 +69,6 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
     from codeagent.core.recipes import RecipeBook
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.mcp.servers import McpServers
-    from codeagent.extensions.openapi.added import AddedDocument
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
@@ -77,9 +76,6 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
 """The built-in set with the tool that starts agents."""
-
-FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
-"""The set `files`."""
 
 
 @dataclass(frozen=True)
@@ -166,18 +162,6 @@ class ToolDependencies:
         )
 
     @cached_property
-    def documents(self) -> tuple["AddedDocument", ...]:
-        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises
-        ConfigError."""
-        place, root = self.place, self.workspace.root
-        own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
-        if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
-            return ()
-        from codeagent.extensions.openapi.added import DocumentFiles  # only if there are documents
-
-        return DocumentFiles(place.own_folder, root, accept=place.trust_project).read()
-
-    @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
@@ -211,52 +195,33 @@ class ToolDependencies:
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     @cached_property
-    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
-        """What installed packages bring, by group; looked for only once. Blocks on small files."""
-        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
-        if not may_bring(groups, sys.path):
-            return dict.fromkeys(groups, ())
+    def packages(self) -> Sequence["EntryPoint"]:
+        """The tools that installed packages bring; looked for only once. Blocks on small files."""
+        if not may_bring((TOOL_PACKAGES,), sys.path):
+            return ()
         from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        every = entry_points()
-        return {group: tuple(every.select(group=group)) for group in groups}
-
-    def file_tools(self) -> tuple[Tool[Any], ...]:
-        """Make the tools of the set `files`."""
-        from codeagent.extensions.file_tools.apply_patch import (
-            ApplyPatch,  # only once the set is asked for
-        )
-        from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite  # as above
-        from codeagent.extensions.file_tools.multi_edit import MultiEdit  # as above
-        from codeagent.extensions.file_tools.tree import Glob, Tree  # as above
-
-        workspace, reads = self.workspace, self.reads
-        return (
-            MultiEdit(workspace, reads),
-            ApplyPatch(workspace, reads),
-            Glob(workspace),
-            Tree(workspace),
-            JsonRead(workspace, reads),
-            JsonWrite(workspace, reads),
-        )
+        return tuple(entry_points(group=TOOL_PACKAGES))
 
     def catalog(
         self,
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
+        extensions: Sequence[Extension] = (),
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        offered or not, as files may narrow their tools; `extensions` bring the loaders of files.
+        Blocks on small files. Raises ConfigError.
         """
         place, root, built_in = self.place, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
         files, agent_files = self._loaders(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()), extensions
         )
-        packages = self._packages()
+        packages = self._packages(extensions)
         trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
         agents = AgentCompanion(self.children)
@@ -328,7 +293,7 @@ class ToolDependencies:
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
     def _loaders(
-        self, by_name: Callable[[], Mapping[str, Tool[Any]]]
+        self, by_name: Callable[[], Mapping[str, Tool[Any]]], extensions: Sequence[Extension]
     ) -> tuple[ToolLoader, ToolLoader]:
         """Make the loaders of the files with tools and of those with agents, whose modules, a tenth
         of a run's, are imported only if there are files.
@@ -349,15 +314,21 @@ class ToolDependencies:
 
             return AgentLoader()
 
-        files = LoaderBySuffix(lambda: built_in_rooms().file_loaders(needs))
-        return files, FirstFileLoader((".md",), agents)
+        def files() -> Sequence[ToolLoader]:
+            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-    def _packages(self) -> Loaded:
+            return file_loaders(extensions, needs)
+
+        return LoaderBySuffix(files), FirstFileLoader((".md",), agents)
+
+    def _packages(self, extensions: Sequence[Extension]) -> Loaded:
         """Load the tools of installed packages."""
-        points = self.packages[TOOL_PACKAGES]
+        points = self.packages
         if not points:
             return Loaded()
-        return built_in_rooms().packaged_tools(self.outputs, points)
+        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
+
+        return packaged_tools(extensions, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash

@@ -93,6 +93,11 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    add(
+        "--safe",
+        action="store_true",
+        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+    )
 
 
 def _effort(text: str) -> "Effort":
@@ -129,6 +134,7 @@ def main(args: argparse.Namespace) -> int:
         mode=args.mode,
         tools=args.tools,
         toolsets=tuple(args.toolset or ()),
+        safe=args.safe,
         sandbox=args.sandbox,
         network=args.network,
         theme=args.theme,

@@ -251,9 +251,9 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     image = ""
     if trusts:
-        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
+        from codeagent.app.images import accepted_image  # few runs accept one
 
-        image = accepted_image(workspace, config_dir())
+        image = accepted_image(settings, workspace, config_dir())
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = _what_to_do(args, settings, place)
@@ -290,7 +290,7 @@ def _what_to_do(
 def _group(args: argparse.Namespace) -> RunGroup:
     """Read the group and its task; prints warnings on standard error. Raises ConfigError."""
     from codeagent.extensions.agents.group_files import load_group  # few runs have a group
-    from codeagent.tools.files.folders import LARGEST_FILE, ToolFile  # as above
+    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # as above
 
     shown = str(args.group)
     content = read_named(Path(args.cwd or ".") / args.group, shown, LARGEST_FILE)

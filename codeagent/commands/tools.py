@@ -16,7 +16,7 @@ from typing import Any
 
 from codeagent.app import Place, open_runtime
 from codeagent.app.describe import describe_tools
-from codeagent.app.rooms import built_in_rooms
+from codeagent.app.file_loaders import file_kind
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -55,8 +55,7 @@ from codeagent.extensions.openapi.command import (
 )
 from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
 from codeagent.tools.catalog import Named
-from codeagent.tools.files.folders import LARGEST_FILE, ToolFile
-from codeagent.tools.files.loading import DefinedTool, Loaded
+from codeagent.tools.folders import LARGEST_FILE, DefinedTool, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 
 _UNTRUSTED = (
@@ -319,7 +318,7 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
     )
     trusted = is_own or place.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
-    kind = built_in_rooms().file_kind(path.name)
+    kind = file_kind(path.name)
     if kind is not None and kind.look and not trusted:
         names, problems = resolved(kind.look)(file)
         loaded = Loaded(problems=tuple(problems))
@@ -406,7 +405,8 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: 
         script.write_text(
             json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8"
         )
-        args.model, args.mode = f"script:{script}", "ask"
+        args.model = f"script:{script}"
+        args.mode = "ask"
         settings = settings_of(args, place.workspace)
         front = _Front(place.redactor, approve=args.yes)
         runtime = await open_runtime(

@@ -16,8 +16,16 @@ from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
-from codeagent.tools.files.folders import FolderState, ProjectTrust, ToolFile, ToolFolder
-from codeagent.tools.files.loading import Loaded, NarrowedTools, ToolLoader, narrowed
+from codeagent.tools.folders import (
+    FolderState,
+    Loaded,
+    NarrowedTools,
+    ProjectTrust,
+    ToolFile,
+    ToolFolder,
+    ToolLoader,
+    narrowed,
+)
 from codeagent.tools.schema import Definitions, nearest_or_all
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 

@@ -38,6 +38,8 @@ class LaunchOptions:
     """The only tools that may be used."""
     toolsets: tuple[str, ...] = ()
     """The toolsets that are turned on from the start."""
+    safe: bool = False
+    """Every extension is switched off."""
     sandbox: str | None = None
     network: str | None = None
     theme: str | None = None

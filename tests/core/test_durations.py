@@ -18,8 +18,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import read_arguments
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import LoaderNeeds
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs
 from tests.table import for_each

@@ -11,8 +11,7 @@ from codeagent.app.describe import describe_tools
 from codeagent.app.place import Place
 from codeagent.core.tool import Denied, Tool, ToolError
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.e2e.conftest import product as product
 from tests.e2e.product import Product, calls, of, results, say

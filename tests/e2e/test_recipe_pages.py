@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from codeagent.extensions.recipes.model import PromptFields, recipe_schema
 from codeagent.extensions.recipes.reading import load_recipe
-from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.folders import ToolFile
 from tests.e2e.conftest import product as product
 from tests.e2e.product import Product
 

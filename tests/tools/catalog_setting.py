@@ -6,8 +6,7 @@ from typing import Any
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.files.folders import ToolFile, ToolFolder
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.folders import Loaded, ToolFile, ToolFolder
 
 
 class Plain(Tool[ToolArgs]):

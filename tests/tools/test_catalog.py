@@ -12,8 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.files.folders import LARGEST_FILE, FolderState, ToolFile, ToolFolder
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.folders import LARGEST_FILE, FolderState, Loaded, ToolFile, ToolFolder
 from tests.tools.catalog_setting import Lines, Plain, Setting
 
 

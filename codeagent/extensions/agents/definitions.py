@@ -14,9 +14,8 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Unreadable, YamlDocument, front_matter
 from codeagent.tools.files.fields import LimitFields, Tools, YamlSection
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded
 from codeagent.tools.files.report import YamlReport, validated
+from codeagent.tools.folders import Loaded, ToolFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LONGEST_DESCRIPTION = 1024

@@ -17,8 +17,8 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Unreadable, YamlDocument, documents
 from codeagent.tools.files.fields import LimitFields, Seconds, Tools, Version, YamlSection
-from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.report import YamlReport, validated
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import nearest_or_all
 
 _PATTERN = f"^{NAME.pattern}$"

@@ -8,7 +8,7 @@ from pathlib import Path
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe
 from codeagent.core.toolbox import ToolProblem, TrustBook
-from codeagent.tools.files.folders import FolderState, ToolFile, ToolFolder
+from codeagent.tools.folders import FolderState, ToolFile, ToolFolder
 
 _SUFFIXES = (".md", ".yaml", ".yml")
 

@@ -29,7 +29,7 @@ from codeagent.core.recipes import (
     require_trust,
 )
 from codeagent.core.sanitize import one_line, visible
-from codeagent.tools.files.folders import LARGEST_FILE, ToolFile
+from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
 

@@ -19,7 +19,7 @@ from codeagent.disk.opens import create_file, open_folder
 from codeagent.extensions.recipes.reading import load_recipe
 from codeagent.extensions.recipes.workflows.conversion import Conversion, convert
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.files.folders import LARGEST_FILE, ToolFile
+from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
 _PROJECT = ".codeagent"
 

@@ -28,9 +28,9 @@ from codeagent.extensions.recipes.model import (
     StepFields,
 )
 from codeagent.tools.files.fields import declared_inputs
-from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.files.workflows import import_hint, is_workflow
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import kind_of, nearest_or_all
 
 _FOREIGN = ".claude/commands/"

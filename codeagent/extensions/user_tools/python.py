@@ -34,9 +34,8 @@ from codeagent.extensions.user_tools.function_tool import (
 from codeagent.extensions.user_tools.printed import PrintedStream, heard_by
 from codeagent.extensions.user_tools.sandboxed_function import SandboxedFunction
 from codeagent.tools.catalog import TOOL_PACKAGES
-from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.lint import lint
-from codeagent.tools.files.loading import Loaded, LoaderNeeds
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEF = re.compile(r"\s*(?:async\s+)?def\b")

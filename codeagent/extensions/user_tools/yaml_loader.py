@@ -43,11 +43,10 @@ from codeagent.extensions.user_tools.yaml_model import (
 )
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
 from codeagent.tools.files.fields import declared_inputs
-from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.lint import lint
-from codeagent.tools.files.loading import Loaded, LoaderNeeds
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.files.workflows import import_hint, is_workflow
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.schema import kind_of, nearest_or_all
 

@@ -40,7 +40,7 @@ from codeagent.extensions.user_tools.templates import (
 )
 from codeagent.extensions.user_tools.yaml_model import AccessWord, ToolFields, YamlArguments
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.loading import DefinedTool
+from codeagent.tools.folders import DefinedTool
 from codeagent.tools.shell.hosts import hosts_needed
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import first_line, run_for_model

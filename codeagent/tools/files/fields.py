@@ -114,7 +114,11 @@ def declared_inputs(
             report.error((*here, "required"), "a required input cannot have a default")
         required = one.required if one.required is not None else not has_default
         made = RecipeInput(
-            one.name, one.type, required, None, one.description, tuple(one.choices or ())
+            one.name,
+            one.type,
+            required,
+            description=one.description,
+            choices=tuple(one.choices or ()),
         )
         out[one.name] = replace(made, default=_default(one, made, here, report))
     return tuple(out.values())

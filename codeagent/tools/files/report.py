@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 from codeagent.core.dataclass import dataclass
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Path, YamlDocument
-from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
 
 Fields = TypeVar("Fields", bound=BaseModel)

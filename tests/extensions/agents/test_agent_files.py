@@ -9,8 +9,7 @@ from codeagent.core.agents import AgentDefinition
 from codeagent.extensions.agents.agent import AgentTool
 from codeagent.extensions.agents.children import Children
 from codeagent.extensions.agents.definitions import AgentLoader
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.folders import Loaded, ToolFile
 from tests.table import for_each
 
 

@@ -12,7 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import RecipeInput, RecipeStep, StepLimits, find_recipe, require_trust
 from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
 from codeagent.extensions.recipes.reading import LoadedRecipe, load_recipe
-from codeagent.tools.files.folders import ToolFile
+from codeagent.tools.folders import ToolFile
 from tests.table import for_each
 
 REVIEW = """---

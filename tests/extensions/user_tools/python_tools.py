@@ -13,8 +13,7 @@ from codeagent.extensions.user_tools.function_tool import THREAD_NAME
 from codeagent.extensions.user_tools.python import PythonLoader
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded
+from codeagent.tools.folders import Loaded, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, tool_context
 

@@ -11,8 +11,7 @@ from codeagent.core.tool import Failed
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import LoaderNeeds
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.conftest import MakeSandbox
 from tests.fakes import FakeOutputs, tool_context

@@ -9,8 +9,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded, LoaderNeeds
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from tests.table import for_each
 
 BUILTINS: dict[str, Tool[Any]] = {

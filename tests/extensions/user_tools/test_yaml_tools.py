@@ -19,8 +19,7 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import Loaded, LoaderNeeds
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, FakeSandbox, put, tool_context
 from tests.table import for_each

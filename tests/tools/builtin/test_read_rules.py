@@ -13,8 +13,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.files.folders import ToolFile
-from codeagent.tools.files.loading import LoaderNeeds
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.tools.shell.syntax import command_key
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene

@@ -11,8 +11,8 @@ from codeagent.core.yaml_text import Path, Unreadable, documents
 from codeagent.extensions.recipes.workflows.remarks import NO_COUNTERPART, Remarks, WorkflowRemark
 from codeagent.extensions.recipes.workflows.steps import StepMaker, steps_of
 from codeagent.extensions.recipes.workflows.tools import ToolMaker
-from codeagent.tools.files.folders import ToolFile
 from codeagent.tools.files.workflows import is_workflow
+from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import kind_of
 
 _KEYS = ("name", "version", "description", "inputs", "tools", "steps", "states")

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from codeagent.app.rooms import built_in_rooms
-from codeagent.tools.files.folders import ToolFolder
-from codeagent.tools.files.loading import LoaderBySuffix, ToolLoader
+from codeagent.app.file_loaders import file_kind
+from codeagent.tools.folders import LoaderBySuffix, ToolFolder, ToolLoader
 from tests.table import for_each
 from tests.tools.catalog_setting import Lines
 
@@ -33,8 +32,8 @@ def test_the_kinds_of_files_are_asked_for_only_once_there_is_a_folder_for_them(
     ("name", "only_read"),
     [("a.py", True), ("a.yaml", False), ("a.yml", False), ("a.txt", None), ("README.md", None)],
 )
-def test_a_room_says_which_files_it_loads_and_which_of_them_run(
+def test_an_extension_says_which_files_it_loads_and_which_of_them_run(
     name: str, only_read: bool | None
 ) -> None:
-    kind = built_in_rooms().file_kind(name)
+    kind = file_kind(name)
     assert (None if kind is None else bool(kind.look)) is only_read
