@@ -14,6 +14,7 @@ from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.extension import Extension
 from codeagent.core.policy import HookEvent, Policy
+from codeagent.extensions.provider_tools.settings import ProviderToolSettings
 from codeagent.extensions.web.access import host_key
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
@@ -140,11 +141,10 @@ def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
     [settings] = re.findall(
         r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL
     )
-    found = checked(FileSettings, tomllib.loads(settings))
-    assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (
-        ("provider",),
-        ("web_search",),
-    )
+    told = tomllib.loads(settings)
+    declared = checked(ProviderToolSettings, told.pop("provider_tools"))
+    found = checked(FileSettings, told)
+    assert (found.toolsets.use, declared["anthropic/*"]) == (("provider",), ("web_search",))
 
 
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def packaged_tools(
     extensions: Sequence[Extension], outputs: OutputStore, points: Sequence[Any]
 ) -> Loaded:
     """Load the tools of installed packages, from their entry points."""
-    loads = [one.packaged_tools for one in extensions if one.packaged_tools]
+    kinds = (kind for extension in extensions for kind in extension.loaders)
+    loads = [kind.packages for kind in kinds if kind.packages]
     found = [resolved(load)(outputs, points) for load in loads]
     tools = tuple(tool for loaded in found for tool in loaded.tools)
     return Loaded(tools, tuple(problem for loaded in found for problem in loaded.problems))

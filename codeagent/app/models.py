@@ -1,20 +1,24 @@
 """Opens models, with the keys that were kept for them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, field, replace
+from functools import cache, partial
 
 from codeagent.app.place import Place
+from codeagent.config.extensions import all_extensions
 from codeagent.config.keys import server_variable
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, ModelError
+from codeagent.core.extension import Extension, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, same_provider
-from codeagent.extensions.text_calls.protocol import ProtocolChoice, TextTools
 from codeagent.llm.catalog import context_window, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane
 from codeagent.llm.factory import open_model as resolve_model
 from codeagent.llm.learned import Learned
+from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import key_variables, native_target, own_server, server_of
 from codeagent.llm.retry import FallbackModel, RetryingModel
 from codeagent.llm.usage import Price
@@ -40,7 +44,9 @@ class OpenModels:
             self.window or model.context_window or await asyncio.to_thread(context_window, name)
         )
         server = server_of(name, api_base, self.place.environment)
-        return model, ModelInUse(name, api_base, effort, window, self._lane(name, api_base), server)
+        return model, ModelInUse(
+            name, api_base, effort, window, lane=self._lane(name, api_base), server=server
+        )
 
     def _lane(self, name: str, api_base: str | None) -> str:
         return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]
@@ -133,19 +139,33 @@ def check_budget(settings: Settings, model: str, dollars: float) -> None:
 
 
 def model_options(settings: Settings) -> ModelOptions:
-    choices = (
-        ProtocolChoice(choice.model, choice.protocol, choice.open, choice.close, choice.body)
-        for choice in settings.text_tools.models
-    )
+    """Return how models are asked, with what extensions add. Raises ConfigError."""
+    extensions = all_extensions().without(settings.extensions.off).on
     return ModelOptions(
-        text_tools=TextTools(tuple(choices), settings.text_tools.when_refused),
+        wraps=[partial(_wrapped, one.models, settings) for one in extensions if one.models],
         silence=settings.limits.model_timeout,
         thinking=settings.thinking,
         wire=settings.wire,
         prices={name: Price(**asdict(price)) for name, price in settings.prices.items()},
         fallback=settings.fallback_model,
-        provider_tools=settings.provider_tools,
+        provider_tools=_provider_tools(extensions, settings),
     )
+
+
+def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: Learned) -> Model:
+    other: Model = resolved(wrap)(model, learned, settings)
+    return other
+
+
+def _provider_tools(extensions: Sequence[Extension], settings: Settings) -> MakeProviderTools:
+    """Return what makes the tools that providers run, once for all models."""
+    make = next((one.at_provider for one in extensions if one.at_provider), None)
+    return ProviderTools if make is None else cache(partial(_made, make, settings))
+
+
+def _made(make: Reference, settings: Settings) -> ProviderTools:
+    made: ProviderTools = resolved(make)(settings)
+    return made
 
 
 def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:

@@ -57,10 +57,16 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
         ("loads", [f"*{suffix}" for one in extension.loaders for suffix in one.suffixes]),
+        ("models", _of_models(extension)),
         ("files", [*extension.own_files, *extension.project_files]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"
+
+
+def _of_models(extension: Extension) -> list[str]:
+    wraps = ["changes how models are asked"] if extension.models else []
+    return wraps + (["tools that a model's provider runs"] if extension.at_provider else [])
 
 
 def _state(extensions: Extensions, extension: Extension) -> str:

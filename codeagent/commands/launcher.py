@@ -25,8 +25,9 @@ from codeagent.core.runtime import Runtime, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
+from codeagent.llm.key_trial import try_key
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
-from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.llm.providers import OFFERED, key_variables
 from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore

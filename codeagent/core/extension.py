@@ -88,6 +88,9 @@ class FileLoader:
     look: Reference = ""
     """Of a function from a ToolFile to the names of its tools and their problems, which runs
     nothing of it; empty if loading the file runs nothing either."""
+    packages: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load: tools that installed packages bring instead of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +119,13 @@ class Extension:
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
     loaders: tuple[FileLoader, ...] = ()
     """Of the files in the folders for tools."""
-    packaged_tools: Reference = ""
-    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
-    these load."""
+    models: Reference = ""
+    """Of a function from a `Model` that was opened, what is known of its server
+    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    place."""
+    at_provider: Reference = ""
+    """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
+    the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has

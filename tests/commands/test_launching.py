@@ -38,8 +38,8 @@ from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Runtime
 from codeagent.llm import learned
+from codeagent.llm.key_trial import KeyTrial
 from codeagent.llm.local_servers import LocalServer
-from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace

@@ -44,6 +44,7 @@ from codeagent.workspace.files import LocalWorkspace
 from tests.e2e.product import Product
 from tests.extensions.mcp.test_login import MemoryStore
 from tests.fakes import put, tool_context
+from tests.landings import write
 from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxying
 from tests.sandbox.test_profile import SPEC
 from tests.sandboxes import make_repository
@@ -241,7 +242,7 @@ def test_cve_2026_26268_hooks_and_the_configuration_of_git_are_never_written(
 ) -> None:
     for path in (".git/hooks/pre-commit", ".git/config", "sub/.git/hooks/post-checkout"):
         with pytest.raises(ProtectedPath):
-            workspace.write(path, b"touch x", base=None)
+            write(workspace, path, b"touch x", base=None)
 
 
 def test_cve_2026_25725_a_protected_file_that_does_not_exist_yet_is_protected(
@@ -249,7 +250,7 @@ def test_cve_2026_25725_a_protected_file_that_does_not_exist_yet_is_protected(
 ) -> None:
     assert not (workspace.root / ".codeagent").exists()
     with pytest.raises(ProtectedPath):
-        workspace.write(".codeagent/config.toml", b"[hooks]", base=None)
+        write(workspace, ".codeagent/config.toml", b"[hooks]", base=None)
     assert not (workspace.root / ".codeagent").exists()
 
 

@@ -13,8 +13,8 @@ EXTENSION = Extension(
             suffixes=(".py",),
             make=f"{_ROOM}.python:python_loader",
             look=f"{_ROOM}.python:marked_in",
+            packages=f"{_ROOM}.python:entry_point_tools",
         ),
         FileLoader(suffixes=(".yaml", ".yml"), make=f"{_ROOM}.yaml_loader:YamlLoader"),
     ),
-    packaged_tools=f"{_ROOM}.python:entry_point_tools",
 )

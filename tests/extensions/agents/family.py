@@ -14,7 +14,9 @@ from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
-from codeagent.core.agents import AgentDefinition, CopiedFile
+from codeagent.core.agents import AgentDefinition
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
 from codeagent.core.ports import Sandbox
@@ -62,7 +64,7 @@ class EmptyWorktree:
         await asyncio.sleep(0)
         return ()
 
-    async def file(self, path: str) -> CopiedFile:
+    async def file(self, path: str) -> Change[Node]:
         raise AssertionError("nothing was changed")
 
     async def remove(self) -> None:
