@@ -296,7 +296,8 @@ def open_catalog(
         for name in one.tools
     )
     names = (*of_extensions, *_OF_SETS)
-    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
+    toolsets = _toolsets(settings, dependencies, history)
+    catalog = dependencies.catalog(toolsets, names, sets, extensions_on(settings))
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()

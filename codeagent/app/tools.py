@@ -19,6 +19,7 @@ from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Extension
 from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -46,7 +47,14 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.folders import (
+    FirstFileLoader,
+    Loaded,
+    LoaderBySuffix,
+    LoaderNeeds,
+    ToolFolder,
+    ToolLoader,
+)
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
@@ -65,17 +73,6 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
 """The built-in set with the tool that starts agents."""
-
-
-@dataclass(frozen=True)
-class FirstFileLoader:
-    """A ToolLoader that is made, and whose modules are imported, only if there is a file for it."""
-
-    suffixes: tuple[str, ...]
-    make: Callable[[], ToolLoader]
-
-    def load(self, file: ToolFile) -> Loaded:
-        return self.make().load(file)
 
 
 @dataclass(frozen=True)
@@ -202,26 +199,20 @@ class ToolDependencies:
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
+        extensions: Sequence[Extension] = (),
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        offered or not, as files may narrow their tools; `extensions` bring the loaders of files.
+        Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        loaders = self._loaders(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+        files, agent_files = self._loaders(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()), extensions
         )
-        suffixes = tuple(suffix for loader in loaders[:-1] for suffix in loader.suffixes)
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
-        folders += [
-            ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
-        ]
-        if (own := local.own_folder) is not None:
-            folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
-            folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
-        packages = self._packages()
+        packages = self._packages(extensions)
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
         agents = AgentCompanion(self.services.children)
@@ -235,8 +226,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            folders,
-            loaders,
+            self._folders(files, agent_files),
+            (files, agent_files),
             Loaded(
                 packages.tools,
                 (
@@ -255,6 +246,26 @@ class ToolDependencies:
         )
         return catalog
 
+    def _folders(self, files: ToolLoader, agent_files: ToolLoader) -> list[ToolFolder]:
+        """Return the folders of tools and of agents, the user's first."""
+
+        def of_tools() -> tuple[str, ...]:
+            return files.suffixes
+
+        def of_agents() -> tuple[str, ...]:
+            return agent_files.suffixes
+
+        root, own = self.workspace.root, self.local.own_folder
+        project = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
+        project += [ToolFolder(root, parts, "project", of_agents) for parts in _PROJECT_AGENTS]
+        if own is None:
+            return project
+        return [
+            ToolFolder(own / "tools", (), "user", of_tools),
+            ToolFolder(own / "agents", (), "user", of_agents),
+            *project,
+        ]
+
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
         not."""
@@ -272,55 +283,43 @@ class ToolDependencies:
         folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
-    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
-        there are files.
+    def _loaders(
+        self, by_name: Callable[[], Mapping[str, Tool[Any]]], extensions: Sequence[Extension]
+    ) -> tuple[ToolLoader, ToolLoader]:
+        """Make the loaders of the files with tools and of those with agents, whose modules, a tenth
+        of a run's, are imported only if there are files.
 
-        That of agents comes last. `by_name` returns the tools that a file may narrow.
+        `by_name` returns the tools that a file may narrow.
         """
-
-        def python() -> ToolLoader:
-            from codeagent.extensions.user_tools.python import (
-                PythonLoader,  # only if there is such a file
-            )
-
-            return PythonLoader(self.outputs)
-
-        def yaml() -> ToolLoader:
-            from codeagent.extensions.user_tools.yaml_loader import YamlLoader  # as above
-
-            ask = _ON_HOST if self.kind == "host" else None
-            root = str(self.workspace.root)
-            return YamlLoader(
-                self.outputs,
-                self.reads,
-                by_name(),
-                always_ask=ask,
-                inputs=self.state.inputs,
-                root=root,
-            )
+        needs = LoaderNeeds(
+            self.outputs,
+            self.reads,
+            by_name,
+            always_ask=_ON_HOST if self.kind == "host" else None,
+            inputs=self.state.inputs,
+            root=str(self.workspace.root),
+        )
 
         def agents() -> ToolLoader:
             from codeagent.extensions.agents.definitions import AgentLoader  # as above
 
             return AgentLoader()
 
-        return (
-            FirstFileLoader((".py",), python),
-            FirstFileLoader((".yaml", ".yml"), yaml),
-            FirstFileLoader((".md",), agents),
-        )
+        def files() -> Sequence[ToolLoader]:
+            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-    def _packages(self) -> Loaded:
+            return file_loaders(extensions, needs)
+
+        return LoaderBySuffix(files), FirstFileLoader((".md",), agents)
+
+    def _packages(self, extensions: Sequence[Extension]) -> Loaded:
         """Load the tools of installed packages."""
         points = self.packages
         if not points:
             return Loaded()
-        from codeagent.extensions.user_tools.python import (
-            entry_point_tools,  # only if a package has tools
-        )
+        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
 
-        return entry_point_tools(self.outputs, points)
+        return packaged_tools(extensions, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash

@@ -293,8 +293,8 @@ def _what_to_do(
 
 def _group(args: argparse.Namespace) -> RunGroup:
     """Read the group and its task; prints warnings on standard error. Raises ConfigError."""
-    from codeagent.extensions.agents.group_files import load_group  # as above
-    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # most runs do not have a group
+    from codeagent.extensions.agents.group_files import load_group  # few runs have a group
+    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # as above
 
     shown = str(args.group)
     content = read_named(Path(args.cwd or ".") / args.group, shown, LARGEST_FILE)

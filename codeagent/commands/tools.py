@@ -22,11 +22,13 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
+from codeagent.config.extensions import file_kind
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.sessions import Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
@@ -40,9 +42,8 @@ from codeagent.extensions.openapi.command import (
     remove_document,
 )
 from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
-from codeagent.extensions.user_tools.python import PythonLoader, marked_in
 from codeagent.tools.catalog import Named, ToolCatalog
-from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
+from codeagent.tools.folders import LARGEST_FILE, DefinedTool, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 
 if TYPE_CHECKING:
@@ -293,8 +294,8 @@ def _check(
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    A Python file is imported only if it is
-    trusted as it is now, because importing runs it; other Python files are only read.
+    `path` is absolute, `shown` is its name in messages. A file that runs when it is loaded, such as
+    a Python file, is loaded only if it is trusted as it is now; else it is only read.
     """
     path, shown = local.workspace / given, str(given)
     own = local.config_dir
@@ -304,8 +305,9 @@ def _check(
     )
     trusted = is_own or local.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
-    if path.name.endswith(PythonLoader.suffixes) and not trusted:
-        names, problems = marked_in(file)
+    kind = file_kind(path.name)
+    if kind is not None and kind.look and not trusted:
+        names, problems = resolved(kind.look)(file)
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:
@@ -330,20 +332,21 @@ def _check(
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
     """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not
     fit."""
-    from codeagent.extensions.user_tools.yaml_tools import (
-        inputs_of,
-        restricted_with,
-    )  # only tools of YAML files have inputs
-
-    declared = {one.name: one for tool in tools for one in inputs_of(tool)}
+    declared = {one.name: one for tool in tools for one in _inputs_of(tool)}
     values = checked_values(tuple(declared.values()), given, f"{shown}: these inputs do not fit:")
     for tool in tools:
         try:
-            restrictions = restricted_with(tool, values)
+            restrictions = (
+                tool.restricted_with(values) if isinstance(tool, DefinedTool) else tool.restricted
+            )
         except Denied as error:
             raise ConfigError(f"{shown}: {tool.name}: {error}") from None
         for name, held in restrictions.items():
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
+
+
+def _inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
+    return tool.inputs if isinstance(tool, DefinedTool) else ()
 
 
 async def _run(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
@@ -375,13 +378,7 @@ async def _run(args: argparse.Namespace, local: LocalEnvironment, app: "App") ->
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they
     do not fit."""
-    inputs: tuple[RecipeInput, ...] = ()
-    if tool.source == "yaml":
-        from codeagent.extensions.user_tools.yaml_tools import (
-            inputs_of,
-        )  # only tools of YAML files have inputs
-
-        inputs = inputs_of(tool)
+    inputs = _inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
     return RunRecipe(

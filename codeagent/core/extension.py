@@ -78,6 +78,22 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileLoader:
+    """A kind of tool file."""
+
+    suffixes: tuple[str, ...]
+    make: Reference
+    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
+    the first such file."""
+    look: Reference = ""
+    """Of a function from a ToolFile to the names of its tools and their problems, which runs
+    nothing of it; empty if loading the file runs nothing either."""
+    packages: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load: tools that installed packages bring instead of files."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -101,6 +117,8 @@ class Extension:
     """Where the user's files for this extension are, below their folder of settings."""
     project_files: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    loaders: tuple[FileLoader, ...] = ()
+    """Of the files in the folders for tools."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its

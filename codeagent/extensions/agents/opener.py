@@ -33,6 +33,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
 from codeagent.tools.catalog import ToolCatalog, ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import DefinedTool
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
@@ -262,15 +263,11 @@ def _stays(tool: Tool[Any]) -> bool:
 
 def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
     """Return the child's own tool in place of its parent's."""
-    match tool.source:
-        case "builtin":
+    match tool:
+        case DefinedTool():
+            return tool.rebound(remade, reads)
+        case _ if tool.source == "builtin":
             return remade.get(tool.name, tool)
-        case "yaml":
-            from codeagent.extensions.user_tools.yaml_tools import (
-                rebound,  # only if there are such tools
-            )
-
-            return rebound(tool, remade, reads)
         case _:
             return tool
 

@@ -14,10 +14,10 @@ from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import visible
+from codeagent.core.yaml_text import Unreadable
 from codeagent.disk.opens import create_file, open_folder
 from codeagent.extensions.recipes.reading import load_recipe
 from codeagent.extensions.recipes.workflows.conversion import Conversion, convert
-from codeagent.extensions.user_tools.yaml_text import Unreadable
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
