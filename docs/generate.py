@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
+from codeagent.app.rooms import built_in_rooms
 from codeagent.cli import COMMANDS, build_parser, build_screen_parser
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
@@ -52,8 +53,8 @@ from codeagent.extensions.recipes.model import recipe_schema
 from codeagent.extensions.user_tools.yaml_model import file_schema
 from codeagent.tools import builtin, jobs
 from codeagent.tools.schema import arguments_schema
-from codeagent.tui.commands import help_markdown
-from codeagent.tui.keymap import SCOPES, Keymap
+from codeagent.tui.commands import help_markdown, table_with
+from codeagent.tui.keymap import Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
@@ -78,6 +79,7 @@ def main() -> int:
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
         "../codeagent/tools/schemas.json": argument_schemas(),
+        "../codeagent/core/names/slash_commands.txt": slash_commands(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
@@ -93,7 +95,8 @@ def keys() -> str:
     """Return the page of the screen's keys and slash commands, as the key sheet and /help show
     them."""
     parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
-    rows = Keymap().rows()
+    table = table_with(built_in_rooms().on)
+    rows = Keymap(table=table).rows()
     for group in dict.fromkeys(row.scope for row in rows):
         lines = [
             f"| {_cell(row.keys)} | {_cell(row.about)} | {f'`{row.id}`' if row.id else ''} |"
@@ -101,10 +104,17 @@ def keys() -> str:
             if row.scope == group
         ]
         head = ["| key | does | name in `keys.yaml` |", "| --- | --- | --- |"]
-        parts.append("\n".join([f"## {SCOPES[group].heading}", "", *head, *lines]))
+        parts.append("\n".join([f"## {table.scopes[group].heading}", "", *head, *lines]))
     return (
-        "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
+        "\n\n".join([*parts, help_markdown(table).replace("# Commands", "# Slash commands", 1)])
+        + "\n"
     )
+
+
+def slash_commands() -> str:
+    """Return the names of all slash commands, which no recipe may have: one a line."""
+    rows = table_with(built_in_rooms().on).commands
+    return "\n".join(sorted(name for row in rows for name in (row.name, *row.aliases))) + "\n"
 
 
 def _cell(text: str) -> str:

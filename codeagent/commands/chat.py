@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codeagent.core.budget import Effort
+    from codeagent.core.extension import Extension, Reference
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
@@ -177,7 +180,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
         return await asyncio.to_thread(_client, workspace, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(**options), folders)
+    return run_app(open_client, LaunchOptions(**options), folders, every_room)
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
@@ -187,16 +190,27 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST
-    from codeagent.tui.reduce import replayed_end
+    from codeagent.tui.recorded import replayed_end
 
     store = SessionStore(state_dir(), Redactor(os.environ))
     try:
         found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
         store.check_free(found)
-        end = replayed_end(store.read_end(found))
+        end = replayed_end(store.read_end(found), _cards)
     except SessionError:
         return None
     return end if end.blocks else None
+
+
+def every_room() -> "Sequence[Extension]":
+    """Read the manifests of all rooms."""
+    from codeagent.app.rooms import built_in_rooms  # few first frames need it
+
+    return built_in_rooms().on
+
+
+def _cards() -> "Sequence[Reference]":
+    return [room.cards for room in every_room() if room.cards]
 
 
 def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.app import Place, git_elsewhere, open_runtime
+from codeagent.app.rooms import Rooms, built_in_rooms
 from codeagent.commands.arguments import settings_of
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.keys import KeyStore, is_address, server_variable
@@ -90,6 +91,9 @@ class LocalLauncher:
             if options.resume is None
             else self._as_recorded(settings, options, self.find(options.resume))
         )
+
+    def rooms(self, settings: Settings) -> Rooms:
+        return built_in_rooms()
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):

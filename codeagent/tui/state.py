@@ -444,6 +444,10 @@ class StatusBoard(Observable):
             self.now = changed
             self._changed()
 
+    def add_wait(self, seconds: float) -> None:
+        """Do not count the seconds for which the run waited for the user."""
+        self.set(since=self.now.since + max(0.0, seconds))
+
 
 @dataclass
 class UiState:

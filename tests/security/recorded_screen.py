@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from codeagent.app.rooms import Rooms, built_in_rooms
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -71,6 +72,9 @@ class RecordedClient:
             await asyncio.sleep(_FRAME)
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
+
+    async def rooms(self) -> Rooms:
+        return built_in_rooms()
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         return tuple(

@@ -21,7 +21,7 @@ from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.reduce import replayed_end
+from codeagent.tui.recorded import replayed_end
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from tests.tui.fake_launcher import SESSION, FakeLauncher

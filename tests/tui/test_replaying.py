@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.events import KnownEvent
-from codeagent.tui.reduce import Reducer, replayed, replayed_end
+from codeagent.tui.recorded import replayed, replayed_end
+from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript import document as document_module
 from codeagent.tui.transcript.blocks import AnyBlock, Batch, Remark

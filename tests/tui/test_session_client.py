@@ -28,7 +28,7 @@ from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.tool import ToolDefinition
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
-from codeagent.tui.reduce import replayed_end
+from codeagent.tui.recorded import replayed_end
 from codeagent.tui.session_client import SessionClient, with_model
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said

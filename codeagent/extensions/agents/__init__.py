@@ -3,5 +3,7 @@
 from codeagent.core.extension import Extension
 
 EXTENSION = Extension(
-    name="agents", about="agents that work for a conversation, alone and in groups"
+    name="agents",
+    about="agents that work for a conversation, alone and in groups",
+    cards="codeagent.extensions.agents.cards:ChildCards",
 )

@@ -26,7 +26,8 @@ class _Shown:
 
 
 class ChildCards:
-    """The children of one conversation, by the agent name on their events."""
+    """The children of one conversation, by the agent name on their events: an implementation of
+    `tui.reduce.AgentCards`."""
 
     def __init__(self, reducer: Callable[[UiState, str], Apply]) -> None:
         """`reducer` makes the reducer that applies the events of the agent of that name to a
@@ -35,7 +36,7 @@ class ChildCards:
         self._shown: dict[str, _Shown] = {}
 
     def begin(self, event: notices.AgentStarted, main: UiState) -> None:
-        """Show a child below the card of its call."""
+        """Show an agent below the card of its call."""
         state = UiState()
         view = ChildView(event.child, event.child_session, state.document.blocks)
         main.document.card(event.call_id, "agent").child = view

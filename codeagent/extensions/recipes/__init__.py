@@ -1,5 +1,18 @@
 """Recipes: the keys of their files, how they are read, and the recipes of a conversation."""
 
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, SlashCommand
 
-EXTENSION = Extension(name="recipes", about="prompts with inputs and steps, kept in files")
+EXTENSION = Extension(
+    name="recipes",
+    about="prompts with inputs and steps, kept in files",
+    commands=(
+        SlashCommand(
+            name="recipes",
+            about="prompts with inputs, kept in files and run by their name",
+            does="codeagent.extensions.recipes.page:recipes",
+            arguments="[trust|distrust]",
+            after="skills",
+        ),
+    ),
+    offers="codeagent.extensions.recipes.page:offered",
+)

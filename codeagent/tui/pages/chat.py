@@ -14,9 +14,10 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.actions import Action, bindings
+from codeagent.tui.actions import Action
+from codeagent.tui.bindings import bindings
 from codeagent.tui.clipboard import copy
-from codeagent.tui.commands import BY_ID, COMMANDS
+from codeagent.tui.commands import COMMANDS, ActionTable
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
@@ -75,13 +76,14 @@ class ChatScreen(Screen[None]):
         run_command: RunCommand,
         change_to: Callable[[LaunchOptions], Awaitable[None]],
         *,
+        use_table: Callable[[ActionTable], None],
         folders: AppFolders,
         themes: ThemeSwitch,
         draft: Draft,
         clock: Callable[[], float],
     ) -> None:
-        """`change_to` leaves this conversation for another; `draft` keeps what is typed in this
-        window but not sent.
+        """`change_to` leaves this conversation for another; `use_table` gets the table with the
+        rooms that are on; `draft` keeps what is typed in this window but not sent.
 
         `clock` gives seconds since the epoch.
         """
@@ -92,6 +94,7 @@ class ChatScreen(Screen[None]):
         self.folders = folders
         self.themes = themes
         self.change_to = change_to
+        self._use_table = use_table
         self.clock = clock
         self._history = PromptHistory(folders.prompts)
         self.composer = Composer(self._history, commands=COMMANDS)
@@ -211,6 +214,7 @@ class ChatScreen(Screen[None]):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
+            self._use_table(await self.conversation.meet_rooms(client))
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)
@@ -490,7 +494,7 @@ class ChatScreen(Screen[None]):
 
     def action_command(self, row_id: str) -> None:
         """Run a row of the table for a key, as its slash command does."""
-        self._run_command(self, BY_ID[row_id], "")
+        self._run_command(self, keymap_of(self).table.by_id[row_id], "")
 
     def copy_text(self, text: str) -> None:
         try:

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.guard import TOO_SOON

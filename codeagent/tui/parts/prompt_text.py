@@ -12,7 +12,7 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.parts.line_input import (
     give_usual_name,
     run_own_binding,
