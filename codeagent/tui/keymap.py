@@ -7,9 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
-from textual.keys import (
-    _character_to_key,
-)  # the spelling that Textual's keymaps need; there is no public function
+from textual.keys import _character_to_key  # how keymaps spell a key; nothing public does
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
