@@ -78,7 +78,7 @@ class SessionClient(SessionReader):
         settings = await asyncio.to_thread(self.launcher.settings, options)
         name = self.launcher.workspace.name or str(self.launcher.workspace)
         self._state.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
-        self._state.prefer(settings.theme, settings.bell)
+        self._state.prefer(settings)
         self._stepping = options.step
         self._state.status.set(stepping=options.step)
         if options.api_base is not None:

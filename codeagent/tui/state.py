@@ -11,6 +11,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.transcript.document import Document
 
 if TYPE_CHECKING:  # the first frame does not show any of these
+    from codeagent.config.settings import Settings
     from codeagent.core.acts import Queued
     from codeagent.core.approval_events import (
         ApprovalRequested,
@@ -464,9 +465,8 @@ class UiState:
     a second."""
     give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
-    prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
-    """Theme (None if none was chosen) and bell according to the user's settings, once they were
-    read."""
+    prefer: "Callable[[Settings], None]" = lambda settings: None
+    """Makes the screen look and behave as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
 

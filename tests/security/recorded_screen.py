@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.app.rooms import Rooms, built_in_rooms
+from codeagent.config.checking import checked
+from codeagent.config.settings import Settings
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -45,7 +47,8 @@ class RecordedClient:
         self._texts = texts
 
     async def open(self, options: LaunchOptions) -> Missing | None:
-        self._state.prefer(None, False)  # a bell for a question would hide one that a text rings
+        # A bell for a question would hide one that a text rings.
+        self._state.prefer(checked(Settings, {"bell": False}))
         self._task = asyncio.create_task(self._show())
         return None
 

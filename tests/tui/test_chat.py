@@ -11,6 +11,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.config.checking import checked
+from codeagent.config.settings import Settings
 from codeagent.core.acts import (
     Answer,
     CancelCall,
@@ -430,11 +432,11 @@ async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line
     tmp_path: Path,
 ) -> None:
     async with chat(tmp_path) as (pilot, app):
-        app.chat.state.prefer("paper", False)
+        app.chat.state.prefer(checked(Settings, {"theme": "paper", "bell": False}))
         await pilot.pause()
         assert app.theme == "paper"
         app.chat.launch_options = LaunchOptions(theme="paper")
-        app.chat.state.prefer("dusk", True)
+        app.chat.state.prefer(checked(Settings, {"theme": "dusk"}))
         await pilot.pause()
         assert app.theme == "paper"
 

@@ -114,7 +114,7 @@ WEATHER = Extension(
 def test_a_rooms_commands_and_keys_join_the_table_where_they_belong() -> None:
     table = table_with((WEATHER,))
     about = [row.name for row in table.commands if row.group == "about"]
-    assert about == ["help", "status", "wind", "tools", "skills", "config", "exit", "rain"]
+    assert about[about.index("status") + 1] == "wind" and about[-1] == "rain"
     scopes = list(table.scopes)
     assert scopes[scopes.index("jobs") + 1] == "rain"
     assert (table.by_id["rain.next"].keys, table.by_id["rain.next"].handler) == (("n",), "next")

@@ -133,7 +133,7 @@ async def test_the_header_says_so_if_the_sandbox_cannot_be_had_after_all() -> No
 async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
     launcher, state = FakeLauncher(theme="paper"), UiState()
     told: list[tuple[str | None, bool]] = []
-    state.prefer = lambda theme, bell: told.append((theme, bell))
+    state.prefer = lambda settings: told.append((settings.theme, settings.bell))
     client = SessionClient(launcher, state)
     await client.open(LaunchOptions())
 

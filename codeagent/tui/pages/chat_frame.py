@@ -25,6 +25,7 @@ from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch
 
 if TYPE_CHECKING:  # the first frame does not show any of it
+    from codeagent.config.settings import Settings
     from codeagent.tui.pages.cards import ChatCard
     from codeagent.tui.pages.conversation import ConversationParts
     from codeagent.tui.pages.outbox import Outbox
@@ -132,9 +133,10 @@ class ChatFrame(Screen[None]):
         if self._conversation is not None:
             self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
-    def _prefer(self, theme: str | None, bell: bool) -> None:
-        """Use the theme of the settings, unless the command line gave one."""
-        self.card.rings = bell
+    def _prefer(self, settings: "Settings") -> None:
+        """Do what the settings say about the screen; a theme of the command line wins."""
+        self.card.rings = settings.bell
+        theme = settings.theme
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
         if problem := self.themes.use(theme):
