@@ -19,6 +19,8 @@ SOURCES = (
 )
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_HUB_LINES = 300
+MAX_POSITIONAL = 5
 WIDTH = 100
 MOST_WIDE = 0.02
 """The share of lines that may be wider: a table, a message, a pattern."""
@@ -108,6 +110,21 @@ def private_imports(path: Path) -> Iterator[tuple[str, str, bool]]:
         source = ast.unparse(node).removeprefix("from ").removeprefix("import ")
         if re.match(r"(textual|rich)\b.*\b_[a-z]", source):
             yield name(path), source, "#" in lines[(node.end_lineno or node.lineno) - 1]
+
+
+def test_a_hub_of_the_screen_has_at_most_300_lines() -> None:
+    hubs = ("app", "actions", "reduce", "session_client", "pages/chat", "parts/card")
+    lengths = {hub: facts(ROOT / "codeagent/tui" / f"{hub}.py").lines for hub in hubs}
+    assert {hub: lines for hub, lines in lengths.items() if lines > MAX_HUB_LINES} == {}
+
+
+def test_the_screen_calls_nothing_with_more_than_5_positional_arguments() -> None:
+    assert [
+        f"{name(path)}:{node.lineno}"
+        for path in sorted((ROOT / "codeagent/tui").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL
+    ] == []
 
 
 def test_few_lines_are_wider_than_the_code() -> None:

@@ -73,7 +73,7 @@ class CodeagentApp(GuardedApp):
 
     @property
     def kept_session(self) -> str:
-        return self.chat.state.status.now.session
+        return self.chat.state.status.now.conversation.session
 
     def on_mount(self) -> None:
         self._use_keys()
@@ -192,7 +192,7 @@ def run_app(
 def _farewell(chat: ChatScreen) -> str:
     """Print what stays in the terminal: the end of the conversation, and how to resume it."""
     lines = chat.view.plain_text().splitlines() if chat.state.document.blocks else []
-    session = chat.state.status.now.session
+    session = chat.state.status.now.conversation.session
     if not lines:
         return ""
     again = [f"resume with: {this_program()} --resume {session}"] if session else []

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from codeagent.core import events
 from codeagent.core.events import ToolStarted
 from codeagent.core.json_types import MAIN
+from codeagent.tui.launcher import Launcher
 from codeagent.tui.reduce import AnyEvent, CardsOf, Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.document import Document
@@ -19,6 +20,15 @@ def replayed(recorded: Iterable[AnyEvent], cards: CardsOf = tuple) -> tuple[UiSt
         reducer.apply(event)
     reducer.end_recording()
     return state, reducer
+
+
+def read_session(
+    launcher: Launcher, session_id: str, cards: CardsOf
+) -> tuple[UiState, Reducer, int]:
+    """Read and reduce a session; also returns the number of its last event. Blocks on a file."""
+    recorded = launcher.recorded(session_id)
+    last = max((event.seq for event in recorded if event.agent == MAIN), default=0)
+    return *replayed(recorded, cards), last
 
 
 def replayed_end(end: Sequence[AnyEvent], cards: CardsOf = tuple) -> Document:

@@ -124,7 +124,7 @@ class Reducer:
                 moment = self._moments.get(event.checkpoint_id, "")
                 self._state.document.remark(outcomes.restored_text(event, moment))
             case events.ProviderToolUsed() | events.LimitReached() | events.UnknownEvent():
-                self._remark(event)
+                outcomes.show_line(event, self._state.document)
             case _:
                 self._apply_notice(event)
 
@@ -202,22 +202,6 @@ class Reducer:
                 self._run.refuse(event)
                 if self._live and event.prompt:
                     self._state.give_back(event.prompt)
-            case _:
-                assert_never(event)
-
-    def _remark(
-        self, event: events.ProviderToolUsed | events.LimitReached | events.UnknownEvent
-    ) -> None:
-        document = self._state.document
-        match event:
-            case events.ProviderToolUsed():
-                document.remark_above(event.told(), "provider", event.ts)
-            case events.LimitReached():
-                said = f"the limit {event.limit} = {event.maximum:g} is reached"
-                document.remark(said, "warning")
-            case events.UnknownEvent():
-                said = f"{event.type}: an event from a newer version; it is kept in the log"
-                document.remark(said)
             case _:
                 assert_never(event)
 

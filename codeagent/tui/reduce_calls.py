@@ -67,7 +67,8 @@ class CallReducer:
         for row in jobs.rows:
             card = document.find_card(row.call_id)
             if card is not None and card.state == "background":
-                card.state, card.note = "lost", row.id
+                card.state = "lost"
+                card.note = row.id
                 document.touch_card(row.call_id)
         jobs.lose()
         self._waited.clear()
@@ -202,7 +203,7 @@ class CallReducer:
     def _begin_job(self, event: events.JobStarted) -> None:
         """Show the job on its card; what it printed so far moves to the job."""
         card = self.state.document.card(event.call_id, event.name, event.title)
-        row = Job(event.job_id, event.call_id, event.name, event.title, "running", event.ts)
+        row = Job(event.job_id, event.call_id, event.name, event.title, "running", started=event.ts)
         row = replace(row, takes_input=event.takes_input, promoted=event.promoted)
         self.state.jobs.begin(row, card.output)
         card.state = "background"
@@ -218,7 +219,7 @@ class CallReducer:
         jobs = self.state.jobs
         began = event.ts - event.duration_ms / 1000
         known = jobs.get(event.job_id) or Job(
-            event.job_id, event.call_id, event.name, event.title, "running", began
+            event.job_id, event.call_id, event.name, event.title, "running", started=began
         )
         ended = replace(
             known,

@@ -5,7 +5,8 @@ from codeagent.core import notices
 from codeagent.core.events import RunFinished, RunStarted
 from codeagent.core.policy import Mode
 from codeagent.tui import outcomes
-from codeagent.tui.state import Halt, PlanReady, UiState
+from codeagent.tui.state import PlanReady, UiState
+from codeagent.tui.status import Halt
 
 
 class RunReducer:
@@ -82,12 +83,12 @@ class RunReducer:
             state.status.set(batch=event.batch)
             self.hold("paused")
             return
-        if state.status.now.halt == "paused":
+        if state.status.now.run.halt == "paused":
             state.status.add_wait(event.ts - self._paused_since)
         state.boundary.resumed()
         self.hold("")
 
     def hold(self, halt: Halt) -> None:
         """Set what holds the run; a run that is being stopped stays that way until it ends."""
-        if self.state.status.now.halt != "stopping":
+        if self.state.status.now.run.halt != "stopping":
             self.state.status.set(halt=halt)

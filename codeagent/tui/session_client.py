@@ -20,7 +20,6 @@ from codeagent.core.events import (
     ToolProgress,
     ToolUpdated,
 )
-from codeagent.core.extension import Reference
 from codeagent.core.json_types import MAIN
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
@@ -30,8 +29,8 @@ from codeagent.core.runtime import AgentHandle, Runtime
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
-from codeagent.tui.recorded import replayed
-from codeagent.tui.reduce import AnyEvent, CardsOf, Reducer
+from codeagent.tui.recorded import read_session
+from codeagent.tui.reduce import AnyEvent, Reducer
 from codeagent.tui.session_acts import directed, show_act
 from codeagent.tui.session_reader import STARTING, SessionReader, with_model
 from codeagent.tui.state import UiState
@@ -84,7 +83,7 @@ class SessionClient(SessionReader):
         if options.api_base is not None:
             self._tell(f"asking {one_line(options.api_base, 60)} for its models…")
         missing = await self.launcher.missing(settings, options)
-        if self._state.status.now.notice == self._told_last:
+        if self._state.status.now.screen.notice == self._told_last:
             self._tell("")
         if missing is not None:
             return missing
@@ -169,7 +168,7 @@ class SessionClient(SessionReader):
         self._runtime = runtime
         gc.freeze()
         for mode in get_args(Mode):
-            if status.now.mode == mode != settings.mode:
+            if status.now.conversation.mode == mode != settings.mode:
                 runtime.agent.do(acts.SetMode(mode))
         if self._stepping:
             runtime.agent.do(acts.Step(True))
@@ -205,7 +204,7 @@ class SessionClient(SessionReader):
             self._state.status.set(sandbox="none")
             return
         self._runtime = replace(runtime, sandbox_info=info)
-        notice = self._state.status.now.notice
+        notice = self._state.status.now.screen.notice
         self._state.status.set(
             sandbox=sandbox_words(info), notice="" if notice == self._told_last else notice
         )
@@ -218,10 +217,6 @@ class SessionClient(SessionReader):
             self._spawn(self._refresh_git())
             if event.reason == "done" and agent.queued and not agent.running:
                 self.do(acts.Prompt(None))
-
-    def _cards(self) -> tuple[Reference, ...]:
-        rooms = () if self._rooms is None else self._rooms.on
-        return tuple(room.cards for room in rooms if room.cards)
 
     def _show(self, event: AnyEvent) -> None:
         """Show an event unless it was shown before; if it cannot be drawn, later ones still are."""
@@ -239,7 +234,7 @@ class SessionClient(SessionReader):
     async def _replay(self, session_id: str) -> None:
         """Show all of a recorded session without blocking the keys."""
         recorded, self._reducer, self._shown = await asyncio.to_thread(
-            _read, self.launcher, session_id, self._cards
+            read_session, self.launcher, session_id, self._cards
         )
         for _ in self._state.replay(recorded):
             await asyncio.sleep(0)
@@ -291,11 +286,3 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
         drawn.clear()
         await asyncio.sleep(_PACE)
     drawn.add(key)
-
-
-def _read(launcher: Launcher, session_id: str, cards: CardsOf) -> tuple[UiState, Reducer, int]:
-    """Read and reduce a session; also returns the number of its last event. Blocks on a file."""
-    recorded = launcher.recorded(session_id)
-    return *replayed(recorded, cards), max(
-        (event.seq for event in recorded if event.agent == MAIN), default=0
-    )

@@ -13,6 +13,7 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import ToolResultAdded
+from codeagent.core.extension import Reference
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.ports import OutputPage, OutputStore
@@ -34,6 +35,10 @@ class SessionReader:
         self._runtime: Runtime | None = None
         self._settings: Settings | None = None
         self._rooms: RoomsInUse | None = None
+
+    def _cards(self) -> tuple[Reference, ...]:
+        rooms = () if self._rooms is None else self._rooms.on
+        return tuple(room.cards for room in rooms if room.cards)
 
     async def rooms(self) -> RoomsInUse:
         """Return the rooms that are on, and those that are off. Raises ConfigError."""

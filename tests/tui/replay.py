@@ -141,7 +141,7 @@ class ReplayClient(SessionClient):
         for event in self._events:
             reducer.apply(event)
         self.state.status.set(**self._status)
-        self.running = self.state.status.now.phase not in ("idle", "starting")
+        self.running = self.state.status.now.run.phase not in ("idle", "starting")
         self.shown = True
         return None
 

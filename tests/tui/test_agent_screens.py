@@ -145,7 +145,11 @@ def test_a_question_of_a_child_waits_in_the_same_queue_until_it_is_answered() ->
     recording = asking()
     state = show(recording.events)
     (waiting,) = state.approvals.waiting
-    assert (waiting.agent, waiting.name, state.status.now.phase) == ("tester.2", "bash", "waiting")
+    assert (waiting.agent, waiting.name, state.status.now.run.phase) == (
+        "tester.2",
+        "bash",
+        "waiting",
+    )
     child(recording, "tester.2", Recording().resolve("c1", "once"))
     assert show(recording.events).approvals.waiting == ()
 

@@ -59,7 +59,7 @@ async def chat(
 
 
 def notice(app: ReplayApp) -> str:
-    return app.chat.state.status.now.notice
+    return app.chat.state.status.now.screen.notice
 
 
 def shown(app: ReplayApp) -> list[str]:

@@ -52,10 +52,10 @@ class ChildCards:
             return
         child.apply(event)
         status, view = child.state.status.now, child.view
-        view.phase = (
-            "" if isinstance(event, events.RunFinished) else _SAID.get(status.phase, status.phase)
-        )
-        view.tokens, view.cost_usd = status.input_tokens + status.output_tokens, status.cost_usd
+        phase = status.run.phase
+        view.phase = "" if isinstance(event, events.RunFinished) else _SAID.get(phase, phase)
+        view.tokens = status.usage.input_tokens + status.usage.output_tokens
+        view.cost_usd = status.usage.cost_usd
         match event:
             case events.ToolStarted():
                 view.calls += 1

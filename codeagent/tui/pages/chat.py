@@ -100,7 +100,10 @@ class ChatScreen(ChatKeys):
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
             self.state.document.remark(trouble, "warning")
         options, known = self.launch_options, self.state.status
-        known.set(model=options.model or known.now.model, mode=options.mode or known.now.mode)
+        known.set(
+            model=options.model or known.now.conversation.model,
+            mode=options.mode or known.now.conversation.mode,
+        )
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
 
     async def end(self) -> None:
@@ -152,7 +155,7 @@ class ChatScreen(ChatKeys):
     def _keeps(self, later: bool) -> bool:
         """Keep text in the composer that does not fit into the model's window, and ask what to do
         with it."""
-        window, length = self.state.status.now.context_window, len(self.composer.text)
+        window, length = self.state.status.now.usage.context_window, len(self.composer.text)
         if (
             window is None
             or length <= window

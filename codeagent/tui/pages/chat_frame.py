@@ -118,7 +118,7 @@ class ChatFrame(Screen[None]):
     @on(events.Resize)
     def _sync_composer(self) -> None:
         """Give a card some of the room of the composer and the message queue."""
-        self.composer.running = self.state.status.now.phase not in ("starting", "idle")
+        self.composer.running = self.state.status.now.run.phase not in ("starting", "idle")
         self.composer.has_queue = bool(self.state.queue.items or self.state.queue.earlier)
         rows, asked = (
             self.app.size.height,

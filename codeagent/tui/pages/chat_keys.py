@@ -32,7 +32,7 @@ class ChatKeys(ChatFrame):
         """Handle Esc: close what is open, else pause at the next boundary; pressed again, stop
         now."""
         situation = Situation(
-            self.state.status.now.halt,
+            self.state.status.now.run.halt,
             finding=self.conversation.find_bar.display,
             elsewhere=self.focused is not self.composer,
             plan=self.card.scope == "plan",

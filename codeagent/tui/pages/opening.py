@@ -227,7 +227,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
     def _open(self, box: LineInput | None) -> None:
         """Show the given text line, or none; a key that was not stored is forgotten."""
         self._key.value = ""
-        self._key.display, self._address.display = box is self._key, box is self._address
+        self._key.display = box is self._key
+        self._address.display = box is self._address
         self._hints.tell(
             ""
             if box is None

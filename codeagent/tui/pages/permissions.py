@@ -288,7 +288,12 @@ class PermissionsScreen(Guarded[None]):
         """Return a value that changes when rules or decisions may have changed."""
         now = self._state.status.now
         try:
-            return self._state.approvals.waiting, now.phase, now.batch, self._client.agent.rules
+            return (
+                self._state.approvals.waiting,
+                now.run.phase,
+                now.run.batch,
+                self._client.agent.rules,
+            )
         except CodeagentError:
             return None
 

@@ -113,7 +113,7 @@ async def resume(chat: ChatScreen, argument: str) -> None:
     if argument:
         await change_to(chat, argument)
         return
-    present = chat.state.status.now.session
+    present = chat.state.status.now.conversation.session
     sessions = [row for row in await (await chat.outbox.ready()).sessions() if row.id != present]
     if not sessions:
         chat.tell("there is no other session in this folder yet")
@@ -156,14 +156,16 @@ async def mode(chat: ChatScreen, argument: str) -> None:
     if (chosen := next((each for each in modes if each == argument), None)) is not None:
         chat.outbox.set_mode(chosen)
     else:
-        chat.tell(f"mode: {chat.state.status.now.mode}; /mode {'|'.join(modes)} changes it")
+        chat.tell(
+            f"mode: {chat.state.status.now.conversation.mode}; /mode {'|'.join(modes)} changes it"
+        )
 
 
 async def sandbox(chat: ChatScreen, argument: str) -> None:
     """Handle `/sandbox [none|allow-list|ask|open]`."""
     client, now = await chat.outbox.ready(), chat.state.status.now
     level = argument or await _pick(
-        chat, _NETWORK, network_rows(client.agent.rules), marked=now.network
+        chat, _NETWORK, network_rows(client.agent.rules), marked=now.conversation.network
     )
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
     if (chosen := next((each for each in known if each == level), None)) is not None:
@@ -221,7 +223,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
     """Handle `/model [name]`; asks for the key that it needs."""
     client = await chat.outbox.ready()
     models = {row.name: row for row in await client.models()}
-    present = chat.state.status.now.model
+    present = chat.state.status.now.conversation.model
     rows = [
         *model_rows(models.values()),
         PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept"),

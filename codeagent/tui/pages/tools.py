@@ -205,7 +205,8 @@ class ToolsScreen(Page[None]):
     def action_trust(self) -> None:
         self._look()
         self.pane.turn("home")  # it says there what trusting means
-        self._asked, self._seen = self._shown.untrusted, self._shown.digest
+        self._asked = self._shown.untrusted
+        self._seen = self._shown.digest
         self.guard.close()
         files = counted(len(self._asked), "file")
         self.say(

@@ -213,7 +213,7 @@ class CardAnswers(CardFrame):
         """Show what should be in front; if that has changed, the wait starts again."""
         keymap, before = keymap_of(self), self._content
         self._content = content = self._waiting.content(
-            stepping=self._state.status.now.stepping,
+            stepping=self._state.status.now.run.stepping,
             focused=self.has_focus_within,
             wide=self.pane.layout_width >= SPLIT_FROM,
             rows=self.app.size.height // 2 - _EDGES_AND_KEYS,

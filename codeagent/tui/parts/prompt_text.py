@@ -235,7 +235,8 @@ class PromptText(TextArea, inherit_bindings=False):
         else:
             start = self._beside_chip(edit.top, after=False)
             end = self._beside_chip(edit.bottom, after=True)
-            edit.from_location, edit.to_location = start, end
+            edit.from_location = start
+            edit.to_location = end
         return super().edit(edit)
 
     def _beside_chip(self, location: Location, *, after: bool) -> Location:
