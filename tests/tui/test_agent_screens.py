@@ -137,8 +137,12 @@ def test_events_of_a_child_are_below_its_call_and_nowhere_else() -> None:
 
 def test_what_children_use_counts_in_the_session_but_not_in_its_context() -> None:
     now = show(working().events).status.now
-    assert (now.input_tokens, now.output_tokens, now.context_tokens) == (36_000, 800, 18_400)
-    assert now.cost_usd == pytest.approx(0.12)
+    assert (now.usage.input_tokens, now.usage.output_tokens, now.usage.context_tokens) == (
+        36_000,
+        800,
+        18_400,
+    )
+    assert now.usage.cost_usd == pytest.approx(0.12)
 
 
 def test_a_question_of_a_child_waits_in_the_same_queue_until_it_is_answered() -> None:

@@ -114,7 +114,7 @@ async def test_the_first_frame_shows_the_model_and_the_mode_of_the_command_line(
     options = LaunchOptions(model="openai/gpt-5", mode="plan")
     async with first_frame(tmp_path, monkeypatch, options) as (_, app):
         shown = app.chat.state.status.now
-        assert (shown.model, shown.mode) == ("openai/gpt-5", "plan")
+        assert (shown.conversation.model, shown.conversation.mode) == ("openai/gpt-5", "plan")
 
 
 async def test_keys_on_both_sides_of_the_first_frame_arrive_in_order(

@@ -361,8 +361,12 @@ def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
     state = show(Recording().run("x").answer("a", usage=USAGE).answer("b", usage=USAGE))
 
     now = state.status.now
-    assert (now.context_tokens, now.input_tokens, now.cache_read_tokens) == (18_612, 36_400, 29_848)
-    assert now.cost_usd == pytest.approx(0.082)
+    assert (now.usage.context_tokens, now.usage.input_tokens, now.usage.cache_read_tokens) == (
+        18_612,
+        36_400,
+        29_848,
+    )
+    assert now.usage.cost_usd == pytest.approx(0.082)
 
 
 def broken_off() -> Recording:
@@ -386,7 +390,7 @@ def test_a_retry_marks_what_was_shown_of_the_answer_and_counts_down() -> None:
 
     assert answers(state) == [("half an ans", False, True)]
     now = state.status.now
-    assert (now.phase, state.pulse.retry_at, now.retry_reason) == (
+    assert (now.run.phase, state.pulse.retry_at, now.run.retry_reason) == (
         "retrying",
         START + 4.0,
         "overloaded",
@@ -533,7 +537,12 @@ def test_pause_mode_and_model_show_in_the_status() -> None:
     )
     now = show(recording.notice("model.changed", "demo", model="demo", api_base=None)).status.now
 
-    assert (now.halt, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
+    assert (now.run.halt, now.run.batch, now.conversation.mode, now.conversation.model) == (
+        "paused",
+        3,
+        "plan",
+        "demo",
+    )
 
 
 def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> None:

@@ -69,7 +69,11 @@ async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -
     client, state, _ = await opened(FakeLauncher())
 
     now = state.status.now
-    assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
+    assert (now.run.phase, now.conversation.model, now.conversation.sandbox) == (
+        "starting",
+        "demo",
+        "starting",
+    )
     await client.close()
 
 
