@@ -44,9 +44,7 @@ def _judging() -> Figure:
 
 
 async def _measure(root: Path, state: Path, add: Callable[[Figure], None]) -> None:
-    spec = SandboxSpec(
-        root=root, state_dir=state, session="bench", home=Path.home(), docker_host=None, image=None
-    )
+    spec = SandboxSpec(root=root, state_dir=state, session="bench", home=Path.home())
     sandbox = DockerSandbox(spec)
     started = time.monotonic()
     await sandbox.start(lambda _: None)

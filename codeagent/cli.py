@@ -9,7 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Coroutine, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from codeagent import __version__
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
@@ -19,28 +19,36 @@ COMMANDS = {
     "run": "work on a prompt, without a screen",
     "demo": "watch an agent fix a bug in a throwaway repository; needs no key",
     "sessions": "list, show, export, copy and remove what was recorded",
-    "replay": "a recorded session on the real screen, as a picture, or again with another model",
     "stats": "calls, durations, tokens and cost of a session",
     "tools": "the tools a model can call",
-    "mcp": "servers that bring tools of their own (MCP), and offering ours to other programs",
-    "recipes": "prompts with inputs, kept in files: list, show, check and trust them",
     "prompt": "the system prompt as a model gets it",
     "sandbox": "the container that commands run in",
+    "extensions": "which features there are beyond the conversation, which are on, what each brings",
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
 }
-"""Command → what it does. Each is a module of its own, imported when needed.
+"""The kernel's commands → what each does. It is the module of that name in `codeagent.commands`,
+imported when needed; those of extensions are in their manifests.
 
 Without one the screen opens: `codeagent.commands.chat`.
 """
-_IN_ROOMS = {name: f"codeagent.extensions.{name}.command" for name in ("replay", "mcp", "recipes")}
+_SCREEN = "chat"
 USAGE_ERROR = 2
 _ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
 
 
-class Subcommand(Protocol):
-    """What a module of `codeagent.commands` offers."""
+class FoundCommand(NamedTuple):
+    """A command, of the kernel or of an extension."""
+
+    name: str
+    about: str
+    module: str
+    extension: str = ""
+
+
+class CommandModule(Protocol):
+    """What the module of a command offers."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -56,6 +64,15 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _ScreenParser(_Parser):
+    """Lists the commands in its help."""
+
+    def format_help(self) -> str:
+        listed = "\n".join(f"    {each.name:<12}{each.about}" for each in commands())
+        self.epilog = f"commands:\n{listed}\n\ncodeagent COMMAND --help says more about each."
+        return super().format_help()
 
 
 def program() -> NoReturn:
@@ -107,39 +124,79 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     try:
-        if arguments[:1] and arguments[0] in COMMANDS:
-            return _run(load(arguments[0]), build_parser(arguments[0]).parse_args(arguments[1:]))
-        parser = build_screen_parser()
         if arguments[:1] and not arguments[0].startswith("-"):
-            _refuse_unless_folder(parser, arguments[0])
-        return _run(load("chat"), parser.parse_args(arguments))
+            if (command := found(arguments[0])) is not None:
+                _refuse_if_off(command)
+                return _run(
+                    load(command.name), build_parser(command.name).parse_args(arguments[1:])
+                )
+            _refuse_unless_folder(build_screen_parser(), arguments[0])
+        parser = build_screen_parser()
+        return _run(load(_SCREEN), parser.parse_args(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
+    except ConfigError as error:
+        return _complain(error, USAGE_ERROR)
+
+
+def commands() -> list[FoundCommand]:
+    """Return every command, the kernel's first."""
+    from codeagent.config.extensions import (
+        all_extensions,  # only for a list, or a command of an extension
+    )
+
+    of_extensions = (
+        FoundCommand(each.name, each.about, each.module, extension.name)
+        for extension in all_extensions().on
+        for each in extension.subcommands
+        if not each.of
+    )
+    return [*map(_of_kernel, COMMANDS), *of_extensions]
+
+
+def found(name: str) -> FoundCommand | None:
+    """Return the command of that name."""
+    if name in COMMANDS:
+        return _of_kernel(name)
+    return next((command for command in commands() if command.name == name), None)
+
+
+def _of_kernel(name: str) -> FoundCommand:
+    return FoundCommand(name, COMMANDS[name], f"codeagent.commands.{name}")
+
+
+def _refuse_if_off(command: FoundCommand) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command."""
+    if not command.extension:
+        return
+    from codeagent.commands.arguments import refuse_if_off  # only for a command of an extension
+
+    refuse_if_off(command.extension, command.name)
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:
     """Make the parser for what follows the name of a command."""
-    summary = COMMANDS[name]
+    command = found(name)
+    assert command is not None, name
+    summary = command.about
     parser = _Parser(prog=f"codeagent {name}", description=f"{summary[0].upper()}{summary[1:]}.")
-    load(name).add_arguments(parser)
+    load(command.name).add_arguments(parser)
     return parser
 
 
 def build_screen_parser() -> argparse.ArgumentParser:
     """Make the parser for a command line without a command, which opens the screen; its help lists
     the commands."""
-    listed = "\n".join(f"    {name:<12}{summary}" for name, summary in COMMANDS.items())
-    parser = _Parser(
+    parser = _ScreenParser(
         prog="codeagent",
         usage="codeagent [PATH] [options]\n       codeagent COMMAND ...",
         description="A terminal coding agent. Without a command it opens the chat screen.",
-        epilog=f"commands:\n{listed}\n\ncodeagent COMMAND --help says more about each.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
-    load("chat").add_arguments(parser)
+    load(_SCREEN).add_arguments(parser)
     return parser
 
 
@@ -148,23 +205,26 @@ def _refuse_unless_folder(parser: argparse.ArgumentParser, word: str) -> None:
         return
     import difflib  # only for a mistyped word
 
-    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    near = difflib.get_close_matches(word, [each.name for each in commands()], n=1)
     hint = f"did you mean {near[0]}?" if near else 'a prompt goes to codeagent run "what to do"'
     parser.error(f"{word[:80]!r} is neither a command nor a folder; {hint}")
 
 
-def load(name: str) -> Subcommand:
+def load(name: str) -> CommandModule:
+    """Import the module of a command, or of the screen, which is `chat`."""
+    command = None if name == _SCREEN else found(name)
+    path = f"codeagent.commands.{name}" if command is None else command.module
     gc.disable()  # modules live as long as the program: looking through them again and again is useless
     try:
-        module: Any = importlib.import_module(_IN_ROOMS.get(name, f"codeagent.commands.{name}"))
+        module: Any = importlib.import_module(path)
     finally:
         gc.freeze()
         gc.enable()
-    command: Subcommand = module
-    return command
+    loaded: CommandModule = module
+    return loaded
 
 
-def _run(command: Subcommand, args: argparse.Namespace) -> int:
+def _run(command: CommandModule, args: argparse.Namespace) -> int:
     try:
         work = command.main(args)
         if isinstance(work, int):

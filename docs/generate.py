@@ -8,19 +8,23 @@ import json
 import re
 import sys
 import textwrap
-from dataclasses import fields
+from collections.abc import Iterable
+from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
 from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
-from codeagent.app.rooms import built_in_rooms
-from codeagent.cli import COMMANDS, build_parser, build_screen_parser
+from codeagent.cli import build_parser, build_screen_parser, commands
+from codeagent.config.checking import as_given
+from codeagent.config.extensions import all_extensions
+from codeagent.config.settings import FileSettings, Section
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
     DiffBlock,
@@ -33,6 +37,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.core.events import EVENT_TYPES
+from codeagent.core.extension import resolved
 from codeagent.core.host_programs import HOST_PROGRAMS
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (
@@ -76,6 +81,7 @@ def main() -> int:
         "reference/tool-file.schema.json": tool_file_schema(),
         "reference/recipe-file.schema.json": recipe_file_schema(),
         "reference/keys.md": keys(),
+        "reference/settings.md": settings(),
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
         "../codeagent/tools/schemas.json": argument_schemas(),
@@ -95,7 +101,7 @@ def keys() -> str:
     """Return the page of the screen's keys and slash commands, as the key sheet and /help show
     them."""
     parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
-    table = table_with(built_in_rooms().on)
+    table = table_with(all_extensions().on)
     rows = Keymap(table=table).rows()
     for group in dict.fromkeys(row.scope for row in rows):
         lines = [
@@ -113,8 +119,81 @@ def keys() -> str:
 
 def slash_commands() -> str:
     """Return the names of all slash commands, which no recipe may have: one a line."""
-    rows = table_with(built_in_rooms().on).commands
+    rows = table_with(all_extensions().on).commands
     return "\n".join(sorted(name for row in rows for name in (row.name, *row.aliases))) + "\n"
+
+
+def settings() -> str:
+    """Return the page about every setting of a configuration file, the kernel's first."""
+    hints = get_type_hints(FileSettings, include_extras=True)
+    sections = {name: hint for name, hint in hints.items() if _section_of(hint) is not None}
+    plain = [name for name in hints if name not in sections and not name.startswith("__")]
+    parts = [
+        "# Settings",
+        _NOTE,
+        "What `config.toml` may hold: yours (`codeagent config path` says where it is), and a project's "
+        "`.codeagent/config.toml`, which [may only tighten](../how-to/rules.md). `codeagent config show` "
+        "prints those in force. `[extensions] off` switches extensions off, and with them their sections.",
+        _settings_table(FileSettings, plain),
+    ]
+    for name, hint in sections.items():
+        parts += _section_page(name, hint, extension="")
+    for extension in all_extensions().on:
+        for name, reference in extension.settings.items():
+            parts += _section_page(name, resolved(reference), extension=extension.name)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section_page(name: str, hint: Any, *, extension: str) -> list[str]:
+    """Return the heading, the words and the table of a section, then those of what is nested."""
+    kind = _section_of(hint)
+    assert kind is not None, name
+    title = {dict: f"[{name}.NAME]", tuple: f"[[{name}]]"}.get(get_origin(hint), f"[{name}]")
+    of = f"Of the extension `{extension}`." if extension else ""
+    inner = get_type_hints(kind, include_extras=True)
+    nested = {each: hint for each, hint in inner.items() if _section_of(hint) is not None}
+    own = [each.name for each in fields(kind) if each.name not in nested]
+    parts = [f"## `{title}`", " ".join(filter(None, (_of_settings(_own_words(kind)), of)))]
+    parts.append(_settings_table(kind, own))
+    for each, below in nested.items():
+        parts += _section_page(f"{name}.{each}", below, extension="")
+    return parts
+
+
+def _of_settings(words: str) -> str:
+    """Return a docstring as the page has it: with links, and in the words of a file."""
+    linked = re.sub(r"docs/how-to/([a-z-]+)\.md", r"[\1](../how-to/\1.md)", words)
+    return " ".join(re.sub(r"\bNone\b", "unset", linked).split())
+
+
+def _section_of(hint: Any) -> type[Section] | None:
+    """Return the section that a value is, or that a list or table of values holds."""
+    if isinstance(hint, type) and issubclass(hint, Section):
+        return hint
+    if get_origin(hint) in (dict, tuple, Union, UnionType):
+        return next(filter(None, map(_section_of, get_args(hint))), None)
+    return None
+
+
+def _settings_table(kind: type, names: Iterable[str]) -> str:
+    words: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        words |= _field_words(base) if is_dataclass(base) else {}
+    hints = get_type_hints(kind, include_extras=True)
+    found = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    rows = [
+        f"| `{name}` | {_type(hints[name])} | {_default(found[name])} | {_cell(_of_settings(words.get(name, '')))} |"
+        for name in names
+    ]
+    head = ["| setting | type | default | |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows]) if rows else ""
+
+
+def _default(field: Field[Any]) -> str:
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    if value is MISSING:
+        return "needed"
+    return "" if value in (None, (), {}) else f"`{json.dumps(as_given(value))}`"
 
 
 def _cell(text: str) -> str:
@@ -132,7 +211,8 @@ def command_line() -> str:
         screen.description or "",
         *_arguments(screen),
     ]
-    for name in COMMANDS:
+    for each in commands():
+        name = each.name
         command = build_parser(name)
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
         for action, below in _subcommands(command).items():

@@ -91,9 +91,16 @@ def _mark_properties(items: list[pytest.Item]) -> None:
 
 def _keep_together(items: list[pytest.Item]) -> None:
     """Tests that share what their module makes once, such as a container, run in one worker: it is
-    made once."""
+    made once.
+
+    Those that build images do, too: each removes what was built meanwhile.
+    """
     for item in items:
-        if isinstance(item, pytest.Function):
+        if not isinstance(item, pytest.Function):
+            continue
+        if item.get_closest_marker("docker") and hasattr(item.module, "small_image"):
+            item.add_marker(pytest.mark.xdist_group("images"))
+        else:
             used = (
                 item._fixtureinfo.name2fixturedefs.values()
             )  # what a test uses is said nowhere else

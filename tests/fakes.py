@@ -1,11 +1,13 @@
 """Stand-ins for the ports that tools use: a sandbox that runs a script, and a store of outputs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import (
@@ -16,15 +18,19 @@ from codeagent.core.ports import (
     RunningProgram,
     Sandbox,
     SandboxInfo,
+    SandboxSweep,
     Skill,
     SkillText,
     StdioProgram,
-    Swept,
     Workspace,
 )
 from codeagent.core.recipes import Recipe
+from codeagent.core.redact import Redactor
 from codeagent.core.tool import ToolContext
 from codeagent.core.toolbox import ToolProblem
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.extension import ExtensionContext
+from codeagent.workspace.files import LocalWorkspace
 
 Step = tuple[str, bytes] | float | Callable[[], Awaitable[None]]
 
@@ -41,7 +47,7 @@ class FakeSandbox:
         self.commands: list[Command] = []
         self.freezes = 0
         self.ports: frozenset[int] = frozenset()
-        self.swept = Swept()
+        self.swept = SandboxSweep()
         self.aside: list[str] = []
         self.exposed = ""
 
@@ -82,8 +88,8 @@ class FakeSandbox:
     async def listening(self) -> frozenset[int]:
         return self.ports
 
-    async def sweep(self) -> Swept:
-        swept, self.swept = self.swept, Swept(alive=self.swept.alive)
+    async def sweep(self) -> SandboxSweep:
+        swept, self.swept = self.swept, SandboxSweep(alive=self.swept.alive)
         return swept
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
@@ -191,3 +197,12 @@ def put(root: Path, path: str, data: bytes | str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data if isinstance(data, bytes) else data.encode())
     return target
+
+
+def extension_context(root: Path, *, sections: Mapping[str, Any] | None = None) -> ExtensionContext:
+    """What a conversation in `root` lends to an extension; `sections` are those of the settings."""
+    workspace = LocalWorkspace(root)
+    settings = Settings(sections=dict(sections or {}))
+    return ExtensionContext(
+        settings, workspace, ReadTracker(workspace), {}, lambda name: None, Redactor({})
+    )

@@ -8,8 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from codeagent.extensions.images.build import REPOSITORY
-from codeagent.sandbox.engine import local_engine
+from codeagent.sandbox.engine import IMAGES, local_engine
 from codeagent.sandbox.profile import DEFAULT_PATH
 
 _PROGRAMS = ("bash", "sh", "cat", "id", "stat", "ls", "mkdir", "rm", "sleep", "env", "kill")
@@ -20,15 +19,15 @@ _FOLDERS = ("tmp", "proc", "sys", "dev", "etc", "run", "home", "usr", "var")
 def small_image() -> Iterator[str]:
     """An image of its own in each process; it goes at the end, with every image that was built
     meanwhile."""
-    tag = f"{REPOSITORY}:tests-{os.getpid()}"
+    tag = f"{IMAGES}:tests-{os.getpid()}"
     with local_engine(os.environ.get("DOCKER_HOST")) as engine:
-        before = {*engine.images(REPOSITORY)}
+        before = {*engine.images(IMAGES)}
         engine.import_image(_root(), tag, [f"ENV PATH={DEFAULT_PATH}"])
         try:
             yield tag
         finally:
-            mine = f"{REPOSITORY}:repository-"
-            for made in {*engine.images(REPOSITORY)} - before:
+            mine = f"{IMAGES}:repository-"
+            for made in {*engine.images(IMAGES)} - before:
                 if made == tag or made.startswith(mine):
                     engine.remove_image(made)
 

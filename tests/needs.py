@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.engine import engine_socket, probe_socket
+from codeagent.sandbox.engine_socket import engine_socket, probe_socket
 
 
 def check_needs(item: pytest.Item) -> None:

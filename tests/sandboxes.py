@@ -5,8 +5,9 @@ import shlex
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,11 @@ from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, CommandResult, Sandbox
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox import container
+from codeagent.sandbox.described_image import ImagePlan
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.exec import CallMark
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import SandboxLimits, SandboxSpec, UserPython
 from tests.copies import copied
 
 MIB = 1024**2
@@ -81,29 +83,41 @@ def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
-def sandbox_spec(root: Path, state_dir: Path, **fields: object) -> SandboxSpec:
-    """This machine's toolchain, so that nothing is pulled; `fields` replace what SandboxSpec
-    has."""
-    values: dict[str, object] = {
+def sandbox_spec(root: Path, state_dir: Path, **given: object) -> SandboxSpec:
+    """This machine's toolchain, so that nothing is pulled; `given` replaces fields of SandboxSpec
+    and of its parts, by name."""
+    values: dict[str, Any] = {
         "session": "test",
         "home": state_dir.parent / "home-of-nobody",
         "pull": False,
         "memory_bytes": 512 * MIB,
         "tmp_bytes": 64 * MIB,
-    }
-    return SandboxSpec(root=root, state_dir=state_dir, **(values | fields))  # type: ignore[arg-type]  # by name
+    } | given
+
+    def part(kind: type[Any]) -> Any:
+        names = values.keys() & {field.name for field in fields(kind)}
+        return kind(**{name: values.pop(name) for name in names})
+
+    return SandboxSpec(
+        root=root,
+        state_dir=state_dir,
+        image=part(ImagePlan),
+        limits=part(SandboxLimits),
+        python=part(UserPython),
+        **values,
+    )
 
 
 @asynccontextmanager
 async def opened(
-    root: Path, state_dir: Path, internet: Internet | None = None, **fields: object
+    root: Path, state_dir: Path, internet: Internet | None = None, **given: object
 ) -> AsyncIterator[DockerSandbox]:
     """A sandbox whose containers are made when they are needed, closed afterwards in the event loop
     that used it.
 
-    `fields` as in `sandbox_spec`.
+    `given` as in `sandbox_spec`.
     """
-    sandbox = DockerSandbox(sandbox_spec(root, state_dir, **fields), internet)
+    sandbox = DockerSandbox(sandbox_spec(root, state_dir, **given), internet)
     try:
         yield sandbox
     finally:

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import get_args
 
 from codeagent.agent.hooks.python import load_python_hooks
-from codeagent.cli import COMMANDS
+from codeagent.cli import commands
 from codeagent.config.checking import checked
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.settings import FileSettings, RuleLayers
+from codeagent.core.extension import Extension
 from codeagent.core.policy import HookEvent, Policy
 from codeagent.extensions.web.access import host_key
+from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
-from codeagent.tools.source import SOURCE_PACKAGES
 from codeagent.tui.keymap import Keymap, load_keymap
 from tests.table import for_each
 
@@ -56,7 +57,7 @@ def test_the_page_about_the_loop_shows_its_source() -> None:
 
 def test_the_command_reference_names_every_command_and_argument() -> None:
     text = GENERATE["command_line"]()
-    assert all(f"## codeagent {command}\n" in text for command in COMMANDS)
+    assert all(f"## codeagent {command.name}\n" in text for command in commands())
     assert all(
         f"`{option}" in text
         for option in ("--model M", "--allow RULE", "--yes", "--output text\\|json")
@@ -74,7 +75,7 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
 def test_every_command_in_a_page_is_one_that_exists(page: Path) -> None:
     blocks = re.findall(r"```(?:sh|console)?\n(.*?)```", page.read_text(), re.DOTALL)
     used = re.findall(r"(?:^|\| )\$? ?codeagent ([a-z]+)", "\n".join(blocks), re.MULTILINE)
-    assert set(used) <= set(COMMANDS)
+    assert set(used) <= {command.name for command in commands()}
 
 
 @for_each("page", PAGES)
@@ -106,9 +107,9 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
 
 
 def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:
-    settings, package = re.findall(
-        r"```toml\n(.*?)```", (DOCS / "how-to/toolsets.md").read_text(), re.DOTALL
-    )
+    text = (DOCS / "how-to/toolsets.md").read_text()
+    [settings] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    [manifest] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     found = checked(FileSettings, tomllib.loads(settings))
     assert (found.tools, found.toolsets.use, found.toolsets.offer) == (
         ("*",),
@@ -116,7 +117,9 @@ def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> No
         ("web", "files"),
     )
     assert sorted(found.toolsets.groups) == ["issues", "users"]
-    assert list(tomllib.loads(package)["project"]["entry-points"]) == [SOURCE_PACKAGES]
+    names: dict[str, Extension] = {}
+    exec(manifest, names)
+    assert names["EXTENSION"].sources == "my_package.weather:sources"
 
 
 def test_the_settings_of_the_page_about_jobs_turn_partial_results_on() -> None:
@@ -166,8 +169,10 @@ def test_the_page_about_hooks_names_every_event_with_what_it_is_given() -> None:
 def test_the_settings_and_rules_of_the_pages_about_the_web_and_apis_are_some() -> None:
     [web] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/web.md").read_text(), re.DOTALL)
     [api] = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to/openapi.md").read_text(), re.DOTALL)
-    found = checked(FileSettings, tomllib.loads(web))
-    assert (found.web.search, found.web.secrets) == ("brave", {"GITHUB_TOKEN": ("api.github.com",)})
+    told = tomllib.loads(web)
+    asked = checked(WebSettings, told.pop("web"))
+    found = checked(FileSettings, told)
+    assert (asked.search, asked.secrets) == ("brave", {"GITHUB_TOKEN": ("api.github.com",)})
     rules = parse_rules(
         RuleLayers(user=found.rules, project=checked(FileSettings, tomllib.loads(api)).rules)
     )

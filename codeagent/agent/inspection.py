@@ -76,7 +76,7 @@ class Inspection:
         self._due = False
         """Whether something ended that was not inspected yet."""
         self._moment: object = None
-        """What had run in the sandbox when it was swept last, see `Swept`."""
+        """What had run in the sandbox when it was swept last, see `SandboxSweep`."""
         self._compared: object = None
         """What had run when the baseline was taken."""
         self._agreed: set[str] = set()

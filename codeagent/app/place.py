@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -169,12 +169,13 @@ async def start_sandbox(
 def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> "DockerSandbox":
     """Make the container of one session, not started yet."""
     # A run has either this or the host.
+    from codeagent.app.images import image_source
     from codeagent.core.hosts import HostRule
-    from codeagent.extensions.images.plan import plan_image
+    from codeagent.sandbox.described_image import plan_without_source
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.sandbox.egress.internet import internet_of
     from codeagent.sandbox.packages import package_cache
-    from codeagent.sandbox.spec import SandboxSpec
+    from codeagent.sandbox.spec import SandboxLimits, SandboxSpec, UserPython
 
     elsewhere = git_elsewhere(root, place.config_dir)
     agreed = (
@@ -182,10 +183,16 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         if elsewhere is not None and elsewhere.answer
         else frozenset[str]()
     )
-    described = place.copy_of or root
-    plan = plan_image(
-        settings.sandbox.image, described, place.config_dir, accepted=place.accepted_image
+    configured = settings.sandbox.image
+    images = image_source(settings, place.copy_of or root, place.config_dir)
+    plan = (
+        plan_without_source(configured)
+        if images is None
+        else images.plan(configured, accepted=place.accepted_image)
     )
+    private = tuple(map(HostRule.parse, settings.network.private_hosts))
+    python = find_program("python3", root)
+    kept = settings.sandbox.package_bytes
     spec = SandboxSpec(
         root=root,
         state_dir=place.state_dir,
@@ -193,24 +200,18 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
         home=Path.home(),
         private=() if place.config_dir is None else (place.config_dir,),
         agreed_git=agreed | place.agreed_git,
-        virtual_env=active_environment(root, place.environment),
-        python=None if (python := find_program("python3", root)) is None else Path(python),
         docker_host=place.environment.get("DOCKER_HOST") or None,
-        image=plan.image,
-        repository=plan.repository,
-        withheld=plan.withheld,
-        image_note=plan.note,
-        packages_of=place.copy_of,
-        build_network=settings.sandbox.network == "open",
+        image=replace(
+            plan, build_network=settings.sandbox.network == "open", packages_of=place.copy_of
+        ),
+        limits=SandboxLimits(network_bytes=settings.limits.network_bytes, package_bytes=kept),
+        python=UserPython(
+            active_environment(root, place.environment), None if python is None else Path(python)
+        ),
+        packages=package_cache(place.state_dir, place.copy_of or root) if kept else None,
         per_command=settings.sandbox.lifetime == "command",
-        packages=package_cache(place.state_dir, place.copy_of or root)
-        if settings.sandbox.package_bytes
-        else None,
-        package_bytes=settings.sandbox.package_bytes,
-        private_hosts=tuple(map(HostRule.parse, settings.network.private_hosts)),
-        network_bytes=settings.limits.network_bytes,
     )
-    return DockerSandbox(spec, internet_of(place.environment, private=spec.private_hosts))
+    return DockerSandbox(spec, internet_of(place.environment, private=private))
 
 
 def active_environment(root: Path, environment: Mapping[str, str]) -> Path | None:

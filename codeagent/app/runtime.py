@@ -23,7 +23,14 @@ from codeagent.agent.prompt import MakePrompt, PromptBuilder, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.place import Place, StartedSandbox, Tell, start_sandbox
-from codeagent.app.sources import newly_given, open_catalog, open_inbox, with_chosen, with_messages
+from codeagent.app.sources import (
+    newly_given,
+    open_catalog,
+    open_inbox,
+    remarks_of_extensions,
+    with_chosen,
+    with_messages,
+)
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import parse_rules
@@ -150,7 +157,7 @@ async def open_runtime(
             *told,
             *files.troubles,
             *uncounted,
-            *_troubles(dependencies, sandbox),
+            *_troubles(settings, dependencies, sandbox),
         ):
             agent.notify(code, text)
         _tell_when_started(sandbox, agent, stack)
@@ -323,7 +330,9 @@ def _sentence(text: str) -> str:
     return text if text.endswith("?") else f"{text}."
 
 
-def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[Told]:
+def _troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[Told]:
     """Yield a notice for each problem of the instructions, the skills and the sandbox."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield (
@@ -335,12 +344,8 @@ def _troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterat
     yield from _told_at_start(sandbox.info)
     if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
         yield "mcp.untrusted", visible(waiting)
-    if waiting := ", ".join(one.name for one in dependencies.documents if not one.trusted):
-        yield (
-            "documents.untrusted",
-            f"OpenAPI documents of this project are not trusted as they are now: {waiting}; read them, then run "
-            "codeagent tools trust",
-        )
+    yield from remarks_of_extensions(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
 
 
 def _other_server(before: str, now: str) -> Iterator[Told]:

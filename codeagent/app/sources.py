@@ -15,7 +15,7 @@ there if the settings name it: `[toolsets] offer` lets the model turn it on, `us
 the start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -23,57 +23,49 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codeagent.app.place import Place
-from codeagent.app.tools import AGENTS, FILE_TOOLS, ToolDependencies, agent_tool
+from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
+from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
-from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool, ToolError
-from codeagent.core.toolbox import BUILT_IN_SETS, SourceState, ToolProblem
+from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History, created_channels, watched_channels
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
-from codeagent.tools.source import (
-    SOURCE_PACKAGES,
-    BuiltInSet,
-    Choice,
-    LateSource,
-    ListedTool,
-    Listing,
-    ToolSource,
-)
+from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from codeagent.extensions.agents.channels import Inbox
-    from codeagent.extensions.openapi.added import AddedDocument
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
 _MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", "connect_agent")
-_WEB = ("http_request", "web_fetch", "web_search")
 _TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
 
-_OF_SETS = (*FILE_TOOLS, *_MESSAGES, "add_agent", *_TRIGGERS, *_WEB, *PROVIDER_TOOLS)
-"""The tools of all built-in sets, and the one that only agents of a group can have."""
+_OF_SETS = (*_MESSAGES, "add_agent", *_TRIGGERS)
+"""The tools of the sets that no extension brings yet, and the one that only agents of a group can
+have."""
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    web = _WEB if settings.web.search else _WEB[:2]
+    context = extension_context(settings, dependencies)
+    of_extensions = [
+        BuiltInSet(one.name, one.about, tools_of(one, settings), partial(_made, one, context))
+        for extension in extensions_on(settings)
+        for one in extension.sets
+    ]
     return (
-        BuiltInSet(
-            "files",
-            "several files at once, patches, JSON, wide listings",
-            FILE_TOOLS,
-            dependencies.file_tools,
-        ),
+        *of_extensions,
         BuiltInSet(
             _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
         ),
@@ -83,25 +75,53 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
             _TRIGGERS,
             partial(_triggers, dependencies),
         ),
-        BuiltInSet(
-            "web",
-            "requests to public hosts: APIs, pages, searches",
-            web,
-            partial(_web, settings, dependencies),
-        ),
-        BuiltInSet(
-            "provider", "tools that your provider runs itself", PROVIDER_TOOLS, _at_provider
-        ),
         _agent_set(dependencies),
     )
 
 
-def _at_provider() -> Sequence[Tool[Any]]:
-    from codeagent.extensions.provider_tools.tool import (
-        ProviderTool,  # only once the set is asked for
+def extensions_on(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are not switched off. Blocks on small files. Raises
+    ConfigError."""
+    return all_extensions().without(settings.extensions.off).on
+
+
+def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
+    place = dependencies.place
+    return ExtensionContext(
+        settings,
+        dependencies.workspace,
+        dependencies.reads,
+        place.environment,
+        partial(_secret, place),
+        place.redactor,
+        place.own_folder,
+        place.trust_project,
     )
 
-    return [ProviderTool(name) for name in PROVIDER_TOOLS]
+
+def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
+    """Return the names of the tools of a set, with these settings."""
+
+    def is_set(section: str, key: str) -> bool:
+        return bool(getattr(settings.sections.get(section), key, None))
+
+    return tuple(name for name in one.tools if name not in one.needs or is_set(*one.needs[name]))
+
+
+def tools_by_reads(
+    settings: Settings, dependencies: ToolDependencies, names: Container[str]
+) -> Iterator[Tool[Any]]:
+    """Make those of sets that go by what an agent has read, if one of `names` is among them."""
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        for one in extension.sets:
+            if one.by_reads and any(name in names for name in one.tools):
+                yield from _made(one, context)
+
+
+def _made(one: OfferedSet, context: ExtensionContext) -> Sequence[Tool[Any]]:
+    made: Sequence[Tool[Any]] = resolved(one.make)(context)
+    return made
 
 
 def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
@@ -209,23 +229,6 @@ def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     return trigger_tools(dependencies.triggers)
 
 
-def _web(settings: Settings, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.extensions.web.web_set import web_tools  # as above
-    from codeagent.net.web.client import WebClient  # only once the set is asked for
-
-    place, web = dependencies.place, settings.web
-    client = WebClient(place.environment, web.private_hosts)
-    find = partial(_secret, place)
-    return web_tools(
-        client,
-        find,
-        place.redactor,
-        bound=web.secrets,
-        search=web.search,
-        search_url=web.search_url,
-    )
-
-
 def _secret(place: Place, name: str) -> str | None:
     """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
     return place.environment.get(name) or place.find_key(name)
@@ -236,59 +239,41 @@ def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSou
     return () if dependencies.servers is None else dependencies.servers.sources
 
 
-def _packages(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the sources of installed packages."""
-    for point in dependencies.packages[SOURCE_PACKAGES]:
-        yield LateSource(point.name, partial(_loaded, point))
+def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+    """Yield the sources of extensions."""
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.sources and has_files(extension, context):
+            yield from resolved(extension.sources)(context)
 
 
-def _documents(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
-    """Yield the OpenAPI documents that may be used; each is read once it is asked for."""
-    for added in dependencies.documents:
-        if added.trusted:
-            problems = (ToolProblem(added.name, added.problem),) if added.problem else ()
-            index = tuple(
-                ListedTool(one.name, one.summary, one.tags, one.path) for one in added.record.tools
-            )
-            state: SourceState = "failed" if problems else "waiting"
-            listing = Listing(
-                index, problems, state, about=added.record.about, prefix=f"{added.name}__"
-            )
-            yield LateSource(
-                added.name, partial(_document, added, settings, dependencies.place), listing=listing
-            )
+def remarks_of_extensions(
+    settings: Settings, dependencies: ToolDependencies
+) -> Iterator[tuple[str, str]]:
+    """Yield code and text of each notice that extensions have for the beginning, and of each of a
+    package that cannot be used."""
+    found = all_extensions().without(settings.extensions.off)
+    for name, why in found.broken.items():
+        yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
+    context = extension_context(settings, dependencies)
+    for extension in extensions_on(settings):
+        if extension.remarks and has_files(extension, context):
+            yield from resolved(extension.remarks)(context)
 
 
-def _document(added: "AddedDocument", settings: Settings, place: Place) -> ToolSource:
-    if added.problem:
-        raise ConfigError(added.problem)
-    from codeagent.extensions.openapi.document import (
-        ApiDocument,  # only once the document is asked for
-    )
-    from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource  # as above
-    from codeagent.net.web.client import WebClient  # as above
-    from codeagent.net.web.secrets import SecretBook  # as above
-
-    record = added.record
-    options = DocumentOptions(
-        added.name, record.hosts, record.base, record.server, record.only, record.secrets
-    )
-    client = WebClient(
-        place.environment, record.hosts if record.private else settings.web.private_hosts
-    )
-    own = dict.fromkeys(record.secrets.values(), record.hosts)
-    bound = (
-        own if added.place == "user" else {name: settings.web.secrets.get(name, ()) for name in own}
-    )
-    secrets = SecretBook(bound, partial(_secret, place), place.redactor)
-    return OpenApiSource(options, lambda: ApiDocument.read(added.read()), client, secrets)
+def has_files(extension: Extension, context: ExtensionContext) -> bool:
+    """Whether there may be something of the user's or the project's that the extension reads; true
+    for an extension that reads no files."""
+    own = context.own_folder
+    places = [context.workspace.root / name for name in extension.project_files]
+    places += [] if own is None else [own / name for name in extension.own_files]
+    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
     _mcp,
-    _documents,
-    _packages,
+    _of_extensions,
 )
 """In the order in which a set is looked for, and listed."""
 
@@ -302,7 +287,14 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), _OF_SETS, sets)
+    of_extensions = (
+        name
+        for extension in extensions_on(settings)
+        for one in extension.sets
+        for name in one.tools
+    )
+    names = (*of_extensions, *_OF_SETS)
+    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()
@@ -356,8 +348,3 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
     ]
     taken = {*taken, *settings.toolsets.groups}
     return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
-
-
-def _loaded(point: "EntryPoint") -> ToolSource:
-    source: ToolSource = point.load()()
-    return source

@@ -14,9 +14,8 @@ from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.agent.todo import Todo
 from codeagent.app.place import Place, SandboxKind, agrees_to
-from codeagent.app.rooms import may_bring
+from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -52,7 +51,7 @@ from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import SOURCE_PACKAGES, BuiltInSet, ToolsByName
+from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
@@ -62,7 +61,6 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
     from codeagent.core.recipes import RecipeBook
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.mcp.servers import McpServers
-    from codeagent.extensions.openapi.added import AddedDocument
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
@@ -70,9 +68,6 @@ _PROJECT_TOOLS = (".codeagent", "tools")
 _PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
 AGENTS = "agents"
 """The built-in set with the tool that starts agents."""
-
-FILE_TOOLS = ("multi_edit", "apply_patch", "glob", "tree", "json_read", "json_write")
-"""The set `files`."""
 
 
 @dataclass(frozen=True)
@@ -170,18 +165,6 @@ class ToolDependencies:
         )
 
     @cached_property
-    def documents(self) -> tuple["AddedDocument", ...]:
-        """The OpenAPI documents that were added, trusted or not. Blocks on small files. Raises
-        ConfigError."""
-        place, root = self.place, self.workspace.root
-        own = () if place.own_folder is None else (place.own_folder / DOCUMENTS,)
-        if not any(map(may_exist, (*own, root / PROJECT_DOCUMENTS))):
-            return ()
-        from codeagent.extensions.openapi.added import DocumentFiles  # only if there are documents
-
-        return DocumentFiles(place.own_folder, root, accept=place.trust_project).read()
-
-    @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
         own = self.place.own_folder
@@ -215,34 +198,13 @@ class ToolDependencies:
         return ScratchpadFile(folder / NAME, self.place.redactor)
 
     @cached_property
-    def packages(self) -> Mapping[str, Sequence["EntryPoint"]]:
-        """What installed packages bring, by group; looked for only once. Blocks on small files."""
-        groups = (TOOL_PACKAGES, SOURCE_PACKAGES)
-        if not may_bring(groups, sys.path):
-            return dict.fromkeys(groups, ())
+    def packages(self) -> Sequence["EntryPoint"]:
+        """The tools that installed packages bring; looked for only once. Blocks on small files."""
+        if not may_bring((TOOL_PACKAGES,), sys.path):
+            return ()
         from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        every = entry_points()
-        return {group: tuple(every.select(group=group)) for group in groups}
-
-    def file_tools(self) -> tuple[Tool[Any], ...]:
-        """Make the tools of the set `files`."""
-        from codeagent.extensions.file_tools.apply_patch import (
-            ApplyPatch,  # only once the set is asked for
-        )
-        from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite  # as above
-        from codeagent.extensions.file_tools.multi_edit import MultiEdit  # as above
-        from codeagent.extensions.file_tools.tree import Glob, Tree  # as above
-
-        workspace, reads = self.workspace, self.reads
-        return (
-            MultiEdit(workspace, reads),
-            ApplyPatch(workspace, reads),
-            Glob(workspace),
-            Tree(workspace),
-            JsonRead(workspace, reads),
-            JsonWrite(workspace, reads),
-        )
+        return tuple(entry_points(group=TOOL_PACKAGES))
 
     def catalog(
         self,
@@ -355,7 +317,7 @@ class ToolDependencies:
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
-        points = self.packages[TOOL_PACKAGES]
+        points = self.packages
         if not points:
             return Loaded()
         from codeagent.extensions.user_tools.python import (

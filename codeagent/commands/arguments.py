@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from codeagent.config.layers import load_settings
+from codeagent.config.extensions import all_extensions
+from codeagent.config.layers import extensions_of, load_settings
 from codeagent.config.paths import state_dir, user_config_file
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.errors import ConfigError
@@ -21,6 +22,15 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.shell.rules import decides
 
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+
+
+def refuse_if_off(extension: str, command: str) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command."""
+    if any(each.name == extension for each in extensions_of(user_config_file()).off):
+        raise ConfigError(
+            f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
+            f"{user_config_file()}"
+        )
 
 
 def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
@@ -35,6 +45,8 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
         flags["tools"] = given["tools"]
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
+    if given.get("safe"):
+        flags["extensions"] = {"off": tuple(extension.name for extension in all_extensions().on)}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     sandbox = {"kind": given.get("sandbox"), "network": given.get("network")}
     if held := {name: value for name, value in sandbox.items() if value is not None}:

@@ -96,6 +96,11 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    add(
+        "--safe",
+        action="store_true",
+        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+    )
 
 
 def _effort(text: str) -> "Effort":
@@ -132,6 +137,7 @@ def main(args: argparse.Namespace) -> int:
         mode=args.mode,
         tools=args.tools,
         toolsets=tuple(args.toolset or ()),
+        safe=args.safe,
         sandbox=args.sandbox,
         network=args.network,
         theme=args.theme,
@@ -180,7 +186,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
         return await asyncio.to_thread(_client, workspace, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(**options), folders, every_room)
+    return run_app(open_client, LaunchOptions(**options), folders, every_extension)
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
@@ -202,15 +208,15 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
     return end if end.blocks else None
 
 
-def every_room() -> "Sequence[Extension]":
-    """Read the manifests of all rooms."""
-    from codeagent.app.rooms import built_in_rooms  # few first frames need it
+def every_extension() -> "Sequence[Extension]":
+    """Read the manifests of all extensions."""
+    from codeagent.config.extensions import all_extensions  # few first frames need it
 
-    return built_in_rooms().on
+    return all_extensions().on
 
 
 def _cards() -> "Sequence[Reference]":
-    return [room.cards for room in every_room() if room.cards]
+    return [extension.screen.cards for extension in every_extension() if extension.screen.cards]
 
 
 def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":

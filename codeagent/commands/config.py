@@ -2,12 +2,16 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
+from codeagent.config.extensions import all_extensions
 from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
-from codeagent.config.settings import FileSettings
+from codeagent.config.settings import FileSettings, Settings
+from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
 from codeagent.extensions.mcp.files import USER_FILE as SERVERS_FILE
 
@@ -29,17 +33,34 @@ def main(args: argparse.Namespace) -> int:
     """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":
-            settings = settings_of(argparse.Namespace(), workspace_of(args.cwd))
+            settings = _whole(settings_of(argparse.Namespace(), workspace_of(args.cwd)))
             print(visible_json(json.dumps(as_given(settings), indent=2, ensure_ascii=False)))
         case "path" if args.all:
             print("\n".join(f"{name:<10}{path}" for name, path in _paths(workspace_of(args.cwd))))
         case "path":
             print(user_config_file())
         case _:
-            from pydantic import TypeAdapter  # its other actions do without
-
-            print(json.dumps(TypeAdapter(FileSettings).json_schema(), indent=2))
+            print(json.dumps(_schema(), indent=2))
     return 0
+
+
+def _whole(settings: Settings) -> Settings:
+    """Return the settings with the defaults of the extensions' sections that were not given."""
+    sections = all_extensions().without(settings.extensions.off).sections
+    given = {name: settings.section(name, resolved(kind)) for name, kind in sections.items()}
+    return replace(settings, sections=given)
+
+
+def _schema() -> dict[str, Any]:
+    """Return the JSON Schema of a file, with the sections of all extensions."""
+    from pydantic import TypeAdapter  # the other actions do without
+
+    whole = TypeAdapter(FileSettings).json_schema()
+    for name, kind in all_extensions().sections.items():
+        schema = TypeAdapter(resolved(kind)).json_schema()
+        whole["$defs"] |= schema.pop("$defs", {})
+        whole["properties"][name] = schema
+    return whole
 
 
 def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:

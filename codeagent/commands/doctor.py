@@ -6,28 +6,28 @@ import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from codeagent import __version__
 from codeagent.app import Place, active_environment, docker_sandbox
 from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
+from codeagent.core.extension import Finding, FindingState, resolved
 from codeagent.core.host_programs import NOWHERE, VERSION, run_program
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.images.command import own_image
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.factory import LANES, lane
 from codeagent.sandbox.engine import local_engine, runtime_warning
@@ -36,8 +36,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep
 from codeagent.workspace.needs import Need, needs_of
 
-State = Literal["ok", "note", "problem"]
-_MARKS: dict[State, str] = {"ok": "✓", "note": "–", "problem": "✗"}
+_MARKS: dict[FindingState, str] = {"ok": "✓", "note": "–", "problem": "✗"}
 _GIT_FIXED = (
     (2, 43, 7),
     (2, 44, 4),
@@ -49,14 +48,6 @@ _GIT_FIXED = (
     (2, 50, 1),
 )
 """The first version of each release line of git with the fix for CVE-2025-48384."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    name: str
-    state: State
-    text: str
-    """What was found and, for a problem, what to do about it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,10 +78,11 @@ async def _doctor(args: argparse.Namespace) -> int:
     )
     findings += await asyncio.to_thread(_engine, place.environment)
     sandbox = await _sandbox(settings, place)
+    extensions = all_extensions().without(settings.extensions.off)
     installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
     findings += [
         *([] if installed else python_packages(place)),
-        *_own_image(place.workspace),
+        *await asyncio.to_thread(list, of_extensions(extensions, workspace)),
         *sandbox,
     ]
     broken = [finding for finding in findings if finding.state == "problem"]
@@ -175,7 +167,7 @@ def _state(place: Place) -> Finding:
         return Finding("sessions", "problem", f"{store.root} cannot be read: {error}")
 
 
-def _program(name: str, path: str | None, remedy: str, missing: State) -> Finding:
+def _program(name: str, path: str | None, remedy: str, missing: FindingState) -> Finding:
     if path is None:
         return Finding(name, missing, f"not found: {remedy}")
     try:
@@ -256,13 +248,14 @@ def python_packages(place: Place) -> list[Finding]:
     return [Finding("python", "note", f"{needs} found, but no virtual environment: {ways}")]
 
 
-def _own_image(workspace: Path) -> list[Finding]:
-    """Report whether commands run in the image that the repository describes."""
-    own = own_image(workspace)
-    if own is None:
-        return []
-    state: State = "ok" if own.is_settled else "note"
-    return [Finding("repository", state, f"{own.file}: {own.state}" if own.file else own.state)]
+def of_extensions(extensions: Extensions, workspace: Path) -> Iterator[Finding]:
+    """Report what extensions find, and what the user does without; blocks."""
+    for each in extensions.on:
+        if each.doctor:
+            yield from resolved(each.doctor)(workspace)
+    for each in extensions.off:
+        if each.when_off:
+            yield Finding(each.name, "note", f"switched off: {each.when_off}")
 
 
 async def _sandbox(settings: Settings, place: Place) -> list[Finding]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.app import Place, git_elsewhere, open_runtime
-from codeagent.app.rooms import Rooms, built_in_rooms
+from codeagent.app.images import image_source
 from codeagent.commands.arguments import settings_of
 from codeagent.config.choices import Choices, keep_choices
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore, is_address, server_variable
 from codeagent.config.layers import ENVIRONMENT
 from codeagent.config.paths import config_dir, state_dir, user_config_file
@@ -22,14 +23,12 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Runtime, SessionSummary
-from codeagent.core.sanitize import visible
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
-from codeagent.extensions.images.plan import REPOSITORY, image_trust, refuse_image
-from codeagent.extensions.images.repository_image import RepositoryImage, described
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
@@ -37,9 +36,6 @@ from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 _MOST_FILES = 200_000
-_MOST_ROWS, _WIDEST = 10, 60
-"""Of what an image is made of, in a question: what is more or longer is not asked about on the
-screen."""
 _OLLAMA = "Ollama"
 _DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
 
@@ -54,7 +50,8 @@ class LocalLauncher:
     ) -> None:
         """`workspace` is absolute, `named` if the user named it; `keys` are those of the
         configuration unless given."""
-        self._workspace, self._named = workspace, named
+        self._workspace = workspace
+        self._named = named
         self._keys = keys or KeyStore(config_dir())
         self._store = SessionStore(state_dir(), Redactor(os.environ))
 
@@ -76,6 +73,7 @@ class LocalLauncher:
             mode=options.mode,
             tools=options.tools,
             toolset=options.toolsets,
+            safe=options.safe,
             sandbox=options.sandbox,
             network=options.network,
             theme=options.theme,
@@ -92,8 +90,8 @@ class LocalLauncher:
             else self._as_recorded(settings, options, self.find(options.resume))
         )
 
-    def rooms(self, settings: Settings) -> Rooms:
-        return built_in_rooms()
+    def extensions(self, settings: Settings) -> Extensions:
+        return all_extensions().without(settings.extensions.off)
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):
@@ -273,40 +271,13 @@ class LocalLauncher:
         return None
 
     def _image_question(self, settings: Settings, options: LaunchOptions) -> Missing | None:
-        """Ask about the image that the repository describes, as it is now; None if there is nothing
-        to ask.
-
-        A yes is for what its question showed: if that has changed since, nothing is trusted, and it
-        is asked again.
-        """
-        if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, REPOSITORY):
+        """Ask about the image that the workspace describes; None if there is nothing to ask."""
+        if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, DESCRIBED):
             return None
-        try:
-            found = image_trust(self._workspace, config_dir())
-        except ConfigError:
-            return None  # the sandbox says so when it starts
-        if found is None or (answer := found.answer) in ("trusted", "refused"):
+        if (images := image_source(settings, self._workspace, config_dir())) is None:
             return None
-        said = (
-            "has changed since you trusted its image"
-            if answer == "changed"
-            else "describes an image of its own"
-        )
-        match options.use_image:
-            case None if found.image.is_plain and answer == "unasked":
-                return None
-            case None:
-                pass
-            case False:
-                refuse_image(self._workspace, config_dir())
-                return None
-            case True if options.image_seen == found.image.digest:
-                found.trust()
-                return None
-            case True:
-                said = "changed while you were being asked, and nothing was trusted"
-        shown = _described(found.image, said)
-        return Missing("image", shown, digest=found.image.digest) if shown else None
+        asked = images.question(options.use_image, options.image_seen)
+        return None if asked is None else Missing("image", asked.text, digest=asked.digest)
 
     def _odd_place(self) -> str:
         """Return why this is probably not the intended folder; empty if it may be."""
@@ -372,19 +343,6 @@ class LocalLauncher:
         where = f"at {api_base}" if api_base else "hosted"
         about = where if ready else f"hosted, needs {variables[0]}"
         return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
-
-
-def _described(image: RepositoryImage, said: str) -> str:
-    """Say what would be built; empty if a small screen cannot show all of it, for which nobody
-    could say yes then."""
-    shown = [
-        (name, visible(text))
-        for name, text in described(image)
-        if name not in ("file", "not applied")
-    ]
-    if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
-        return ""
-    return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])
 
 
 def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:

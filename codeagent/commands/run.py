@@ -251,9 +251,9 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     image = ""
     if trusts:
-        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
+        from codeagent.app.images import accepted_image  # few runs accept one
 
-        image = accepted_image(workspace, config_dir())
+        image = accepted_image(settings, workspace, config_dir())
     place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
     injections = [Injection.parse(text) for text in args.inject]
     prompt = _what_to_do(args, settings, place)

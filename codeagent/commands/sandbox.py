@@ -4,21 +4,26 @@ import argparse
 import os
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codeagent.app import Place, docker_sandbox, git_elsewhere
-from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.app.images import image_source
+from codeagent.commands.arguments import (
+    add_cwd,
+    print_json,
+    refuse_if_off,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
+from codeagent.config.extensions import actions_of
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
+from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import visible
-from codeagent.extensions.images.command import (
-    build_own_image,
-    distrust_image,
-    own_image,
-    own_image_lines,
-    trust_image,
-)
+from codeagent.sandbox.described_image import BuildLimits, DescribedImage, summary_lines
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.packages import PackageCache, package_cache, package_caches
 
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import ImageChoice
     from codeagent.sandbox.spec import SandboxSpec
+
+_ACTIONS = ("status", "build", "test", "shell", "prune", "cache", "git")
+"""Those of the kernel; extensions have others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,13 +73,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "cache", help="what package managers in this workspace's sandbox downloaded"
     )
     cache.add_argument("--clear", action="store_true", help="remove all of it")
-    trust = actions.add_parser(
-        "trust", help="use the image that this repository describes, as it is now"
-    )
-    distrust = actions.add_parser("distrust", help="use no image of this repository")
+    for _, action in actions_of("sandbox", _ACTIONS):
+        import_module(action.module).add_arguments(
+            actions.add_parser(action.name, help=action.about)
+        )
     git = actions.add_parser(
         "git", help="allow or refuse the use of a worktree's or submodule's git directory"
     )
+    _add_answers(git)
+    for action_parser in (status, build, test, shell, cache, git):
+        add_cwd(action_parser)
+
+
+def _add_answers(git: argparse.ArgumentParser) -> None:
     answers = git.add_mutually_exclusive_group()
     answers.add_argument(
         "--allow",
@@ -87,7 +101,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=False,
         help="they may not (the default)",
     )
-    add_cwd(status, build, test, shell, cache, trust, distrust, git)
 
 
 def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -105,12 +118,15 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
                 return _git(args)
             case "cache":
                 return _cache(args)
-            case "trust":
-                return trust_image(workspace_of(args.cwd))
-            case "distrust":
-                return distrust_image(workspace_of(args.cwd))
-            case _:
+            case "shell":
                 return _shell(args)
+            case name:
+                extension, action = next(
+                    each for each in actions_of("sandbox", _ACTIONS) if each[1].name == name
+                )
+                refuse_if_off(extension.name, action.words)
+                code: int | Coroutine[Any, Any, int] = import_module(action.module).main(args)
+                return code
     except SandboxUnavailable as error:
         return _unavailable(error)
 
@@ -120,7 +136,9 @@ def _status(args: argparse.Namespace) -> int:
     from codeagent.sandbox.thaw import is_stray
 
     sandbox = _sandbox(args)
-    own = own_image(workspace_of(args.cwd))
+    workspace = workspace_of(args.cwd)
+    images = image_source(settings_of(args, workspace), workspace, config_dir())
+    described = None if images is None else images.summary()
     cache, most = _package_cache(args)
     size = cache.size()
     with local_engine(sandbox.spec.docker_host) as engine:
@@ -140,7 +158,7 @@ def _status(args: argparse.Namespace) -> int:
         **asdict(versions),
         "image": None if image is None else image.reference,
         "image_origin": problem if image is None else image.origin,
-        "repository_image": None if own is None else asdict(own),
+        "repository_image": None if described is None else asdict(described),
         "packages": {"folder": str(cache.folder), "bytes": size, "limit": most},
         "warning": runtime_warning(versions.runc),
         "containers": containers,
@@ -155,7 +173,7 @@ def _status(args: argparse.Namespace) -> int:
         if image is None
         else f"image       {image.reference} ({image.origin})"
     )
-    for line in () if own is None else own_image_lines(own):
+    for line in () if described is None else summary_lines(described):
         print(line)
     print(f"containers  {len(containers)} running")
     for item in containers:
@@ -172,7 +190,9 @@ def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice |
     from codeagent.sandbox.image import choose_image
 
     try:
-        return choose_image(engine, replace(spec, pull=False), lambda _: None), ""
+        return choose_image(
+            engine, replace(spec, image=replace(spec.image, pull=False)), lambda _: None
+        ), ""
     except SandboxUnavailable as error:
         return None, f"{error}; {error.remedy}"
 
@@ -186,8 +206,9 @@ def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         return _packages(args, spec)
     if not args.offline:
         require_image(spec)
-        if spec.repository is not None:
-            return build_own_image(spec, network=args.build_network or spec.build_network)
+        if spec.image.described is not None:
+            network = args.build_network or spec.image.build_network
+            return _build_described(spec, spec.image.described, network=network)
     if args.build_network:
         raise ConfigError(
             "--network is for an image that this repository describes and you trust; nothing was built"
@@ -205,22 +226,34 @@ def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     return 0
 
 
+def _build_described(spec: "SandboxSpec", image: DescribedImage, *, network: bool) -> int:
+    """Build the image that the workspace describes, which is trusted. Raises
+    SandboxUnavailable."""
+    from codeagent.sandbox.engine import local_engine
+
+    with local_engine(spec.docker_host) as engine:
+        image.build(engine, BuildLimits(network, spec.limits.memory_bytes), say, again=True)
+    print(f"built {image.tag} from {image.file}; commands run in it from now on")
+    return 0
+
+
 async def _packages(args: argparse.Namespace, spec: "SandboxSpec") -> int:
+    hosts = settings_of(args, workspace_of(args.cwd)).network.private_hosts
+    private = tuple(map(HostRule.parse, hosts))
     try:
-        return await build_packages(args, spec)
+        return await build_packages(args, spec, private)
     except SandboxUnavailable as error:
         return _unavailable(error)
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from codeagent.extensions.images.build import REPOSITORY
-    from codeagent.sandbox.engine import local_engine, reap
+    from codeagent.sandbox.engine import IMAGES, local_engine, reap
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         removed = reap(engine)
         print(f"{removed} container{'' if removed == 1 else 's'} removed")
         if args.images:
-            images = engine.images(REPOSITORY)
+            images = engine.images(IMAGES)
             for image in images:
                 engine.remove_image(image)
             print(f"{len(images)} images removed")

@@ -36,8 +36,13 @@ def add_package_arguments(
     parser.add_argument("--yes", action="store_true", help="fetch the packages without asking")
 
 
-async def build_packages(args: argparse.Namespace, spec: SandboxSpec) -> int:
-    """Raises ConfigError, SandboxUnavailable."""
+async def build_packages(
+    args: argparse.Namespace, spec: SandboxSpec, private: tuple[HostRule, ...]
+) -> int:
+    """`private`: hosts that the user named, which may have private addresses.
+
+    Raises ConfigError, SandboxUnavailable.
+    """
     locks = _locks(args, spec)
     require_image(spec)
     with local_engine(spec.docker_host) as engine:
@@ -54,9 +59,7 @@ async def build_packages(args: argparse.Namespace, spec: SandboxSpec) -> int:
                 )
         print(f"  on top of {base.reference} ({base.origin})")
         _confirm(agreed=args.yes)
-        tag = await PackageBuild(spec, base, locks, say).run(
-            engine, partial(_internet, spec.private_hosts)
-        )
+        tag = await PackageBuild(spec, base, locks, say).run(engine, partial(_internet, private))
     print(f"built {tag}; commands in this folder use it until a lock file changes")
     return 0
 

@@ -408,7 +408,8 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: 
         script.write_text(
             json.dumps([{"calls": [[args.name, arguments]]}, {"text": "Done."}]), encoding="utf-8"
         )
-        args.model, args.mode = f"script:{script}", "ask"
+        args.model = f"script:{script}"
+        args.mode = "ask"
         settings = settings_of(args, place.workspace)
         front = _Front(place.redactor, approve=args.yes)
         runtime = await open_runtime(

@@ -295,6 +295,7 @@ def _moment(value: Any, path: Path) -> datetime:
 
 
 _SCALARS: Mapping[Any, _Reader] = {
+    Any: lambda value, path: value,
     str: _scalar(str, "a valid string"),
     int: _scalar(int, "a valid integer"),
     bool: _scalar(bool, "a valid boolean"),

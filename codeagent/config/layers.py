@@ -3,7 +3,7 @@ tighten."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from itertools import takewhile
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.config.checking import WrongValue, checked
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.paths import PROJECT_FILE
 from codeagent.config.settings import (
     ContextSettings,
     ExperimentalSettings,
+    ExtensionSettings,
     FileSettings,
     HookSettings,
     LimitSettings,
@@ -31,10 +33,10 @@ from codeagent.config.settings import (
     TextToolSettings,
     ToolsetGroupSetting,
     ToolsetSettings,
-    WebSettings,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Reference, resolved
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
@@ -57,9 +59,9 @@ _SECTIONS: dict[str, type[Section]] = {
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
     "text_tools": TextToolSettings,
-    "web": WebSettings,
     "toolsets": ToolsetSettings,
     "experimental": ExperimentalSettings,
+    "extensions": ExtensionSettings,
 }
 _LISTED: dict[str, type[Section]] = {
     "rules": RuleSetting,
@@ -101,6 +103,36 @@ class _Source:
         )
 
 
+@dataclass(frozen=True)
+class _Check:
+    """What the layers are checked against."""
+
+    decides: Decides
+    extensions: Extensions
+
+    def __call__(self, data: Layer, source: _Source) -> None:
+        """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or
+        fails its example."""
+        sections = self.extensions.sections
+        kernels = {key: value for key, value in data.items() if key not in sections}
+        try:
+            rules = checked(FileSettings, kernels).rules
+            for name, kind in sections.items():
+                if name in data:
+                    checked(resolved(kind), data[name], (name,))
+        except WrongValue as error:
+            path = tuple(part for part in error.path if isinstance(part, str))
+            said = str(error)
+            what = (
+                "no such setting" + _nearest(path, sections)
+                if error.unknown
+                else said[:1].lower() + said[1:]
+            )
+            raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
+        for name, permission, setting in _each(rules):
+            _try_rule(name, permission, setting, source, self.decides)
+
+
 def load_settings(
     flags: Mapping[str, Any],
     *,
@@ -108,41 +140,32 @@ def load_settings(
     user_file: Path,
     workspace: Path,
     decides: Decides,
+    extensions: Extensions | None = None,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
-    the project's limits apply if they are lower, and its list of tools besides the user's. Raises
+    the project's limits apply if they are lower, and its list of tools besides the user's.
+    `extensions` are those whose sections are read unless they are switched off; None: all. Raises
     ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
     """
-    user = _read_user(user_file, decides)
-    project = _read_project(workspace, decides)
+    user, source = _read_user(user_file)
     given = {
         section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
     }
-    _validate(given, _Source(_COMMAND_LINE), decides)
-    variables = _from_environment(environment, decides)
+    check = _Check(decides, _extensions_on(extensions or all_extensions(), given, user, source))
+    unused = _drop_unused(user, source, check.extensions)
+    check(user, source)
+    project = _read_project(workspace, check)
+    check(given, _Source(_COMMAND_LINE))
+    variables = _from_environment(environment, check)
     layers: list[tuple[str, Layer]] = [
         (str(user_file), user),
         *variables.items(),
         (_COMMAND_LINE, given),
     ]
     merged = _merged(layer for _, layer in layers)
-    lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
-    merged["limits"] = {**merged.get("limits", {}), **lowered}
-    held = project.get("sandbox", {})
-    merged["network_given"] = "network" in given.get("sandbox", {})
-    if held and not merged["network_given"]:
-        others = checked(SandboxSettings, merged.get("sandbox", {}))
-        merged["sandbox"] = {
-            **merged.get("sandbox", {}),
-            "network": tighter(others.network, held["network"]),
-        }
-    if "read_only_commands" in project:
-        merged["read_only_commands"] = project["read_only_commands"]
-    own, narrower = merged.get("tools"), project.get("tools")
-    merged["tools"] = [] if own is None and narrower is None else [["*"] if own is None else own]
-    merged["tools"] += [] if narrower is None else [narrower]
+    layers.append((str(PROJECT_FILE), _tighten(merged, given, project)))
     if "toolsets" in given:
         use = [*user.get("toolsets", {}).get("use", ()), *given["toolsets"]["use"]]
         merged["toolsets"]["use"] = list(dict.fromkeys(use))
@@ -152,24 +175,88 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
+    tables = {*_SECTIONS, *check.extensions.sections}
+    merged["origins"] = {
+        key: name
+        for name, layer in layers
+        for key in _set_in(layer, tables)
+        if _is_set(merged, key)
+    }
+    merged["sections"] = {
+        name: checked(resolved(kind), merged.pop(name))
+        for name, kind in check.extensions.sections.items()
+        if name in merged
+    }
+    return checked(Settings, merged | {"unused": unused})
+
+
+def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
+    """Put into `merged` what the project tightens; return that."""
+    lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))
+    merged["limits"] = {**merged.get("limits", {}), **lowered}
+    held = project.get("sandbox", {})
+    merged["network_given"] = "network" in given.get("sandbox", {})
+    if held and not merged["network_given"]:
+        others = checked(SandboxSettings, merged.get("sandbox", {}))
+        network = tighter(others.network, held["network"])
+        merged["sandbox"] = {**merged.get("sandbox", {}), "network": network}
+    if "read_only_commands" in project:
+        merged["read_only_commands"] = project["read_only_commands"]
+    own, narrower = merged.get("tools"), project.get("tools")
+    merged["tools"] = [] if own is None and narrower is None else [["*"] if own is None else own]
+    merged["tools"] += [] if narrower is None else [narrower]
     tightened: Layer = {
         key: project[key] for key in ("read_only_commands", "tools") if key in project
     }
     if held and merged["sandbox"]["network"] == held["network"]:
         tightened["sandbox"] = held
-    layers.append((str(PROJECT_FILE), tightened | {"limits": lowered}))
-    merged["origins"] = {
-        key: name for name, layer in layers for key in _set_in(layer) if _is_set(merged, key)
-    }
-    return checked(Settings, merged)
+    return tightened | {"limits": lowered}
 
 
-def _set_in(layer: Layer) -> Iterator[str]:
+def _extensions_on(
+    extensions: Extensions, given: Layer, user: Layer, source: _Source
+) -> Extensions:
+    """Return the extensions, without those that the command line or the user's file switches off.
+
+    Raises ConfigError for a name that no extension has.
+    """
+    for layer, where in ((given, _Source(_COMMAND_LINE)), (user, source)):
+        section = layer.get("extensions")
+        if not isinstance(section, dict) or "off" not in section:
+            continue
+        try:
+            off = checked(ExtensionSettings, section).off
+            return extensions.without(off)
+        except WrongValue:
+            return extensions  # the check of the whole layer says what is wrong
+        except ConfigError as error:
+            place = where.at(("extensions", "off"))
+            raise ConfigError(f"{place}extensions.off: {error}; nothing was run") from error
+    return extensions
+
+
+def extensions_of(user_file: Path) -> Extensions:
+    """Return the extensions, as the user's file has them on or off. Raises ConfigError."""
+    return _extensions_on(all_extensions(), {}, *_read_user(user_file))
+
+
+def _drop_unused(data: Layer, source: _Source, extensions: Extensions) -> tuple[str, ...]:
+    """Take out the sections of extensions that are switched off; return a line about each."""
+    off = {name: extension for name, extension in extensions.sections_off.items() if name in data}
+    for name in off:
+        del data[name]
+    return tuple(
+        f"{source.at((name,))}{name}: no such setting, because the extension {extension} is switched off"
+        for name, extension in off.items()
+    )
+
+
+def _set_in(layer: Layer, tables: Collection[str]) -> Iterator[str]:
     """Yield the settings of a layer, those of a section as `section.key`; without rules."""
     for key, value in layer.items():
         if key == "rules":
             continue
-        yield from (f"{key}.{inner}" for inner in value) if key in _SECTIONS else (key,)
+        yield from (f"{key}.{inner}" for inner in value) if key in tables else (key,)
 
 
 def _is_set(merged: Layer, key: str) -> bool:
@@ -198,22 +285,21 @@ def _each(rules: RuleSettings) -> Iterator[tuple[str, Permission, RuleSetting]]:
             yield name, permission, setting
 
 
-def _read_user(path: Path, decides: Decides) -> Layer:
+def _read_user(path: Path) -> tuple[Layer, _Source]:
     try:
         text = read_owned(path)
     except UnsafeFile as error:
         raise ConfigError(f"{error}; nothing was run") from error
     if text is None:
-        return {}
+        return {}, _Source(str(path))
     data, source = _parse(text, str(path))
     if "kind" in data.get("sandbox", {}) and isinstance(data["sandbox"], dict):
         place = source.at(("sandbox", "kind"))
         raise ConfigError(f"{place}sandbox.kind is not for files: --sandbox off is given per run")
-    _validate(data, source, decides)
-    return data
+    return data, source
 
 
-def _read_project(workspace: Path, decides: Decides) -> Layer:
+def _read_project(workspace: Path, check: _Check) -> Layer:
     text = _open_confined(workspace)
     if text is None:
         return {}
@@ -227,7 +313,7 @@ def _read_project(workspace: Path, decides: Decides) -> Layer:
             'rules.ask, tools, sandbox.network, lower limits and read_only_commands = "ask"; nothing was run: remove '
             "it or set it in your own file"
         )
-    _validate(data, source, decides)
+    check(data, source)
     return data
 
 
@@ -274,20 +360,6 @@ def _parse(raw: bytes, name: str) -> tuple[Layer, _Source]:
         ) from error
 
 
-def _validate(data: Layer, source: _Source, decides: Decides) -> None:
-    """Raise ConfigError for the first setting or rule of a layer that is unknown, wrong or fails
-    its example."""
-    try:
-        rules = checked(FileSettings, data).rules
-    except WrongValue as error:
-        path = tuple(part for part in error.path if isinstance(part, str))
-        said = str(error)
-        what = "no such setting" + _nearest(path) if error.unknown else said[:1].lower() + said[1:]
-        raise ConfigError(f"{source.at(path)}{'.'.join(path)}: {what}") from error
-    for name, permission, setting in _each(rules):
-        _try_rule(name, permission, setting, source, decides)
-
-
 def _try_rule(
     name: str, permission: Permission, setting: RuleSetting, source: _Source, decides: Decides
 ) -> None:
@@ -316,27 +388,30 @@ def _shown(example: str) -> str:
     return repr(one_line(example, 80))
 
 
-def _nearest(path: tuple[str, ...]) -> str:
-    section: type[Section] = FileSettings
+def _nearest(path: tuple[str, ...], extensions: Mapping[str, Reference]) -> str:
+    section: type[Any] = FileSettings
     if len(path) > 1:
         listed = path[0] == "hooks" or len(path) > 2
         section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
+    if len(path) > 1 and path[0] in extensions:
+        section = resolved(extensions[path[0]])
     from difflib import get_close_matches  # only for a mistyped key
 
-    names = [each.name for each in fields(section)]  # type: ignore[arg-type]  # each section is a dataclass
+    names = [each.name for each in fields(section)]
+    names += extensions if section is FileSettings else ()
     near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"
 
 
-def _from_environment(environment: Mapping[str, str], decides: Decides) -> dict[str, Layer]:
+def _from_environment(environment: Mapping[str, str], check: _Check) -> dict[str, Layer]:
     """Return a layer for each variable that is set, by its name."""
     layers: dict[str, Layer] = {}
     for variable, path in ENVIRONMENT.items():
         if not (value := environment.get(variable)):
             continue
         layers[variable] = {path[0]: value} if len(path) == 1 else {path[0]: {path[1]: value}}
-        _validate(layers[variable], _Source(variable), decides)
+        check(layers[variable], _Source(variable))
     return layers
 
 

@@ -2,15 +2,16 @@
 
 import re
 from dataclasses import field, fields
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from codeagent.config.checking import AsGiven, above, at_least, at_most, filled, matching
+from codeagent.config.checking import AsGiven, above, as_given, at_least, at_most, filled, matching
 from codeagent.core.allow import checked_names
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
+SectionT = TypeVar("SectionT")
 PositiveInt = Annotated[int, above(0)]
 PositiveFloat = Annotated[float, above(0)]
 NonNegative = Annotated[float, at_least(0)]
@@ -330,13 +331,9 @@ def _provider_tool(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WebSettings(Section):
-    """The built-in set `web`; see docs/how-to/web.md."""
+class WebHosts(Section):
+    """Of the section `web`, what every tool that makes web requests goes by."""
 
-    search: Literal["searxng", "brave", "tavily"] | None = None
-    """The provider of searches; None: there are none."""
-    search_url: Url | None = None
-    """Of your own SearXNG, such as `https://searx.example.org/search`."""
     private_hosts: tuple[ConfiguredHost, ...] = ()
     """Hosts that may be reached although their addresses are not public, such as
     `localhost:8000`."""
@@ -344,9 +341,13 @@ class WebSettings(Section):
     """The hosts to which each secret may be sent, by its name: a variable, or a key that is
     kept."""
 
-    def __post_init__(self) -> None:
-        if self.search == "searxng" and self.search_url is None:
-            raise ValueError('search = "searxng" needs search_url, the address of your own')
+
+@dataclass(frozen=True, kw_only=True)
+class ExtensionSettings(Section):
+    """Which extensions are there; see docs/how-to/extensions.md."""
+
+    off: tuple[Name, ...] = ()
+    """Those that are switched off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,7 +374,7 @@ class CommonSettings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     network: NetworkSettings = NetworkSettings()
     text_tools: TextToolSettings = TextToolSettings()
-    web: WebSettings = WebSettings()
+    extensions: ExtensionSettings = ExtensionSettings()
     prices: dict[str, PriceSetting] = field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
     provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(
@@ -424,6 +425,21 @@ class Settings(CommonSettings):
     rules are listed by their origin anyway."""
     wait_for_triggers: bool = False
     """A run without a user ends only once no trigger is left; comes from the command line only."""
+    sections: dict[str, Any] = field(default_factory=dict)
+    """What the sections of extensions hold, by the section's name; see `section`."""
+    unused: tuple[str, ...] = ()
+    """What was given and nobody reads, and why; one line each."""
+
+    def section(self, name: str, kind: type[SectionT]) -> SectionT:
+        """Return what an extension's section holds; its defaults if it was not given."""
+        found: SectionT = self.sections[name] if name in self.sections else kind()
+        return found
+
+    def as_given(self) -> dict[str, Any]:
+        """Return every section at its own name, as in a file."""
+        plain = {each.name: as_given(getattr(self, each.name)) for each in fields(self)}
+        sections: dict[str, Any] = plain.pop("sections")
+        return plain | sections
 
     def network_after(self, before: NetworkLevel | None) -> NetworkLevel:
         """What commands may reach in a session that ended with `before`: no more than that, unless

@@ -166,10 +166,8 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.edited(event)
             case ToolStarted():
                 started = reading.call(event)
-                started.target, started.arguments = (
-                    event.target,
-                    json.dumps(event.arguments, ensure_ascii=False),
-                )
+                started.target = event.target
+                started.arguments = json.dumps(event.arguments, ensure_ascii=False)
                 started.started = True
             case ApprovalRequested():
                 reading.asked(event)
@@ -215,11 +213,13 @@ class _Reading:
     def planned(self, event: BatchPlanned) -> None:
         for plan in event.calls:
             call = self._calls.setdefault((event.agent, plan.call_id), _Call())
-            call.target, call.reason = plan.target, plan.reason
+            call.target = plan.target
+            call.reason = plan.reason
 
     def edited(self, event: CallEdited) -> None:
         call = self._calls.setdefault((event.agent, event.call_id), _Call())
-        call.arguments, call.target = event.arguments, event.target
+        call.arguments = event.arguments
+        call.target = event.target
         call.reason = "edited by the user"
 
     def asked(self, event: ApprovalRequested) -> None:

@@ -37,7 +37,8 @@ class CancelToken:
         if self._reason is not None:
             return
         self._reason = reason
-        callbacks, self._callbacks = list(self._callbacks.values()), {}
+        callbacks = list(self._callbacks.values())
+        self._callbacks = {}
         for callback in callbacks:
             callback(reason)
 

@@ -131,7 +131,8 @@ def _compiled_init(made: type, frozen: bool) -> Any:
     arguments = ", ".join(positional + (by_name if len(by_name) > 1 else []))
     exec(f"def __init__({arguments}):\n" + "\n".join(body or ["  pass"]), known)
     init = known["__init__"]
-    init.__qualname__, init.__module__ = f"{made.__qualname__}.__init__", made.__module__
+    init.__qualname__ = f"{made.__qualname__}.__init__"
+    init.__module__ = made.__module__
     return init
 
 

@@ -1,12 +1,14 @@
-"""Rooms: what one feature adds to the kernel, named in a manifest and imported when it is used."""
+"""Extensions: what one feature adds to the kernel, named in a manifest and imported when it is
+used."""
 
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass
 
+SectionT = TypeVar("SectionT")
 Reference = str
 """`module:name` of a function or class; what it names is imported by `resolved`."""
 
@@ -15,6 +17,13 @@ def resolved(reference: Reference) -> Any:
     """Import what a reference names. Raises ImportError or AttributeError."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+class Sections(Protocol):
+    """The settings, as an extension reads its own section."""
+
+    def section(self, name: str, kind: type[SectionT]) -> SectionT:
+        """Return what the section holds; `kind()` if it was not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,18 +37,44 @@ class OfferedSet:
     tools: tuple[str, ...]
     """The names of its tools, which are known before anything is imported."""
     make: Reference
-    """Of a function from the conversation's `ToolDependencies` to the tools, in that order."""
+    """Of a function from a `tools.extension.ExtensionContext` to the tools, in that order."""
+    needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """For a tool that is there only if a setting is: the section and the key."""
+    by_reads: bool = False
+    """What its tools may do depends on what was read, so each agent has them for itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subcommand:
-    """`codeagent NAME`."""
+    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
     name: str
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.Subcommand`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
+    `args.action`."""
+    of: str = ""
+    """The command of the kernel that it is an action of, if that takes those of extensions;
+    empty: it is a command of its own."""
+
+    @property
+    def words(self) -> str:
+        """What follows `codeagent`."""
+        return f"{self.of} {self.name}".lstrip()
+
+
+FindingState = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of `codeagent doctor`."""
+
+    name: str
+    state: FindingState
+    text: str
+    """What was found and, for a problem, what to do about it."""
 
 
 CommandGroup = Literal["conversation", "model and money", "screen", "about"]
@@ -70,7 +105,7 @@ class SlashCommand:
 
 @dataclass(frozen=True, kw_only=True)
 class PageKey:
-    """A key of a room's page."""
+    """A key of an extension's page."""
 
     name: str
     """The action of the page's class; with its scope in front, also the name in `keys.yaml`."""
@@ -84,7 +119,7 @@ class PageKey:
 
 @dataclass(frozen=True, kw_only=True)
 class PageKeys:
-    """The keys of a room's page: one scope of the key sheet and of `keys.yaml`."""
+    """The keys of an extension's page: one scope of the key sheet and of `keys.yaml`."""
 
     scope: str
     heading: str
@@ -95,23 +130,9 @@ class PageKeys:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extension:
-    """The manifest of a room. Every part is optional, and costs nothing until it is used.
+class OnScreen:
+    """What an extension adds to the screen."""
 
-    It is `EXTENSION` in `codeagent/extensions/NAME/__init__.py`, or what an entry point of the group
-    `codeagent.extensions` names.
-    """
-
-    name: str
-    about: str
-    """One line for the user."""
-    settings: Mapping[str, Reference] = field(default_factory=dict)
-    """The sections of the settings files that are the room's own, and the model of each."""
-    sets: tuple[OfferedSet, ...] = ()
-    sources: Reference = ""
-    """Of a function from the conversation's `ToolDependencies` to its ToolSources; it looks at small
-    files only, and starts nothing."""
-    subcommands: tuple[Subcommand, ...] = ()
     commands: tuple[SlashCommand, ...] = ()
     offers: Reference = ""
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
@@ -120,3 +141,39 @@ class Extension:
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
     `codeagent.tui.reduce.AgentCards`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """The manifest of an extension. Every part is optional, and costs nothing until it is used.
+
+    It is `EXTENSION` in `codeagent/extensions/NAME/__init__.py`, or what an entry point of the
+    group `codeagent.extensions` names.
+    """
+
+    name: str
+    about: str
+    """One line for the user."""
+    settings: Mapping[str, Reference] = field(default_factory=dict)
+    """The sections of the settings files that are the extension's own, and the model of each."""
+    sets: tuple[OfferedSet, ...] = ()
+    sources: Reference = ""
+    """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
+    and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
+    remarks: Reference = ""
+    """Of a function from the same context to the code and text of each notice that a conversation
+    begins with."""
+    own_files: tuple[str, ...] = ()
+    """Where the user's files for this extension are, below their folder of settings."""
+    project_files: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    subcommands: tuple[Subcommand, ...] = ()
+    screen: OnScreen = OnScreen()
+    image: Reference = ""
+    """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
+    one decides which image a sandbox gets."""
+    doctor: Reference = ""
+    """Of a function from the workspace to what `codeagent doctor` reports, a sequence of `Finding`;
+    it blocks, and belongs in a thread."""
+    when_off: str = ""
+    """What `codeagent doctor` says while the extension is switched off."""

@@ -265,7 +265,7 @@ StartProgram = Callable[[StdioProgram], Awaitable[RunningProgram]]
 
 
 @dataclass(frozen=True)
-class Swept:
+class SandboxSweep:
     """The findings of a look at the workspace from outside the sandbox."""
 
     notices: tuple[str, ...] = ()
@@ -342,7 +342,7 @@ class Sandbox(RunsCommands, Protocol):
         """Return the TCP ports on which processes inside listen now; empty if that cannot be
         known."""
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> SandboxSweep:
         """Move away a `.git` or `.codeagent` that appeared at the root since a command ran; costs
         nothing if none ran.
 

@@ -84,14 +84,16 @@ class Pulse:
         """The request was sent."""
         self.first = 0.0
         self.characters = self.size = 0
-        self.attempt, self.attempts = 1, 0
+        self.attempt = 1
+        self.attempts = 0
         self.call_id = self.tool = ""
         self.enter("asking", now)
 
     def write(self, call_id: str, tool: str, text: str, now: float) -> None:
         """A piece of the arguments of a call came."""
         if call_id != self.call_id:
-            self.call_id, self.size = call_id, 0
+            self.call_id = call_id
+            self.size = 0
         self.tool = tool
         self.size += len(text.encode())
         self.hear("writing", text, now)
@@ -106,7 +108,8 @@ class Pulse:
     def enter(self, state: Coming, now: float) -> None:
         """The state is this one from now on, if it was another."""
         if state != self.state:
-            self.state, self.since = state, now
+            self.state = state
+            self.since = now
 
 
 def duration(seconds: float) -> str:

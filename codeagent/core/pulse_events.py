@@ -37,7 +37,8 @@ def follow(pulse: Pulse, event: KnownEvent | UnknownEvent) -> None:
             pulse.hear("answering", "", event.ts)
         case ModelRetried():
             pulse.ask(event.ts)
-            pulse.attempt, pulse.attempts = event.attempt, event.attempts
+            pulse.attempt = event.attempt
+            pulse.attempts = event.attempts
             pulse.retry_at = event.ts + event.delay_s
             pulse.enter("retrying", event.ts)
         case ModelFellBack():

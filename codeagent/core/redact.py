@@ -86,7 +86,8 @@ class Redactor:
             re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         )
         self._longest = max(map(len, longest_first), default=0)
-        self._by_start, self._by_end = {}, {}
+        self._by_start = {}
+        self._by_end = {}
         for secret in longest_first:
             self._by_start.setdefault(secret[:_SHORTEST_PART], []).append(secret)
             self._by_end.setdefault(secret[-_SHORTEST_PART:], []).append(secret)

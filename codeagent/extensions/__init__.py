@@ -1,1 +1,1 @@
-"""Rooms: one feature each, which the kernel does not know."""
+"""Extensions: one feature each, which the kernel does not know."""

@@ -71,7 +71,8 @@ class ProxyError(Exception):
     def __init__(self, proxy: str, said: str, status: int | None = None) -> None:
         """`status` is the proxy's answer, if it gave one."""
         super().__init__(said)
-        self.proxy, self.status = proxy, status
+        self.proxy = proxy
+        self.status = status
 
 
 class TransferError(Exception):
@@ -98,7 +99,9 @@ class Response:
         self.status = 0
         self.headers: dict[str, str] = {}
         """By their names in lower case."""
-        self._curl, self._idle, self._proxy = curl, idle, proxy
+        self._curl = curl
+        self._idle = idle
+        self._proxy = proxy
         self._loop = asyncio.get_running_loop()
         self._chunks: list[bytes] = []
         self._held = 0
@@ -106,7 +109,8 @@ class Response:
         self._head_begun = self._begun = False
         self._done: asyncio.Future[pycurl.Curl] | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._heard, self._sent = self._loop.time(), 0
+        self._heard = self._loop.time()
+        self._sent = 0
         self._timer = self._loop.call_later(idle, self._check_silence)
         curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._take)
@@ -189,7 +193,8 @@ class Response:
         now = self._loop.time()
         sent = int(self._curl.getinfo(pycurl.SIZE_UPLOAD_T))
         if self._waiter is None or sent != self._sent:
-            self._heard, self._sent = now, sent
+            self._heard = now
+            self._sent = sent
         left = self._heard + self._idle - now
         if left > 0:
             self._timer = self._loop.call_later(left, self._check_silence)
@@ -200,7 +205,8 @@ class Response:
         """Take one line of a head: the status, a field, or the empty one that ends it."""
         if not (self._head_begun or self._begun):
             self._head_begun = True
-            self.status, self.headers = int(line.split(maxsplit=2)[1]), {}
+            self.status = int(line.split(maxsplit=2)[1])
+            self.headers = {}
         elif line in (b"\r\n", b"\n"):
             self._head_begun = False
             self._begun = self._begun or self.status >= 200
@@ -283,7 +289,8 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close the connections; the next request opens a new one. Idempotent."""
-        pool, self._pool = self._pool, None
+        pool = self._pool
+        self._pool = None
         if pool is not None:
             await pool.aclose()
 

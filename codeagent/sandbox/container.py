@@ -11,7 +11,8 @@ from itertools import count
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
-from codeagent.sandbox.engine import Engine, unanswered
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import unanswered
 from codeagent.sandbox.exec import (
     CallMark,
     CommandEnd,
@@ -25,7 +26,8 @@ from codeagent.sandbox.exec import (
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
-from codeagent.sandbox.launch import SelfTest, describe, launch, remedy_of, self_test
+from codeagent.sandbox.launch import launch
+from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end
@@ -175,7 +177,9 @@ class SessionContainer:
     async def is_empty(self, beside: int = 0) -> bool:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises
         SandboxUnavailable."""
-        container, started, nothing_starts = self._container, self._started, not self._running
+        container = self._container
+        started = self._started
+        nothing_starts = not self._running
         empty = container is None or await is_idle(
             self._resources.opened()[1], container.container_id, container.processes, beside
         )
@@ -201,7 +205,8 @@ class SessionContainer:
     async def pause(self) -> None:
         """Pause everything inside; costs nothing if nothing runs. Raises SandboxLost if that is not
         certain."""
-        stale, container = self._stale, self._container
+        stale = self._stale
+        container = self._container
         nothing_runs = container is None or (self._idle and not self._running and not self._left)
         if stale is None and nothing_runs:
             return
@@ -220,7 +225,8 @@ class SessionContainer:
     async def resume(self) -> None:
         """End a pause; a container that cannot be resumed is killed, and its commands see it as
         lost."""
-        paused, self._paused = self._paused, None
+        paused = self._paused
+        self._paused = None
         if paused is None or self._resources.shut:
             return
         _, engine = self._resources.opened()
@@ -265,7 +271,8 @@ class SessionContainer:
             try:
                 return await asyncio.shield(call.starting)
             except EngineError as error:
-                call.starting, call.container = None, None
+                call.starting = None
+                call.container = None
                 self._give_up(container)
                 if replaced or error.status not in (404, 409):
                     raise unanswered(self._resources.opened()[1].socket_path, error) from error
@@ -282,7 +289,8 @@ class SessionContainer:
         call.notices += self._to_say
         self._to_say.clear()
         self._running.add(call.mark.number)
-        spare, call.started = self._starts(), self._started
+        spare = self._starts()
+        call.started = self._started
         moved = self._freeze_lock.begin_activity()
         _, engine = self._resources.opened()
         target = self._target(container)
@@ -292,7 +300,7 @@ class SessionContainer:
                 () if call.environment is None else await call.environment(engine, container)
             )
             return await Execution.start(
-                engine, target, command, call.mark, on_output, variables, spare
+                engine, target, command, call.mark, on_output, variables=variables, spare=spare
             )
 
         task = asyncio.create_task(begin())
@@ -332,17 +340,25 @@ class SessionContainer:
     async def _make(self) -> Container:
         spec = self._spec
         root, engine = self._resources.open()
-        stale, waiting = self._stale, f"waiting for the Docker engine at {engine.socket_path}"
+        waiting = f"waiting for the Docker engine at {engine.socket_path}"
         async with report_waiting(waiting, self._on_progress) as report:
             work = partial(
-                launch, spec, self._resources, self._instance, stale, report, self._why_root
+                launch,
+                spec,
+                self._resources,
+                self._instance,
+                report,
+                stale=self._stale,
+                why_root=self._why_root,
             )
             container = await in_thread(work, Container.disconnect)
-        self._stale, self._left = None, False
+        self._stale = None
+        self._left = False
         self._guard.begin(container)
         try:
             async with self._freeze_lock.activity():
-                target, read_only = self._target(container), spec.read_only_workspace
+                target = self._target(container)
+                read_only = spec.read_only_workspace
                 self._test = await self_test(engine, target, root, container, read_only)
         except BaseException as error:
             self._give_up(container)
@@ -361,10 +377,8 @@ class SessionContainer:
             problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
             raise SandboxUnavailable(problem, remedy_of(self._test, engine))
         self._container = container
-        names, before = (
-            frozenset(found.name for found in container.protected),
-            self._resources.guarded,
-        )
+        names = frozenset(found.name for found in container.protected)
+        before = self._resources.guarded
         self._resources.guarded = (
             names & before if before is not None and self._resources.may_plant() else names
         )
@@ -434,7 +448,8 @@ class SessionContainer:
 
     def _is_idle(self) -> None:
         """Note that only the keepers live inside, and start a spare for the next command."""
-        self._idle, self._left = not self._running, False
+        self._idle = not self._running
+        self._left = False
         hosts = self._spec.egress_folder is not None
         if (
             self._idle
@@ -447,8 +462,10 @@ class SessionContainer:
 
     def _starts(self) -> Spare | None:
         """Note that something starts inside; return the spare, which is the caller's."""
-        self._started, self._idle = self._started + 1, False
-        spare, self._spare = self._spare, None
+        self._started += 1
+        self._idle = False
+        spare = self._spare
+        self._spare = None
         return spare
 
     def _give_up(self, container: Container | None) -> None:

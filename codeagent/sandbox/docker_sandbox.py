@@ -16,22 +16,23 @@ from codeagent.core.ports import (
     OnOutput,
     RunningProgram,
     SandboxInfo,
+    SandboxSweep,
     StdioProgram,
-    Swept,
 )
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import EgressContainers
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.proxy import EgressProxy
-from codeagent.sandbox.engine import Engine, probe_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import probe_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
 from codeagent.sandbox.image import configured_image, require_image
-from codeagent.sandbox.launch import SelfTest
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.programs import ContainerPrograms
+from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
@@ -62,7 +63,7 @@ class DockerSandbox:
 
         self._default = make(spec)
         self._read_only = make(replace(spec, read_only_workspace=True))
-        proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.network_bytes)
+        proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.limits.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
         self._resources.may_plant = lambda: bool(self._programs.writing) or self._default.busy
@@ -86,8 +87,8 @@ class DockerSandbox:
         _, engine = self._resources.open()
         await in_thread(partial(probe_socket, engine.socket_path))
         require_image(self._spec)
-        if self._spec.image is not None:
-            await in_thread(partial(configured_image, engine, self._spec.image))
+        if self._spec.image.reference is not None:
+            await in_thread(partial(configured_image, engine, self._spec.image.reference))
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Start the sandbox, see the port. Raises SandboxUnavailable."""
@@ -165,16 +166,18 @@ class DockerSandbox:
         found = await asyncio.gather(*(target.listening() for target in places))
         return frozenset().union(*found)
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> SandboxSweep:
         """See the port."""
         if self._resources.shut:
-            found, self._found = self._found, ()
-            return Swept(found)
+            found = self._found
+            self._found = ()
+            return SandboxSweep(found)
         if self._looking is not None:
             await asyncio.wait({self._looking})
         alive = self._unswept and await self._look()
-        found, self._found = self._found, ()
-        return Swept(found, alive, self._moment)
+        found = self._found
+        self._found = ()
+        return SandboxSweep(found, alive, self._moment)
 
     async def set_aside(self, path: str) -> str:
         """See the port."""
@@ -199,7 +202,8 @@ class DockerSandbox:
             await in_thread(
                 self._resources.settled
             )  # the end of this process would end what creates a container
-        looking, self._looking = self._looking, None
+        looking = self._looking
+        self._looking = None
         if looking is not None:
             await asyncio.wait({looking})
         if self._unswept:
@@ -216,7 +220,8 @@ class DockerSandbox:
     def _trim_soon(self, command: Command) -> None:
         """Trim the package cache, beside what comes next: after a command that could install, or
         that wrote much."""
-        cache, most = self._spec.packages, self._spec.package_bytes
+        cache = self._spec.packages
+        most = self._spec.limits.package_bytes
         if (
             cache is None
             or self._resources.shut
@@ -245,7 +250,8 @@ class DockerSandbox:
         While the sandbox closes, nobody knows what still runs: then this look is never the last
         one.
         """
-        known, alive = self._resources.guarded, True
+        known = self._resources.guarded
+        alive = True
         self._unswept = False
         try:
             quiet = await self._default.is_quiet()
@@ -265,7 +271,7 @@ class DockerSandbox:
 
     @property
     def _moment(self) -> object:
-        """What has run where the workspace can be changed, see `Swept`."""
+        """What has run where the workspace can be changed, see `SandboxSweep`."""
         places = (self._default, *self._egress.containers, *self._programs.writing)
         moments = tuple(container.moment for container in places)
         return None if None in moments else moments

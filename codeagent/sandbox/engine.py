@@ -1,15 +1,13 @@
-"""The Docker engine: finds it, checks that it answers, and makes every request to it.
+"""The Docker engine: makes every request to it.
 
 What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See
 ADR 29.
 """
 
 import asyncio
-import errno
 import http.client
 import os
 import re
-import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,15 +21,16 @@ from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
 from codeagent.sandbox.engine_api import EngineApi
+from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-USUAL_SOCKET = "/var/run/docker.sock"
 LABEL = "codeagent=1"
-PROBE_SECONDS = 5.0
+IMAGES = "codeagent-sandbox"
+"""The repository, in the engine's sense, of every image that is made here."""
 ANSWER_SECONDS = 2.0
 _SOCKET_SECONDS = 30
 """Seconds of silence after which a request that is not a pull is given up."""
@@ -43,8 +42,6 @@ _NO_NETWORK = {"Docker": "none", "Podman": "NetworkDisabled"}
 """What turns off the network of a build; Podman takes any other word for the network of the
 host."""
 _STEP = lazy_regex(r"(?P<begun>step (?P<number>\d{1,9})/\d+ ?: ).*", re.IGNORECASE | re.DOTALL)
-_PING = b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n"
-_OFF = "or run commands unconfined with --sandbox off"
 _FIXED = ((1, 2, 8), (1, 3, 3))
 """The first versions of 1.2 and 1.3 without CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881."""
 
@@ -59,7 +56,7 @@ class EngineVersions:
 
 
 @dataclass(frozen=True)
-class ImageFacts:
+class ImageDetails:
     """An image on this machine."""
 
     id: str
@@ -156,7 +153,8 @@ class Engine:
                 self._library = docker.APIClient(url, "auto", timeout=_SOCKET_SECONDS)
                 from codeagent.sandbox.credentials import CredentialHelpers  # only with docker-py
 
-                library, api = cast(Any, docker), cast(Any, self._library)
+                library = cast(Any, docker)
+                api = cast(Any, self._library)
                 helpers = CredentialHelpers(
                     self._workspace or Path.cwd(), library.credentials.errors
                 )
@@ -181,24 +179,29 @@ class Engine:
     def image(self, reference: str) -> tuple[str, ...] | None:
         """Return the variables (`NAME=value`) that an image sets; None if it is not on this
         machine."""
-        facts = self.image_facts(reference)
-        return None if facts is None else facts.variables
+        details = self.image_details(reference)
+        return None if details is None else details.variables
 
-    def image_facts(self, reference: str) -> ImageFacts | None:
+    def image_details(self, reference: str) -> ImageDetails | None:
         """Return what is known of an image; None if it is not on this machine."""
         try:
-            facts = self.call(lambda api: api.inspect_image(reference))
+            details = self.call(lambda api: api.inspect_image(reference))
         except EngineError as error:
             if error.status == 404:
                 return None
             raise
-        config = facts.get("Config") or {}
+        config = details.get("Config") or {}
         variables, on_build, shell = (
             tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell")
         )
-        platform = f"{facts.get('Os')}/{facts.get('Architecture')}"
-        return ImageFacts(
-            facts["Id"], variables, on_build, config.get("Labels") or {}, shell, platform
+        platform = f"{details.get('Os')}/{details.get('Architecture')}"
+        return ImageDetails(
+            details["Id"],
+            variables,
+            on_build,
+            config.get("Labels") or {},
+            shell=shell,
+            platform=platform,
         )
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
@@ -378,96 +381,12 @@ def _split(reference: str) -> tuple[str, str]:
     return (start, version) if colon and "/" not in version else (reference, "latest")
 
 
-def engine_socket(docker_host: str | None) -> str:
-    """Return the path of the engine's unix socket. Raises SandboxUnavailable for an engine on
-    another machine."""
-    if docker_host is None:
-        own = os.environ.get("XDG_RUNTIME_DIR", "")
-        places = (USUAL_SOCKET, f"{own}/podman/podman.sock", f"{own}/docker.sock")
-        return next((place for place in places if Path(place).exists()), USUAL_SOCKET)
-    if docker_host.startswith("unix://"):
-        return docker_host.removeprefix("unix://")
-    raise SandboxUnavailable(
-        f"DOCKER_HOST is {docker_host}: an engine on another machine does not see this workspace",
-        f"unset DOCKER_HOST to use the local engine, {_OFF}",
-    )
-
-
 @contextmanager
 def local_engine(docker_host: str | None) -> Iterator[Engine]:
     """Yield the engine, which answers, and close it. Raises SandboxUnavailable."""
     with closing(Engine(engine_socket(docker_host))) as engine:
         probe_socket(engine.socket_path)
         yield engine
-
-
-def probe_socket(path: str) -> bool:
-    """Ask whether the engine answers, without loading anything heavy, and return whether it is
-    Podman.
-
-    Raises SandboxUnavailable if it does not answer.
-    """
-    probe = socket.socket(socket.AF_UNIX)
-    probe.settimeout(PROBE_SECONDS)
-    try:
-        probe.connect(path)
-        probe.sendall(_PING)
-        answer = probe.recv(4096)
-        if not answer:
-            raise ConnectionResetError(
-                errno.ECONNRESET, "it closed the connection without an answer"
-            )
-        return b"\nlibpod-" in answer.lower()
-    except OSError as error:
-        raise unanswered(path, error) from error
-    finally:
-        probe.close()
-
-
-def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
-    """Return the error for the most likely reason, with its remedy."""
-    causes = list(_causes(error))
-    for cause in causes:
-        if isinstance(cause, SandboxUnavailable):
-            return cause
-    number = next(
-        (
-            each.errno
-            for each in causes
-            if isinstance(each, OSError) and isinstance(each.errno, int)
-        ),
-        None,
-    )
-    if number in (errno.ENOENT, errno.ENOTSOCK, errno.ENOTDIR):
-        remedy = f"install and start one (Debian, Ubuntu: sudo apt-get install docker.io), {_OFF}"
-        return SandboxUnavailable(f"no Docker engine: there is no socket at {path}", remedy)
-    if number == errno.ECONNREFUSED:
-        remedy = f"start it (sudo systemctl start docker), {_OFF}"
-        return SandboxUnavailable(
-            f"the Docker engine is not running: nothing listens at {path}", remedy
-        )
-    if number in (errno.EACCES, errno.EPERM):
-        remedy = "join its group (sudo usermod -aG docker $USER, then log in again) or use Podman without root"
-        return SandboxUnavailable(
-            f"you may not use the Docker engine: no permission for {path}", remedy
-        )
-    if any(isinstance(each, TimeoutError) or "timed out" in str(each).lower() for each in causes):
-        remedy = f"restart it (sudo systemctl restart docker), {_OFF}"
-        return SandboxUnavailable(f"the Docker engine at {path} does not answer", remedy)
-    return SandboxUnavailable(
-        f"the Docker engine at {path} failed: {error}", "see its log (journalctl -u docker)"
-    )
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it was raised from; libraries wrap the one that matters."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        nested = [argument for argument in current.args if isinstance(argument, BaseException)]
-        current = current.__cause__ or current.__context__ or (nested[0] if nested else None)
 
 
 def labels(session: str, instance: str, root: str) -> dict[str, str]:

@@ -26,7 +26,9 @@ _POLL_SECONDS = (0.1, 0.5)
 _SETTLE_SECONDS = 0.002
 _LONGEST_REPORT = 80
 _MOST_DIGITS = 9
-_BEGUN, _STOPPING, _STOPPED = b"begun", b"stopping", b"stopped"
+_BEGUN = b"begun"
+_STOPPING = b"stopping"
+_STOPPED = b"stopped"
 _STOPPING_SECONDS = 0.3
 """Until a wrapper that was told to stop must have said that it does."""
 _KILLED_BY_SIGNAL = 137
@@ -103,6 +105,7 @@ class Execution:
         command: Command,
         mark: CallMark,
         on_output: OnOutput,
+        *,
         variables: tuple[str, ...] = (),
         spare: Spare | None = None,
     ) -> "Execution":
@@ -147,7 +150,9 @@ class Execution:
 
     async def finish(self) -> CommandEnd:
         """Wait for the end. Raises SandboxLost, and whatever `on_output` raised."""
-        interval, settling, failures = _POLL_SECONDS[0], False, 0
+        interval = _POLL_SECONDS[0]
+        settling = False
+        failures = 0
         while True:
             await asyncio.wait({self._pump}, timeout=interval)
             if self._pump.done():
@@ -166,10 +171,12 @@ class Execution:
             failures = 0
             interval = min(interval * 1.5, _POLL_SECONDS[1])
             if self._pump.done():
-                interval, settling = interval if settling else _SETTLE_SECONDS, True
+                interval = interval if settling else _SETTLE_SECONDS
+                settling = True
                 await asyncio.sleep(interval)
         await self.drain()
-        end, code = self._reported(), state.get("ExitCode")
+        end = self._reported()
+        code = state.get("ExitCode")
         if end is None or code is None:
             return CommandEnd(-1 if code is None else code, 0, False, reported=False)
         return replace(end, exit_code=code)
@@ -180,7 +187,9 @@ class Execution:
         A child may hold the pipes for ever, silent or writing. A slow reader is waited for, but no
         longer than `limit` seconds if that is given.
         """
-        waited, began, passed = 0.0, time.monotonic(), self._passed
+        waited = 0.0
+        began = time.monotonic()
+        passed = self._passed
         while (
             not self._pump.done()
             and waited < DRAIN_SECONDS
@@ -309,11 +318,13 @@ class TrailerFilter:
         elif word.startswith(_STOPPED):
             self.stopped = word.removeprefix(_STOPPED)
         else:
-            self.report, self.reports = word, self.reports + 1
+            self.report = word
+            self.reports += 1
         return b""
 
     def flush(self) -> bytes:
-        held, self._held = self._held, b""
+        held = self._held
+        self._held = b""
         return held
 
 

@@ -94,7 +94,9 @@ class ExecStream:
 
         Nothing is read from the engine until the caller asks for more.
         """
-        left, is_stderr, rest = 0, False, b""
+        left = 0
+        is_stderr = False
+        rest = b""
         async for chunk in self.raw():
             rest += chunk
             at = 0
@@ -171,7 +173,8 @@ async def run_script(
 ) -> bytes:
     """Run one of our own scripts; return its standard output. Raises EngineError, also when the
     time is up."""
-    answer, stream = b"", None
+    answer = b""
+    stream = None
     try:
         async with asyncio.timeout(seconds):
             _, stream = await start_script(engine, target, name, arguments)

@@ -157,7 +157,8 @@ def not_paused(reason: str) -> SandboxLost:
 async def resume(engine: "Engine", container_id: str, frozen: FrozenList) -> bool:
     """Resume a container; False if that failed: then it is removed, at the latest by the next
     start."""
-    goes_on, answers = True, await engine.answers()
+    goes_on = True
+    answers = await engine.answers()
     try:
         if answers:
             await engine.ask(lambda api: api.unpause(container_id))

@@ -44,7 +44,7 @@ _OF_OFFSETS = (b"EOIE", b"IEOT")
 
 
 @dataclass(frozen=True)
-class GitPlace:
+class GitLocation:
     """A repository that commands see."""
 
     top: Path
@@ -57,16 +57,16 @@ class GitView:
     """One folder for all containers of a session; sessions in the same workspace share it, and
     write it alike."""
 
-    def __init__(self, place: GitPlace, folder: Path, owner: tuple[int, int]) -> None:
+    def __init__(self, location: GitLocation, folder: Path, owner: tuple[int, int]) -> None:
         """Make the folder, for `owner` to read. Raises OSError."""
-        self._place = place
+        self._location = location
         self.folder = folder
         self._turn = threading.Lock()
         self._written: tuple[object, ...] = ()
         """What the index was made of."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o755)
-        self._mounted = tuple(name for name in _MOUNTED if (place.directory / name).is_dir())
+        self._mounted = tuple(name for name in _MOUNTED if (location.directory / name).is_dir())
         for name in (_REAL, *self._mounted):
             if (folder / name).is_symlink():
                 (folder / name).unlink()
@@ -77,7 +77,7 @@ class GitView:
     @property
     def directory(self) -> str:
         """The git directory, in whose place the view is mounted."""
-        return str(self._place.directory)
+        return str(self._location.directory)
 
     @property
     def inode(self) -> int:
@@ -107,11 +107,11 @@ class GitView:
     def refresh(self, masked: Iterable[PinnedEntry]) -> None:
         """Take over what changed in the git directory; blocks for a moment. Raises OSError."""
         with self._turn:
-            self._link(self._place.directory)
-            head = read_regular(self._place.directory / "HEAD", most=_LARGEST_HEAD)
+            self._link(self._location.directory)
+            head = read_regular(self._location.directory / "HEAD", most=_LARGEST_HEAD)
             if _content(self.folder / "HEAD") != head:
                 _replace(self.folder / "HEAD", head)
-            self._copy_index(index_names(self._place, masked))
+            self._copy_index(index_names(self._location, masked))
 
     def _link(self, real: Path) -> None:
         names = {
@@ -126,13 +126,13 @@ class GitView:
                 (self.folder / name).symlink_to(f"{_REAL}/{name}")
 
     def _copy_index(self, names: frozenset[bytes]) -> None:
-        state = index_state(self._place)
+        state = index_state(self._location)
         if state is None:
             (self.folder / "index").unlink(missing_ok=True)
             return
         if (state, names) == self._written and (self.folder / "index").exists():
             return
-        data = read_regular(self._place.directory / "index", largest=_LARGEST_INDEX)
+        data = read_regular(self._location.directory / "index", largest=_LARGEST_INDEX)
         with suppress(
             ValueError
         ):  # git then shows the masked files as changed, as it would without a view
@@ -142,16 +142,20 @@ class GitView:
 
 
 def view_of(
-    place: GitPlace | None, masked: Iterable[PinnedEntry], state_dir: Path, owner: tuple[int, int]
+    location: GitLocation | None,
+    masked: Iterable[PinnedEntry],
+    state_dir: Path,
+    owner: tuple[int, int],
 ) -> tuple[GitView | None, str]:
     """Return the view that git needs, up to date, or None if no masked file is tracked; and a
     warning, if any."""
     masked = tuple(masked)
     try:
-        if place is None or not tracks(place, masked):
+        if location is None or not tracks(location, masked):
             return None, ""
-        digest = hashlib.sha256(os.fsencode(f"{place.top}\0{place.directory}")).hexdigest()[:32]
-        view = GitView(place, state_dir / "sandbox" / "git" / digest, owner)
+        both = os.fsencode(f"{location.top}\0{location.directory}")
+        digest = hashlib.sha256(both).hexdigest()[:32]
+        view = GitView(location, state_dir / "sandbox" / "git" / digest, owner)
         view.refresh(masked)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -162,33 +166,33 @@ def view_of(
     return view, ""
 
 
-def tracks(place: GitPlace, files: Iterable[PinnedEntry]) -> bool:
+def tracks(location: GitLocation, files: Iterable[PinnedEntry]) -> bool:
     """Whether one of the files is in the index. Raises OSError, ValueError."""
-    names = index_names(place, files)
-    if not names or index_state(place) is None:
+    names = index_names(location, files)
+    if not names or index_state(location) is None:
         return False
-    data = read_regular(place.directory / "index", largest=_LARGEST_INDEX)
+    data = read_regular(location.directory / "index", largest=_LARGEST_INDEX)
     plain = data[:8] in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3") and not any(
-        place.directory.glob("sharedindex.*")
+        location.directory.glob("sharedindex.*")
     )
     if plain and not any(name in data for name in names):
         return False  # as for nearly everybody: nothing has to be parsed
     return bool(skipping(data, names)[1])
 
 
-def index_state(place: GitPlace) -> tuple[int, int, int] | None:
+def index_state(location: GitLocation) -> tuple[int, int, int] | None:
     """Return what is another one once the index was written; None if there is none. Raises
     OSError."""
     try:
-        found = (place.directory / "index").lstat()
+        found = (location.directory / "index").lstat()
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def index_names(place: GitPlace, masked: Iterable[PinnedEntry]) -> frozenset[bytes]:
+def index_names(location: GitLocation, masked: Iterable[PinnedEntry]) -> frozenset[bytes]:
     """Return the names that these files would have in the index."""
-    top = f"{place.top}/"
+    top = f"{location.top}/"
     return frozenset(
         os.fsencode(each.path.removeprefix(top)) for each in masked if each.path.startswith(top)
     )
@@ -222,12 +226,15 @@ class _Index:
             raise ValueError("its checksum is wrong")
 
     def skipping(self, names: frozenset[bytes]) -> tuple[bytes, frozenset[bytes]]:
-        data, found, at = self._data, set[bytes](), _HEADER.size
+        data = self._data
+        found = set[bytes]()
+        at = _HEADER.size
         pieces = [_HEADER.pack(b"DIRC", max(self._version, 3), self._count)]
         copied = previous = at
         name = b""
         for _ in range(self._count):
-            previous, (name, flags_at, name_at, at) = at, self._entry(at, name)
+            previous = at
+            name, flags_at, name_at, at = self._entry(at, name)
             (flags,) = struct.unpack_from(">H", data, flags_at)
             if name in names and not flags & _STAGE:
                 found.add(name)
@@ -269,7 +276,8 @@ class _Index:
         return head + name + bytes(8 - (len(head) + len(name)) % 8)
 
     def _extensions(self, at: int) -> Iterator[bytes]:
-        data, end = self._data, len(self._data) - self._digest_bytes
+        data = self._data
+        end = len(self._data) - self._digest_bytes
         while at < end:
             signature, size = struct.unpack_from(">4sI", data, at)
             if signature == b"link":

@@ -17,10 +17,11 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.opens import open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import processor_time
-from codeagent.sandbox.git_view import GitPlace, GitView, index_state, tracks
+from codeagent.sandbox.git_view import GitLocation, GitView, index_state, tracks
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -47,7 +48,7 @@ class RepositoryMounts:
     """The work tree that the workspace is a folder of."""
     git: OutsideGit | None = None
     """A git directory elsewhere that the user has agreed to share."""
-    place: GitPlace | None = None
+    location: GitLocation | None = None
     """The repository that git in commands finds; None if there is none."""
     warnings: tuple[str, ...] = ()
 
@@ -62,7 +63,7 @@ class RepositoryMounts:
 class _Opened:
     root: PinnedRoot
     engine: Engine
-    around: RepositoryMounts
+    repository: RepositoryMounts
     scans: tuple[SecretScan, ...]
 
 
@@ -95,13 +96,12 @@ class SessionResources:
             private = (self._spec.state_dir, Path(socket), *self._spec.private)
             refuse_unsuitable(path, home, private)
             root = PinnedRoot(path)
-            around = _around(path, home, private, self._spec.agreed_git)
+            repository = _repository_mounts(path, home, private, self._spec.agreed_git)
             scans = [SecretScan(root)]
-            if around.root is not None:
-                scans.append(
-                    SecretScan(around.root, without=str(path.relative_to(around.root.path)))
-                )
-            self._opened = _Opened(root, Engine(socket, workspace=root.path), around, tuple(scans))
+            if (top := repository.root) is not None:
+                scans.append(SecretScan(top, without=str(path.relative_to(top.path))))
+            engine = Engine(socket, workspace=root.path)
+            self._opened = _Opened(root, engine, repository, tuple(scans))
         return self._opened.root, self._opened.engine
 
     def opened(self) -> tuple[PinnedRoot, Engine]:
@@ -143,8 +143,8 @@ class SessionResources:
             self._created.wait_for(lambda: not self._creating, _SETTLE_SECONDS)
 
     @property
-    def around(self) -> RepositoryMounts:
-        return RepositoryMounts() if self._opened is None else self._opened.around
+    def repository(self) -> RepositoryMounts:
+        return RepositoryMounts() if self._opened is None else self._opened.repository
 
     def secrets(self) -> Secrets:
         """Search for the files to mask as they are now; blocks. Raises SandboxUnavailable."""
@@ -158,23 +158,27 @@ class SessionResources:
         """Idempotent."""
         self.shut = True
         self.frozen.close()
-        opened, self._opened = self._opened, None
+        opened = self._opened
+        self._opened = None
         if opened is None:
             return
         opened.engine.close()
         opened.root.close()
-        if opened.around.root is not None:
-            opened.around.root.close()
+        if opened.repository.root is not None:
+            opened.repository.root.close()
 
 
-def _around(
+def _repository_mounts(
     root: Path, home: Path, private: tuple[Path, ...], agreed: frozenset[str]
 ) -> RepositoryMounts:
-    """Open what is around the workspace; warn about what cannot be shown, and leave it out."""
+    """Open what of the repository is outside the workspace; warn about what cannot be shown, and
+    leave it out."""
     repository = repository_of(root)
     if repository is None:
         return RepositoryMounts()
-    warnings, top, git = [], None, repository.outside
+    warnings = []
+    top = None
+    git = repository.outside
     no_git = "git does not work in bash: "
     if repository.problem:
         warnings.append(no_git + repository.problem)
@@ -193,10 +197,10 @@ def _around(
             f"this is a folder of the repository {repository.top}, whose other files are {said}"
         )
     seen = not repository.problem and (repository.top == root or top is not None)
-    place = None
+    location = None
     if seen and (repository.outside is None or git is not None):
-        place = GitPlace(repository.top, repository.top / ".git" if git is None else git.own)
-    return RepositoryMounts(top, git, place, tuple(warnings))
+        location = GitLocation(repository.top, repository.top / ".git" if git is None else git.own)
+    return RepositoryMounts(top, git, location, tuple(warnings))
 
 
 def _refused(directory: Path, home: Path, private: tuple[Path, ...]) -> str:
@@ -230,7 +234,7 @@ class Container:
     secrets: Secrets
     """Files that read as empty inside, as they were when it was made."""
     mounts: tuple[tuple[str, int], ...]
-    """Paths and inodes of what is mounted around the workspace."""
+    """Paths and inodes of what is mounted of the repository outside the workspace, and of the package cache."""
     told: tuple[str, ...]
     """What the user is told at the start."""
     warnings: tuple[str, ...]
@@ -302,9 +306,9 @@ class ContainerGuard:
         """Start guarding a new container, which masks all that was found."""
         self._exposed = frozenset()
         self._complete = container.secrets.complete
-        place = self._resources.around.place
+        location = self._resources.repository.location
         with suppress(OSError):
-            self._index = None if place is None else index_state(place)
+            self._index = None if location is None else index_state(location)
 
     async def outdated(self, container: Container, *, busy: bool) -> list[str]:
         """Return names that are no longer protected or masked as they should be: the container must
@@ -354,15 +358,15 @@ class ContainerGuard:
         return found, []
 
     def _tracked(self, found: Secrets) -> bool:
-        place = self._resources.around.place
-        if place is None or not found.masked:
+        location = self._resources.repository.location
+        if location is None or not found.masked:
             return False
         try:
-            state = index_state(place)
+            state = index_state(location)
             if state == self._index:
                 return False
             self._index = state
-            return tracks(place, found.masked)
+            return tracks(location, found.masked)
         except (OSError, ValueError):  # said when the container was made
             return False
 

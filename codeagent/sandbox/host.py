@@ -19,8 +19,8 @@ from codeagent.core.ports import (
     OnOutput,
     RunningProgram,
     SandboxInfo,
+    SandboxSweep,
     StdioProgram,
-    Swept,
 )
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
@@ -189,10 +189,10 @@ class HostSandbox:
         """Return nothing: the machine's ports are not the commands' own."""
         return frozenset()
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> SandboxSweep:
         """Sweep, see the port: without a sandbox nothing is protected, so nothing is moved."""
         self._trees &= living(self._trees)
-        return Swept(alive=bool(self._trees))
+        return SandboxSweep(alive=bool(self._trees))
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Refuse, see the port: who asks for a sandbox does not get this machine."""

@@ -16,7 +16,9 @@ import sys
 
 _IDS = 0xFFFFFFFF
 """How many ids there are; the one after the last means none."""
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE = 428
+_MOVE_MOUNT = 429
+_MOUNT_SETATTR = 442
 """System calls so new that they have the same numbers on all machines."""
 _CLONE = 1
 _RECURSIVE = 0x8000
@@ -75,12 +77,12 @@ def _mount(folder: bytes, mount: bytes, namespace: int) -> None:
     """Mount a folder with all that is mounted below it; later mounts there are not seen here."""
     os.mkdir(mount)  # noqa: PTH102  # pathlib is slow to import
     tree = _call(
-        "open_tree", _OPEN_TREE, _CURRENT_FOLDER, folder, _CLONE | os.O_CLOEXEC | _RECURSIVE
+        "open_tree", _OPEN_TREE, (_CURRENT_FOLDER, folder, _CLONE | os.O_CLOEXEC | _RECURSIVE)
     )
     wanted = _Attributes(_IDMAP, 0, _PRIVATE, namespace)
     given = (ctypes.byref(wanted), ctypes.sizeof(wanted))
-    _call("mount_setattr", _MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, *given)
-    _call("move_mount", _MOVE_MOUNT, tree, b"", _CURRENT_FOLDER, mount, _FROM_DESCRIPTOR)
+    _call("mount_setattr", _MOUNT_SETATTR, (tree, b"", _EMPTY_PATH | _RECURSIVE, *given))
+    _call("move_mount", _MOVE_MOUNT, (tree, b"", _CURRENT_FOLDER, mount, _FROM_DESCRIPTOR))
     os.close(tree)
 
 
@@ -169,7 +171,7 @@ def _exchanged(number: int) -> str:
     return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count)
 
 
-def _call(name: str, number: int, *arguments: object) -> int:
+def _call(name: str, number: int, arguments: tuple[object, ...]) -> int:
     """Make a system call. Raises OSError."""
     plain = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     result = int(_LIBC.syscall(ctypes.c_long(number), *plain))

@@ -25,14 +25,13 @@ from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_pro
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
-from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build, outdated, tag_of
-from codeagent.extensions.images.repository_image import RepositoryImage
-from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.described_image import BuildLimits, DescribedImage
+from codeagent.sandbox.engine import IMAGES, Engine
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
 
-OFFLINE = f"{REPOSITORY}:offline"
+OFFLINE = f"{IMAGES}:offline"
 DEFAULT = "python@sha256:9bed8554e926c07c6f908841d5ee88c33e8df9236b191526bbce81a9062ab43a"
 """python:3.12-bookworm, for every architecture: Python, git, make, patch, perl and a C compiler."""
 _PULL_AGAIN_SECONDS = 3600.0
@@ -105,14 +104,14 @@ def base_image(
     engine: Engine, spec: SandboxSpec, on_progress: Callable[[str], None]
 ) -> ImageChoice:
     """Choose as `choose_image` does, without the packages of lock files."""
-    if spec.image is not None:
-        return configured_image(engine, spec.image)
-    if spec.repository is not None:
-        return _of_repository(engine, spec, spec.repository, on_progress)
+    if spec.image.reference is not None:
+        return configured_image(engine, spec.image.reference)
+    if spec.image.described is not None:
+        return _of_repository(engine, spec, spec.image.described, on_progress)
     if (variables := engine.image(OFFLINE)) is not None:
         return _of(OFFLINE, variables, "built here from distribution packages")
     variables = engine.image(DEFAULT)
-    if variables is None and spec.pull:
+    if variables is None and spec.image.pull:
         variables = _pull_once(engine, spec.state_dir, on_progress)
     if variables is not None:
         return _of(DEFAULT, variables, "default, pinned by digest")
@@ -140,9 +139,9 @@ def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> Imag
 def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
     """Return the name of the image with the packages of the workspace's locks as they are now, on
     top of `base`."""
-    facts = engine.image_facts(base.reference)
+    details = engine.image_details(base.reference)
     python = "" if base.python is None else os.path.realpath(base.python)
-    parts = [facts.id if facts else base.reference, base.path, python]
+    parts = [details.id if details else base.reference, base.path, python]
     digest = sha256("\0".join(parts).encode())
     for name in LOCK_FILES:
         with suppress(OSError):
@@ -155,18 +154,18 @@ def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
 
 def package_tags(engine: Engine, spec: SandboxSpec) -> tuple[str, ...]:
     """Return the images with packages of this workspace, whichever they are."""
-    return tuple(tag for tag in engine.images(REPOSITORY) if tag.startswith(_packages_of(spec)))
+    return tuple(tag for tag in engine.images(IMAGES) if tag.startswith(_packages_of(spec)))
 
 
 def _packages_of(spec: SandboxSpec) -> str:
-    where = os.path.realpath(spec.packages_of or spec.root)
-    return f"{REPOSITORY}:packages-{sha256(where.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}-"
+    where = os.path.realpath(spec.image.packages_of or spec.root)
+    return f"{IMAGES}:packages-{sha256(where.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}-"
 
 
 def require_image(spec: SandboxSpec) -> None:
     """Raise SandboxUnavailable if no image may be used."""
-    if spec.withheld:
-        problem, _, remedy = spec.withheld.partition("; ")
+    if spec.image.withheld:
+        problem, _, remedy = spec.image.withheld.partition("; ")
         raise SandboxUnavailable(problem, remedy)
 
 
@@ -188,21 +187,19 @@ def configured_image(engine: Engine, reference: str) -> ImageChoice:
 
 
 def _of_repository(
-    engine: Engine, spec: SandboxSpec, image: RepositoryImage, on_progress: Callable[[str], None]
+    engine: Engine, spec: SandboxSpec, image: DescribedImage, on_progress: Callable[[str], None]
 ) -> ImageChoice:
-    if not spec.pull and engine.image(tag_of(image)) is None:
+    if not spec.image.pull and engine.image(image.tag) is None:
         raise SandboxUnavailable(
             f"the image of {image.file} is not built yet", "the next start builds it"
         )
-    limits = BuildLimits(spec.build_network, spec.memory_bytes)
-    facts = build(engine, image, limits, on_progress)
+    limits = BuildLimits(spec.image.build_network, spec.limits.memory_bytes)
+    details = image.build(engine, limits, on_progress)
     main = not (spec.read_only_workspace or spec.per_command or spec.egress_folder)
     note = ""
-    if main and outdated(facts, image):
+    if main and image.is_outdated(details):
         note = f"files that went into the image of {image.file} have changed; codeagent sandbox build builds it again"
-    return replace(
-        _of(tag_of(image), facts.variables, f"this repository's {image.file}"), note=note
-    )
+    return replace(_of(image.tag, details.variables, f"this repository's {image.file}"), note=note)
 
 
 def pull_default(engine: Engine, on_progress: Callable[[str], None]) -> str | None:
@@ -222,14 +219,14 @@ def host_toolchain(
             "run codeagent sandbox build once you have a network",
         )
     tar = empty_root()
-    tag = f"{REPOSITORY}:host-{sha256(tar).hexdigest()[:12]}"
+    tag = f"{IMAGES}:host-{sha256(tar).hexdigest()[:12]}"
     if engine.image(tag) is None:
         on_progress("making an image from this machine's toolchain")
         engine.import_image(tar, tag, [])
     prefix = _interpreter(spec)
     path = DEFAULT_PATH if prefix is None else f"{DEFAULT_PATH}:{prefix}/bin"
     binds = toolchain_binds() + (() if prefix is None else (Bind(prefix, prefix),))
-    return ImageChoice(tag, HOST_TOOLCHAIN, path, binds, host_python(prefix, spec.python))
+    return ImageChoice(tag, HOST_TOOLCHAIN, path, binds, host_python(prefix, spec.python.program))
 
 
 def toolchain_binds() -> tuple[Bind, ...]:
@@ -270,7 +267,10 @@ def _add(
     tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = b"", link: str = ""
 ) -> None:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.mode, entry.size, entry.linkname = kind, mode, len(data), link
+    entry.type = kind
+    entry.mode = mode
+    entry.size = len(data)
+    entry.linkname = link
     tar.addfile(entry, io.BytesIO(data))
 
 
@@ -342,7 +342,8 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
             "make it writable, or set XDG_STATE_HOME to a folder that is",
         ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
-        root, tar = Path(folder) / "root", Path(folder) / "root.tar"
+        root = Path(folder) / "root"
+        tar = Path(folder) / "root.tar"
         command = [
             debootstrap,
             "--variant=minbase",

@@ -129,7 +129,8 @@ def _needed(lock: Lock, environment: Mapping[str, str]) -> set[str]:
     by_name: dict[str, list[tuple[str, str]]] = {}
     for key in lock.packages:
         by_name.setdefault(key[0], []).append(key)
-    pending, seen = list(lock.roots), set[tuple[str, str]]()
+    pending = list(lock.roots)
+    seen = set[tuple[str, str]]()
     while pending:
         name, version, marker = pending.pop()
         if not holds(marker):
@@ -165,7 +166,8 @@ def _of_pip(name: str, text: str) -> Lock | None:
     """
     if not _HASH.search(text):
         return None
-    indexes, wanted = [], []
+    indexes = []
+    wanted = []
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
         line = re.sub(r"(^|\s)#.*", "", line).strip()
         if not line:
@@ -179,7 +181,12 @@ def _of_pip(name: str, text: str) -> Lock | None:
         else:
             wanted.append(" ".join(line.split()))
     return _lock(
-        name, "python", text, len(wanted), indexes or [PYPI], text="\n".join(wanted) + "\n"
+        name,
+        "python",
+        text,
+        indexes=indexes or [PYPI],
+        count=len(wanted),
+        text="\n".join(wanted) + "\n",
     )
 
 
@@ -188,7 +195,9 @@ def _of_uv(name: str, text: str) -> Lock:
         listed = [dict(each) for each in tomllib.loads(text).get("package", [])]
         packages: dict[tuple[str, str], PythonPackage] = {}
         roots: list[tuple[str, str, str]] = []
-        indexes, files, left_out = [], [], []
+        indexes = []
+        files = []
+        left_out = []
         for each in listed:
             source = each.get("source", {})
             if "registry" in source:
@@ -224,9 +233,9 @@ def _of_uv(name: str, text: str) -> Lock:
         name,
         "python",
         text,
-        count,
-        dict.fromkeys(indexes or [PYPI]),
-        files,
+        indexes=dict.fromkeys(indexes or [PYPI]),
+        files=files,
+        count=count,
         packages=packages,
         roots=tuple(roots),
         left_out=tuple(left_out),
@@ -251,7 +260,8 @@ def _node(root: Path, name: str, data: bytes) -> Lock | None:
     if manifest is None:
         return None
     try:
-        text, described = data.decode(), json.loads(manifest)
+        text = data.decode()
+        described = json.loads(manifest)
         listed = json.loads(text)["packages"]
         installed = {path: each for path, each in listed.items() if path and not each.get("link")}
         resolved = [each["resolved"] for each in installed.values() if "resolved" in each]
@@ -266,7 +276,14 @@ def _node(root: Path, name: str, data: bytes) -> Lock | None:
         raise ConfigError(f"{name}: {one_line(which, 80)} has no hash, or is not from a registry")
     plain = json.dumps(kept)
     return _lock(
-        name, "node", text + plain, len(installed), [NPM], resolved, text=text, manifest=plain
+        name,
+        "node",
+        text + plain,
+        indexes=[NPM],
+        files=resolved,
+        count=len(installed),
+        text=text,
+        manifest=plain,
     )
 
 
@@ -274,7 +291,7 @@ def _lock(
     name: str,
     kind: Literal["python", "node"],
     read: str,
-    count: int,
+    *,
     indexes: Iterable[str],
     files: Iterable[str] = (),
     **more: Any,
@@ -285,7 +302,8 @@ def _lock(
     for address in addresses:
         _check_address(name, address)
     hosts = tuple(dict.fromkeys(_hosts([*addresses, *files])))
-    return Lock(name, kind, sha256(read.encode()).hexdigest(), count, addresses, hosts, **more)
+    digest = sha256(read.encode()).hexdigest()
+    return Lock(name, kind, digest, indexes=addresses, hosts=hosts, **more)
 
 
 def _check_address(where: str, address: str) -> None:

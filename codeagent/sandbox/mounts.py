@@ -84,7 +84,8 @@ class PinnedRoot:
         finally:
             os.close(top)
         status = os.fstat(self.fd)
-        self.uid, self.gid = status.st_uid, status.st_gid
+        self.uid = status.st_uid
+        self.gid = status.st_gid
         self._identity = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
@@ -242,7 +243,8 @@ class SecretScan:
     def _look(self) -> Secrets:
         known: dict[str, _Folder] = {}
         found: list[PinnedEntry] = []
-        pending, entries = deque([""]), 0
+        pending = deque([""])
+        entries = 0
         while pending and entries <= self._most_entries and len(found) <= MOST_FILES:
             name = pending.popleft()
             folder = self._folder(name)

@@ -25,8 +25,8 @@ from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.messages import OutputStream
 from codeagent.core.ports import Command
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.images.canonical import image_id, word
 from codeagent.sandbox.docker_sandbox import DockerSandbox
+from codeagent.sandbox.dockerfile_words import image_id, word
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
 from codeagent.sandbox.image import (
@@ -88,9 +88,14 @@ class PackageBuild:
         with _scratch(self._spec.state_dir) as (work, kept):
             bind = Bind(str(kept), _PLACE, read_only=False)
             spec = replace(
-                self._spec, root=work, binds=(bind,), virtual_env=None, per_command=False
+                self._spec,
+                root=work,
+                image=replace(self._spec.image, packages_of=None),
+                python=replace(self._spec.python, environment=None),
+                packages=None,
+                binds=(bind,),
+                per_command=False,
             )
-            spec = replace(spec, packages_of=None, packages=None)
             for lock in self._locks:
                 sandbox = DockerSandbox(spec, internet_for(lock))
                 try:
@@ -171,7 +176,8 @@ class PackageBuild:
     ) -> str:
         """Run a command that may reach the lock's hosts, tell what it prints, and return its
         standard output."""
-        output, last = bytearray(), deque[str](maxlen=_LAST_LINES)
+        output = bytearray()
+        last = deque[str](maxlen=_LAST_LINES)
 
         async def keep(stream: OutputStream, data: bytes) -> None:
             output.extend(data if stream == "stdout" else b"")
@@ -230,14 +236,14 @@ def remedy_for(lock: Lock, notices: tuple[str, ...]) -> str:
 def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list[str]:
     """Write the Dockerfile of the image: the base by its ID, and nothing that the base says as text
     of our own."""
-    facts = engine.image_facts(base)
-    if facts is None:
+    details = engine.image_details(base)
+    if details is None:
         raise SandboxUnavailable(f"the image {base} is gone", "build again")
-    if facts.on_build:
+    if details.on_build:
         why = f"{base} has instructions for builds on top of it, which would run without having been shown"
         raise SandboxUnavailable(f"no packages can be added: {why}", "use an image without ONBUILD")
     try:
-        lines = [f"FROM {image_id(facts)}", "ADD packages.tar /", f"ENV PATH={word(path)}"]
+        lines = [f"FROM {image_id(details)}", "ADD packages.tar /", f"ENV PATH={word(path)}"]
     except ValueError as error:
         raise SandboxUnavailable(
             f"no packages can be added to {base}: {error}", "use another image"
@@ -289,5 +295,6 @@ def _pack(file: BinaryIO, kept: Path, names: list[str]) -> None:
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(data), mode
+    entry.size = len(data)
+    entry.mode = mode
     tar.addfile(entry, io.BytesIO(data))

@@ -107,7 +107,8 @@ class PackageCache:
         if len(units) > _MOST_UNITS:
             self.clear()
             return
-        left, gone = sum(unit.size for unit in units), []
+        left = sum(unit.size for unit in units)
+        gone = []
         for unit in sorted(units, key=lambda unit: (unit.size <= most, unit.used_ns)):
             if left <= most:
                 break
@@ -235,12 +236,14 @@ def _measured(fd: int, entry: os.DirEntry[str], most: int, depth: int = 0) -> tu
         return max(status.st_blocks * 512, _ENTRY), max(status.st_atime_ns, status.st_ctime_ns)
     if depth >= _DEEPEST:
         return most + 1, 0
-    size, used = _ENTRY, 0
+    size = _ENTRY
+    used = 0
     with _entered(entry.name, _TO_LIST, fd) as inner:
         for below in _listed(inner):
             with suppress(OSError):
                 more, when = _measured(inner, below, most, depth + 1)
-                size, used = size + more, max(used, when)
+                size += more
+                used = max(used, when)
             if size > most:
                 break
     return size, used or status.st_ctime_ns

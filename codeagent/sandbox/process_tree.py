@@ -168,7 +168,8 @@ def _look(name: str, since: int, *, sure: bool) -> _Process | None:
     """Return what /proc says of a process; None if it has no environment, unless `sure`. Raises
     OSError."""
     fields = _read(f"/proc/{name}/stat").rpartition(b") ")[2].split()
-    state, started = fields[0].decode(), int(fields[19])
+    state = fields[0].decode()
+    started = int(fields[19])
     environment = b""
     if started >= since and state not in _OVER and not int(fields[6]) & _KERNEL_THREAD:
         with suppress(ProcessLookupError):  # it has none at all for an even shorter moment
@@ -177,7 +178,7 @@ def _look(name: str, since: int, *, sure: bool) -> _Process | None:
             return None
     words = environment.split(b"\0") if _MARKED in environment else []
     marks = frozenset(word for word in words if word.startswith(_MARKED))
-    return _Process(int(name), int(fields[1]), int(fields[3]), state, started, marks)
+    return _Process(int(name), int(fields[1]), int(fields[3]), state, started=started, marks=marks)
 
 
 def ticks() -> int:

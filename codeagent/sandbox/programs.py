@@ -37,7 +37,8 @@ _PIECE = 64 * 1024
 _BEGIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 """How soon the end of a program is noticed if a child of it holds its pipes; otherwise at once."""
-_STEP, _LOOKS = 0.02, 25
+_STEP = 0.02
+_LOOKS = 25
 """A program on this machine may take half a second to end by itself once its standard input was
 closed."""
 _APART = {"PYTHONSAFEPATH": "1"}
@@ -77,9 +78,8 @@ class ContainerPrograms:
         make: Callable[[SandboxSpec], SessionContainer],
         freeze_lock: FreezeLock,
     ) -> None:
-        self._spec = replace(
-            spec, per_command=False, packages=None
-        )  # nothing watches how much a program writes
+        # Nothing watches how much a program writes.
+        self._spec = replace(spec, per_command=False, packages=None)
         self._resources = resources
         self._proxy = proxy
         self._make = make
@@ -103,7 +103,7 @@ class ContainerPrograms:
             ) from error
         spec = replace(self._spec, read_only_workspace=not program.writes)
         if program.directory is None:
-            spec = replace(spec, virtual_env=None)
+            spec = replace(spec, python=replace(spec.python, environment=None))
         if rules:
             await self._proxy.open()
             spec = replace(spec, egress_folder=self._proxy.folder)
@@ -153,7 +153,13 @@ class ContainerPrograms:
             return f"{', '.join(names)} changed outside the sandbox" if names else ""
 
         return _ContainerProgram(
-            engine, exec_id, stream, _all(early, pieces), outdated, drop, writes=program.writes
+            engine,
+            exec_id,
+            stream,
+            _all(early, pieces),
+            outdated=outdated,
+            drop=drop,
+            writes=program.writes,
         )
 
     def _shielded(self) -> frozenset[PinnedEntry]:
@@ -254,9 +260,9 @@ class _ContainerProgram(RunningProgram):
         exec_id: str,
         stream: ExecStream,
         pieces: AsyncGenerator[Piece, None],
+        *,
         outdated: Callable[[], Awaitable[str]],
         drop: Callable[[], Awaitable[None]],
-        *,
         writes: bool,
     ) -> None:
         self._writes = writes
@@ -331,7 +337,8 @@ class MachinePrograms:
                 partial(_OwnFolder.make, self._folders, self._root), _OwnFolder.remove
             )
         try:
-            mark, since = new_mark(SERVER), ticks()
+            mark = new_mark(SERVER)
+            since = ticks()
             process = await start_program(
                 SERVER,
                 [path, *program.arguments[1:]],
@@ -426,7 +433,8 @@ class _MachineProgram(RunningProgram):
 
     async def output(self) -> AsyncIterator[Piece]:
         """End with the process, even if a child still holds its pipes."""
-        stdout, stderr = self._process.stdout, self._process.stderr
+        stdout = self._process.stdout
+        stderr = self._process.stderr
         assert stdout is not None and stderr is not None
         reading: dict[
             asyncio.Task[bytes], tuple[Literal["stdout", "stderr"], asyncio.StreamReader]

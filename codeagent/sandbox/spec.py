@@ -5,14 +5,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
+from codeagent.sandbox.described_image import ImagePlan
+from codeagent.sandbox.tasks import GIB
 
 if TYPE_CHECKING:  # only for containers
-    from codeagent.core.hosts import HostRule
-    from codeagent.extensions.images.repository_image import RepositoryImage
     from codeagent.sandbox.packages import PackageCache
     from codeagent.sandbox.profile import Bind
 
-GIB = 1024**3
+
+@dataclass(frozen=True)
+class SandboxLimits:
+    """How much one session's sandbox may take."""
+
+    memory_bytes: int = 2 * GIB
+    tmp_bytes: int = GIB
+    """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""
+    pids: int = 512
+    cpus: float = float(os.cpu_count() or 1)
+    network_bytes: int = GIB
+    """What one command may send and receive, together."""
+    package_bytes: int = 2 * GIB
+    """What the package cache may take on the disk."""
+
+
+@dataclass(frozen=True)
+class UserPython:
+    """The Python that the user works with."""
+
+    environment: Path | None = None
+    """The activated virtual environment, if it is in the workspace."""
+    program: Path | None = None
+    """The user's `python3` on this machine; for the image of this machine's toolchain."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +57,14 @@ class SandboxSpec:
     `OutsideGit.digest`."""
     docker_host: str | None = None
     """`unix://…`; None for the usual socket."""
-    image: str | None = None
-    """An image that exists on this machine; None: see `codeagent.sandbox.image`."""
-    repository: "RepositoryImage | None" = None
-    """What the repository describes as its image and the user trusts; it is built if it was not
-    yet."""
-    withheld: str = ""
-    """Why there is no image that commands may use, with the next step behind a semicolon; empty if
-    there may be one."""
-    image_note: str = ""
-    """What the user is told about images at the start; empty if there is nothing to say."""
-    packages_of: Path | None = None
-    """The workspace whose packages may be in an image; None: `root`."""
+    image: ImagePlan = ImagePlan()
+    limits: SandboxLimits = SandboxLimits()
+    python: UserPython = UserPython()
+    packages: "PackageCache | None" = None
+    """Mounted for commands that may change the workspace; None: what they download to install is
+    not kept."""
     binds: "tuple[Bind, ...]" = ()
     """Further mounts, at places of their own."""
-    build_network: bool = False
-    """Whether building the repository's image may use the network."""
-    pull: bool = True
-    """Whether an image may be pulled or built."""
     read_only_workspace: bool = False
     per_command: bool = False
     """Every command gets its own container, and the next one is made ready in advance: only files
@@ -59,22 +72,3 @@ class SandboxSpec:
     egress_folder: Path | None = None
     """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
     network access."""
-    virtual_env: Path | None = None
-    """The activated virtual environment of Python, if it is in the workspace."""
-    python: Path | None = None
-    """The user's `python3` on this machine; for the image of this machine's toolchain."""
-    packages: "PackageCache | None" = None
-    """Mounted for commands that may change the workspace; None: what they download to install is
-    not kept."""
-    package_bytes: int = 2 * GIB
-    """What the package cache may take on the disk."""
-    private_hosts: "tuple[HostRule, ...]" = ()
-    """Hosts that the user named: commands that may reach them reach them at private addresses,
-    too."""
-    network_bytes: int = GIB
-    """What one command may send and receive, together."""
-    memory_bytes: int = 2 * GIB
-    tmp_bytes: int = GIB
-    """Size limit of `/tmp` and of the home directory inside, each; counted as memory."""
-    pids: int = 512
-    cpus: float = float(os.cpu_count() or 1)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codeagent.core.ports import CommandResult
-from codeagent.sandbox.spec import GIB
 
 T = TypeVar("T")
+GIB = 1024**3
 LONGEST_ARGUMENT = 100_000
 """Bytes of a command that is an argument of bash (the kernel's limit is 128 KiB); it reads longer
 ones from a file."""
@@ -45,7 +45,8 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
             future.set_result(result)  # type: ignore[arg-type]  # without an error it is the result
 
     def target() -> None:
-        result, error = None, None
+        result = None
+        error = None
         try:
             result = work()
         except BaseException as caught:
@@ -68,7 +69,8 @@ async def report_waiting(
 
     What it gives reports progress, from any thread; from then on that is what is being waited for.
     """
-    loop, doing = asyncio.get_running_loop(), what
+    loop = asyncio.get_running_loop()
+    doing = what
 
     def report(text: str) -> None:
         nonlocal doing
@@ -155,7 +157,9 @@ async def within_disk(work: Coroutine[Any, Any, CommandResult], *folders: Path) 
 
     A cancel is passed on to it.
     """
-    task, room, why = asyncio.ensure_future(work), Room(*folders), ""
+    task = asyncio.ensure_future(work)
+    room = Room(*folders)
+    why = ""
     while not task.done():
         try:
             await asyncio.wait({task}, timeout=LOOK_SECONDS)

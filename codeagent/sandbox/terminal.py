@@ -66,7 +66,8 @@ async def _type(stream: ExecStream) -> None:
 
 async def _readable(fd: int) -> None:
     """Wait until `fd` is readable; a regular file always is, and the loop cannot watch one."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
     try:
         loop.add_reader(fd, ready.set)
     except PermissionError:

@@ -59,7 +59,8 @@ class FrozenList:
 
     def close(self) -> None:
         """Let the watchdog end, which ends what is still on the list. Idempotent."""
-        watchdog, self._watchdog = self._watchdog, None
+        watchdog = self._watchdog
+        self._watchdog = None
         if watchdog is None or watchdog.stdin is None:
             return
         watchdog.stdin.close()

@@ -136,7 +136,8 @@ class SessionLog:
                 raise self._write_error(self._error)
             if not self._written:
                 return
-            batch, self._written = self._written, []
+            batch = self._written
+            self._written = []
             reached = self._good
             try:
                 await asyncio.to_thread(self._flush)

@@ -159,7 +159,8 @@ class _FileSink:
 
     def close(self) -> None:
         """Idempotent."""
-        held, self._held = self._redactor.clean(self._held), ""
+        held = self._redactor.clean(self._held)
+        self._held = ""
         self._put(held)
         if self._file is not None:
             self._file.close()

@@ -79,7 +79,8 @@ class _Reading:
             self.end += len(raw)
             self.final = raw
         else:
-            self.tail, self.tail_is_record = raw, line.event is not None
+            self.tail = raw
+            self.tail_is_record = line.event is not None
         if line.event is not None or complete:
             self._take(line, bare)
 
@@ -99,7 +100,8 @@ class _Reading:
             self._report(f"something before event {event.seq} is missing")
         self.seen.add(event.seq)
         self.events.append(event)
-        self.last, self.known = checksum_of(bare), True
+        self.last = checksum_of(bare)
+        self.known = True
 
     def _report(self, problem: str) -> None:
         self.problems.append(f"line {self.lines}: {problem}")
@@ -136,7 +138,8 @@ class LogReader:
             with without_collecting():
                 for raw in file:
                     self._reading.take(raw)
-            self._stamp, self._recording = stamp, self._reading.recording()
+            self._stamp = stamp
+            self._recording = self._reading.recording()
             return self._recording
 
     def _has_only_grown(self, fd: int, stamp: tuple[int, ...]) -> bool:

@@ -12,9 +12,6 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
 
-SOURCE_PACKAGES = "codeagent.sources"
-"""The group of entry points with which an installed package adds a source: a function without
-parameters that returns a ToolSource, or such a class; the entry point's name is the source's."""
 _CLOSE_SECONDS = 10.0
 _FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
 """Seconds from each failure to the next attempt."""

@@ -38,8 +38,6 @@ class Action:
     """The command can be used while the agent is working."""
     needs_conversation: bool = False
     """The command waits until there is a conversation."""
-    named: bool = False
-    """Its function also gets the name of the command, in front of the argument."""
     same_as: str = ""
     """The command that does the same, if these keys mean more than one thing."""
 

@@ -42,10 +42,10 @@ class CodeagentApp(GuardedApp):
         options: LaunchOptions,
         folders: AppFolders,
         *,
-        rooms: Callable[[], Iterable[Extension]] = tuple,
+        extensions: Callable[[], Iterable[Extension]] = tuple,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`rooms` gives every room, for the names of keys in the user's file; `clock` seconds since
+        """`extensions` gives every extension, for the names of keys in the user's file; `clock` seconds since
         the epoch."""
         # Textual answers NO_COLOR with grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -53,7 +53,7 @@ class CodeagentApp(GuardedApp):
         self.folders = folders
         self.keys = Keymap()
         self.palette = Palette()
-        self._rooms = rooms
+        self._extensions = extensions
         self._clock = clock
         themes = Themes([folders.config / "themes"])
         self.look = ThemeSwitch(self, themes, paint=self._paint, tell=self._remark)
@@ -153,13 +153,13 @@ class CodeagentApp(GuardedApp):
 
     def _use_keys(self) -> None:
         try:
-            self.keys = load_keymap(self.folders.config / "keys.yaml", self._rooms)
+            self.keys = load_keymap(self.folders.config / "keys.yaml", self._extensions)
         except CodeagentError as error:
             self._remark(str(error))
         self.set_keymap(self.keys.overrides)
 
     def use_table(self, table: ActionTable) -> None:
-        """Use the table with the rooms that are on, once they are known."""
+        """Use the table with the extensions that are on, once they are known."""
         self.keys = replace(self.keys, table=table)
 
     def _paint(self, palette: Palette) -> None:
@@ -179,10 +179,10 @@ def run_app(
     open_client: OpenClient,
     options: LaunchOptions,
     folders: AppFolders,
-    rooms: Callable[[], Iterable[Extension]] = tuple,
+    extensions: Callable[[], Iterable[Extension]] = tuple,
 ) -> int:
     """Run the screen from start to end; returns the process's exit code."""
-    app = CodeagentApp(open_client, options, folders, rooms=rooms)
+    app = CodeagentApp(open_client, options, folders, extensions=extensions)
     code = run_guarded(app, folders.state, app.redact)
     if code == 0:
         sys.stdout.write(app.redact(_farewell(app.chat)))

@@ -1,4 +1,4 @@
-"""The slash commands without a key, the whole table of actions with those of rooms, the page of
+"""The slash commands without a key, the whole table of actions with those of extensions, the page of
 /help, and messages about mistyped commands."""
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -237,33 +237,36 @@ class ActionTable:
     scopes: Mapping[str, Scope] = field(default_factory=lambda: SCOPES)
     """Every scope of keys, in the order of the key sheet."""
     switched_off: Mapping[str, str] = field(default_factory=dict)
-    """The room of each command that is missing because the room is switched off."""
+    """The extension of each command that is missing because the extension is switched off."""
 
     @cached_property
     def by_id(self) -> Mapping[str, Action]:
         return {row.id: row for row in (*self.keys, *self.commands)}
 
 
+OFFERED = "offered"
+"""The scope of the rows that an extension offers for a workspace. The function of one also gets the
+name of the command, in front of the argument."""
 OWN = ActionTable()
-"""The table without rooms."""
+"""The table without extensions."""
 
 
 def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> ActionTable:
-    """Return the table with the commands and keys of the rooms that are on."""
+    """Return the table with the commands and keys of the extensions that are on."""
     keys = list(KEYS)
     commands = [(row.name, row) for row in COMMANDS]
     scopes = list(SCOPES.items())
-    for room in on:
-        keys += page_rows(room)
-        for page in room.keys:
+    for extension in on:
+        keys += page_rows(extension)
+        for page in extension.screen.keys:
             _put(scopes, page.after, (page.scope, Scope(page.heading)))
-        for command in room.commands:
+        for command in extension.screen.commands:
             last = [name for name, row in commands if row.group == command.group][-1]
             _put(commands, command.after or last, (command.name, _row(command)))
     switched_off = {
-        name: room.name
-        for room in off
-        for command in room.commands
+        name: extension.name
+        for extension in off
+        for command in extension.screen.commands
         for name in (command.name, *command.aliases)
     }
     return ActionTable(
@@ -290,9 +293,9 @@ def _row(command: SlashCommand) -> Action:
     )
 
 
-def page_rows(room: Extension) -> Iterator[Action]:
-    """Return what the keys of a room's pages do."""
-    for page in room.keys:
+def page_rows(extension: Extension) -> Iterator[Action]:
+    """Return what the keys of an extension's pages do."""
+    for page in extension.screen.keys:
         for key in page.keys:
             yield Action(f"{page.scope}.{key.name}", key.about, key.keys, approves=key.approves)
 
@@ -304,11 +307,11 @@ def prompt_row(prompt: "ServerText") -> Action:
 
 
 def mistyped(text: str, commands: Iterable[Action], switched_off: Mapping[str, str]) -> str:
-    """Return one line, safe to show, about a slash command that does not exist, or whose room is
+    """Return one line, safe to show, about a slash command that does not exist, or whose extension is
     switched off."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
-    if (room := switched_off.get(word.lower())) is not None:
-        return f"there is no /{word}: {room} is switched off"
+    if (extension := switched_off.get(word.lower())) is not None:
+        return f"there is no /{word}: {extension} is switched off"
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
     return f"there is no /{word}" + (

@@ -116,11 +116,11 @@ def keymap_of(widget: object) -> Keymap:
     return keymap if isinstance(keymap, Keymap) else Keymap()
 
 
-def load_keymap(path: Path, rooms: Callable[[], Iterable[Extension]] = tuple) -> Keymap:
+def load_keymap(path: Path, extensions: Callable[[], Iterable[Extension]] = tuple) -> Keymap:
     """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file,
     return the defaults.
 
-    `rooms` is asked for every room only if the file names a key that is not the screen's own. The
+    `extensions` is asked for every extension only if the file names a key that is not the screen's own. The
     file is checked completely before anything is used. Raises KeymapError, which names file, line,
     action and key.
     """
@@ -129,7 +129,7 @@ def load_keymap(path: Path, rooms: Callable[[], Iterable[Extension]] = tuple) ->
     try:
         entries = read_entries(path)
         own = all(entry.key in OWN.by_id for entry in entries)
-        table = OWN if own else table_with(rooms())
+        table = OWN if own else table_with(extensions())
         keymap = Keymap({entry.key: _keys(entry, table) for entry in entries}, table)
         _check_conflicts(keymap, entries)
     except BadFile as problem:

@@ -39,6 +39,8 @@ class LaunchOptions:
     """The only tools that may be used."""
     toolsets: tuple[str, ...] = ()
     """The toolsets that are turned on from the start."""
+    safe: bool = False
+    """Every extension is switched off."""
     sandbox: str | None = None
     network: str | None = None
     theme: str | None = None
@@ -121,8 +123,8 @@ class AppFolders:
         return self.state / "prompts.jsonl"
 
 
-class RoomsInUse(Protocol):
-    """The rooms of one start, in the order in which they are asked."""
+class ExtensionsInUse(Protocol):
+    """The extensions of one start, in the order in which they are asked."""
 
     @property
     def on(self) -> "tuple[Extension, ...]": ...
@@ -142,8 +144,8 @@ class Launcher(Protocol):
     def settings(self, options: LaunchOptions) -> "Settings":
         """Read the settings from flags, environment and files. Raises ConfigError."""
 
-    def rooms(self, settings: "Settings") -> RoomsInUse:
-        """Return the rooms that the settings leave on, and the others. Raises ConfigError."""
+    def extensions(self, settings: "Settings") -> ExtensionsInUse:
+        """Return the extensions that the settings leave on, and the others. Raises ConfigError."""
 
     async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
         """Return what is missing: consent to the folder, a model, its key. Local servers are probed

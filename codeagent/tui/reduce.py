@@ -40,11 +40,11 @@ BoundaryNotice = (
 """What is said of the run itself."""
 NoticeLike = events.Notice | HostDecided | notices.AnyNotice | ContextCompacted | TodoChanged
 CardsOf = Callable[[], Sequence[Reference]]
-"""The `cards` of the rooms that are on; they are imported once an event needs them."""
+"""The `cards` of the extensions that are on; they are imported once an event needs them."""
 
 
 class AgentCards(Protocol):
-    """Shows the other agents of a conversation in it; a room makes it (`Extension.cards`).
+    """Shows the other agents of a conversation in it; an extension makes it (`OnScreen.cards`).
 
     It is made with a function that makes what applies the events of the agent of a name to a state.
     """

@@ -113,7 +113,8 @@ class CallReducer:
 
     def _ask(self, event: ApprovalRequested) -> None:
         card = self.state.document.card(event.call_id, event.name, event.target)
-        self._asked_of[event.approval_id], card.state = card.state, "asking"
+        self._asked_of[event.approval_id] = card.state
+        card.state = "asking"
         self.state.document.touch_card(event.call_id)
         if not self.state.approvals.waiting:
             self._asking_since = event.ts

@@ -87,7 +87,7 @@ class SessionClient(SessionReader):
             self._tell("")
         if missing is not None:
             return missing
-        self._rooms = await asyncio.to_thread(self.launcher.rooms, settings)
+        self._extensions = await asyncio.to_thread(self.launcher.extensions, settings)
         if resume is not None:
             await self._replay(resume)
         else:

@@ -20,7 +20,7 @@ from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page
-from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow, RoomsInUse
+from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.state import UiState
 
 STARTING = "codeagent is still starting; nothing was changed"
@@ -34,18 +34,18 @@ class SessionReader:
         self._state = state
         self._runtime: Runtime | None = None
         self._settings: Settings | None = None
-        self._rooms: RoomsInUse | None = None
+        self._extensions: ExtensionsInUse | None = None
 
     def _cards(self) -> tuple[Reference, ...]:
-        rooms = () if self._rooms is None else self._rooms.on
-        return tuple(room.cards for room in rooms if room.cards)
+        extensions = () if self._extensions is None else self._extensions.on
+        return tuple(extension.screen.cards for extension in extensions if extension.screen.cards)
 
-    async def rooms(self) -> RoomsInUse:
-        """Return the rooms that are on, and those that are off. Raises ConfigError."""
-        if self._rooms is None:
+    async def extensions(self) -> ExtensionsInUse:
+        """Return the extensions that are on, and those that are off. Raises ConfigError."""
+        if self._extensions is None:
             settings = await self._present_settings()
-            self._rooms = await asyncio.to_thread(self.launcher.rooms, settings)
-        return self._rooms
+            self._extensions = await asyncio.to_thread(self.launcher.extensions, settings)
+        return self._extensions
 
     @property
     def agent(self) -> AgentHandle:

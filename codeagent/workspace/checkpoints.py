@@ -17,10 +17,11 @@ from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
 from codeagent.core.errors import CheckpointError, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
+from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
 from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
 from codeagent.workspace.snapshots.moments import MomentsFile, content_name
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, NotCovered
+from codeagent.workspace.snapshots.nodes import FileState, FileWriter
 from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
 from codeagent.workspace.snapshots.prune import Retention, prune
 from codeagent.workspace.snapshots.restore import (
@@ -307,7 +308,8 @@ class GitCheckpoints:
 
     def _snapshot(self, known: SnapshotIndex, files: FileWriter, stop: threading.Event) -> Snapshot:
         at = time.time()
-        outer, everywhere = self._outside.outer(), self._outside.everywhere
+        outer = self._outside.outer()
+        everywhere = self._outside.everywhere
         writer = SnapshotWriter(self._store)
         store = self._store.all_stores.stat()
         scan = Scan(
@@ -334,9 +336,10 @@ class GitCheckpoints:
                 writer.abandon()
                 raise
         assert known.snapshot is not None
-        left_out, others = about.phrases(), self._store.others()
+        left_out = about.phrases()
+        others = self._store.others()
         return Snapshot(
-            known.snapshot, found.files, left_out, found.marks, found.linked, others, at=at
+            known.snapshot, found.files, left_out, found.marks, found.linked, others=others, at=at
         )
 
     def _name(
@@ -356,7 +359,8 @@ class GitCheckpoints:
         ]
         snapshot, self._tip = writer.commit(known.snapshot, self._tip, [*removed, *put], encoded)
         self._own.add(snapshot)
-        known.snapshot, known.about = snapshot, encoded
+        known.snapshot = snapshot
+        known.about = encoded
         self._known.save(known, found.changed, found.gone)
 
     def _carry_out(

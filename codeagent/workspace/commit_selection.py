@@ -14,7 +14,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
 from codeagent.disk.opens import open_folder
-from codeagent.workspace.snapshots.nodes import Content, NotCovered, read_content
+from codeagent.workspace.snapshots.contents import Content, NotCovered, read_content
 
 if TYPE_CHECKING:  # it loads GitPython
     from codeagent.workspace.repository import ShadowGit

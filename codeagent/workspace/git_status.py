@@ -95,7 +95,8 @@ def copy_regular(source: Path, target: Path, name: str) -> None:
     Raises OSError, also for a link or a pipe.
     """
     with suppress(FileNotFoundError, NotADirectoryError):
-        found, data = (source / name).lstat(), read_regular(source / name, largest=_LARGEST)
+        found = (source / name).lstat()
+        data = read_regular(source / name, largest=_LARGEST)
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_bytes(data)
         os.utime(target / name, ns=(found.st_atime_ns, found.st_mtime_ns))

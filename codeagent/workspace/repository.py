@@ -136,7 +136,8 @@ def open_repository(
         )
     if found.problem:
         raise CommitRefused(f"{found.problem}; ask the user to commit")
-    outside, pointer = found.outside, found.top / ".git"
+    outside = found.outside
+    pointer = found.top / ".git"
     if outside is not None and not agreed(outside):
         raise CommitRefused(
             f"{pointer} leads to {outside.directory}, outside the workspace, and the user has not agreed to it; "
@@ -160,7 +161,9 @@ def open_repository(
     _refuse_settings(entries, found.top, git, linked=git != shared)
     settings = {key: value for _, key, value in entries}
     own = {key: value for scope, key, value in entries if scope == _OWN}
-    return CommitRepository(program, root, found.top, git, shared, branch, settings, own)
+    return CommitRepository(
+        program, root, found.top, git, shared, branch=branch, settings=settings, own=own
+    )
 
 
 def _refuse_unusual(git: Path, shared: Path) -> None:

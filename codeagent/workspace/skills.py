@@ -153,12 +153,14 @@ class SkillFolders:
                         f"the name {one.skill.name} is taken by {other.skill.where}, which is used"
                     )
                     problems.append(ToolProblem(one.skill.where, text))
-        self._found, self._problems = found, tuple(problems)
+        self._found = found
+        self._problems = tuple(problems)
         return (self.listed, self._problems) != before
 
     def read(self, name: str, file: str | None = None) -> SkillText:
         found = self._found[name]
-        source, folder = found.source, found.folder
+        source = found.source
+        folder = found.folder
         if file is not None:
             return SkillText(visible(_text(source, f"{folder}/{file}", f"{folder}/")))
         try:
@@ -226,7 +228,8 @@ def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -
 def _text(source: _SkillSource, path: str, inside: str) -> str:
     """Read a text file of the source; `inside` is the folder it may not lead out of. Raises
     WorkspaceError."""
-    full, fence = source.path(path), source.path(inside)
+    full = source.path(path)
+    fence = source.path(inside)
     where = source.files.resolve(full)
     if not where.startswith(fence):
         raise OutsideWorkspace(f"{source.shown(full)} leads out of its folder; it is not read")

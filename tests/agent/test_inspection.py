@@ -19,7 +19,7 @@ from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdd
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Policy, Rule
-from codeagent.core.ports import Swept
+from codeagent.core.ports import SandboxSweep
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.mounts import PinnedRoot
@@ -47,12 +47,12 @@ class Walled(HostSandbox):
         self.server = False
         """Whether a program is there that outlives every command."""
         self.moment: int | None = None
-        """As in `Swept`: raised for each time that the program does something."""
+        """As in `SandboxSweep`: raised for each time that the program does something."""
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> SandboxSweep:
         swept = await super().sweep()
         planted, self.planted = self.planted, ()
-        return Swept(planted, (swept.alive or self.server) and not self.closed, self.moment)
+        return SandboxSweep(planted, (swept.alive or self.server) and not self.closed, self.moment)
 
     async def set_aside(self, path: str) -> str:
         root = PinnedRoot(self._root)

@@ -106,8 +106,8 @@ def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
         if not below:
             found[name] = parser
 
-    for command in cli.COMMANDS:
-        walk((command,), cli.build_parser(command))
+    for command in cli.commands():
+        walk((command.name,), cli.build_parser(command.name))
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.config.extensions import all_extensions
 from tests.e2e.product import LONG_PATH, Done, Product, calls, of, results, say, text_of
 
 SOURCE = """\
@@ -50,7 +51,19 @@ class Source:
         Path("closed").touch()
 
 
+from codeagent import Extension, LateSource
 from codeagent.tools.source import ListedTool, Listing
+
+
+def missing():
+    import missing_module
+
+
+def sources(context):
+    return LateSource("weather", Source), LateSource("broken", missing)
+
+
+EXTENSION = Extension(name="many", about="two sources", sources="many_sources:sources")
 """
 
 
@@ -62,11 +75,13 @@ def package(tmp_path: Path) -> Iterator[None]:
     info.mkdir(parents=True)
     (folder / "many_sources.py").write_text(SOURCE)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: many-sources\nVersion: 1.2\n")
-    points = "[codeagent.sources]\nweather = many_sources:Source\nbroken = missing_module:Source\n"
+    points = "[codeagent.extensions]\nmany = many_sources:EXTENSION\n"
     (info / "entry_points.txt").write_text(points)
     sys.path.insert(0, str(folder))
+    all_extensions.cache_clear()
     yield
     sys.path.remove(str(folder))
+    all_extensions.cache_clear()
     sys.modules.pop("many_sources", None)
 
 
@@ -333,7 +348,14 @@ class Many:
         pass
 
 
-""" + "\n".join(f"def source_{n}(): return Many('many{n}')" for n in range(20))
+from codeagent import Extension
+
+EXTENSION = Extension(name="many", about="twenty sources", sources="many_sources:sources")
+
+
+def sources(context):
+    return [Many(f"many{n}") for n in range(20)]
+"""
 
 
 def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_configured(
@@ -341,10 +363,6 @@ def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_c
 ) -> None:
     site = product.workspace.parent / "site"
     (site / "many_sources.py").write_text(MANY)
-    points = "".join(f"many{n} = many_sources:source_{n}\n" for n in range(20))
-    (site / "many_sources-1.2.dist-info" / "entry_points.txt").write_text(
-        f"[codeagent.sources]\n{points}"
-    )
     own = product.home / "config" / "codeagent"
     for file, text in {
         "config.toml": '[toolsets]\noffer = ["web", "files"]\n',

@@ -405,7 +405,7 @@ def test_what_is_configured_and_not_used_loads_nothing_of_it(product: Product) -
         "codeagent.extensions.openapi.document",
         "codeagent.extensions.openapi.source",
         "codeagent.extensions.openapi.tool",
-        "codeagent.extensions.web",
+        "codeagent.extensions.web.web_set",
         "codeagent.net",
         "pycurl",
         "bs4",

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import EngineError, SandboxLost
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.thaw import owner, thaw_left
 from tests.sandboxes import run

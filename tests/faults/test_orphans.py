@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from tests.e2e.product import Product, bash, calls, running, say
 from tests.effort import part
 from tests.sandboxes import make_repository

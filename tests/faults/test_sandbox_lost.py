@@ -20,7 +20,8 @@ from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.freeze import is_ending
 from codeagent.sandbox.spare import Spare, Wrapper
 from codeagent.sandbox.tasks import report_waiting
@@ -253,7 +254,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine counts as hanging after a tenth of a second; every other deadline stays as long as
     it is."""
     monkeypatch.setattr("codeagent.sandbox.engine.ANSWER_SECONDS", 0.1)
-    monkeypatch.setattr("codeagent.sandbox.engine.PROBE_SECONDS", 0.1)
+    monkeypatch.setattr("codeagent.sandbox.engine_socket.PROBE_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -11,8 +11,7 @@ import pytest
 from codeagent.core.ports import Command, Sandbox
 from codeagent.sandbox import docker_sandbox, tasks
 from codeagent.sandbox.host import HostSandbox
-from codeagent.sandbox.spec import GIB
-from codeagent.sandbox.tasks import Room
+from codeagent.sandbox.tasks import GIB, Room
 from tests.conftest import MakeSandbox
 from tests.sandboxes import Ran, run
 

@@ -12,7 +12,8 @@ import pytest
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.launch import launch
 from codeagent.sandbox.mounts import MOST_FILES, NOT_ALL_MASKED
@@ -312,12 +313,12 @@ async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
     )
     made: list[Container] = []
 
-    def paused(*arguments: Any) -> Container:
+    def paused(*arguments: Any, **options: Any) -> Container:
         try:
             if moment == "before it is made":
                 loop.call_soon_threadsafe(reached.set)
                 closed.wait(30)
-            made.append(launch(*arguments))
+            made.append(launch(*arguments, **options))
             if moment == "before it is known":
                 loop.call_soon_threadsafe(reached.set)
                 closed.wait(30)

@@ -18,16 +18,14 @@ from codeagent.sandbox.engine import (
     BuildOptions,
     Engine,
     EngineVersions,
-    engine_socket,
     is_stray,
     labels,
     owner,
-    probe_socket,
     runtime_warning,
-    unanswered,
 )
+from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
 from codeagent.sandbox.exec_stream import ExecStream
-from codeagent.sandbox.launch import SelfTest, judge, remedy_of
+from codeagent.sandbox.self_test import SelfTest, judge, remedy_of
 from codeagent.sandbox.work_user import WorkUser
 from tests.sandboxes import sandbox_spec
 from tests.table import for_each
@@ -93,7 +91,7 @@ def test_a_missing_image_is_none() -> None:
 @pytest.mark.docker
 async def test_a_configured_image_that_is_missing_is_not_pulled(tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
-    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="codeagent-no-such-image:1")
+    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", reference="codeagent-no-such-image:1")
     for begin in (DockerSandbox(spec).check(), DockerSandbox(spec).start(lambda _: None)):
         with pytest.raises(SandboxUnavailable, match="not on this machine") as caught:
             await begin
@@ -105,7 +103,7 @@ async def test_a_configured_image_that_cannot_be_a_name_is_refused_before_anythi
     tmp_path: Path,
 ) -> None:
     (tmp_path / "w").mkdir()
-    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", image="Not A Name")
+    spec = sandbox_spec(tmp_path / "w", tmp_path / "state", reference="Not A Name")
     with pytest.raises(SandboxUnavailable, match="Not A Name"):
         await DockerSandbox(spec).check()
 
@@ -275,7 +273,7 @@ def test_podman_and_its_runc_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failed_self_test_says_what_to_do_about_the_engine(
     failed: tuple[str, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeagent.sandbox.launch._is_rootless", lambda engine: True)
+    monkeypatch.setattr("codeagent.sandbox.self_test.is_rootless", lambda path: True)
     assert remedy in remedy_of(SelfTest((), failed), Engine("/s"))
 
 

@@ -17,8 +17,9 @@ import pytest_asyncio
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_api import EngineApi
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox
@@ -515,9 +516,9 @@ async def test_a_command_that_begins_while_the_sandbox_is_looked_at_does_not_cou
     ran, given = Ran(), list[asyncio.Task[CommandResult]]()
     listens = "import socket, time; s = socket.create_server(('127.0.0.1', 8123)); print('go', flush=True)"
 
-    async def held(*arguments: Any) -> Execution:
+    async def held(*arguments: Any, **options: Any) -> Execution:
         await begin.wait()
-        return await start(*arguments)
+        return await start(*arguments, **options)
 
     async def then_one_is_given(engine: Engine) -> bool:
         if not given:

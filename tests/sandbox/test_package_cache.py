@@ -26,8 +26,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.image import configured_image
 from codeagent.sandbox.launch import _package_cache
 from codeagent.sandbox.packages import INSIDE, VARIABLES, PackageCache, package_cache
-from codeagent.sandbox.spec import GIB
-from codeagent.sandbox.tasks import Room
+from codeagent.sandbox.tasks import GIB, Room
 from tests.sandbox.egress.proxying import Names
 from tests.sandboxes import MIB, Ran, make_repository, opened, sandbox_spec
 
@@ -258,7 +257,10 @@ async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_
         Settings(sandbox=SandboxSettings(package_bytes=MIB)),
     )
     spec = docker_sandbox(settings, place, root, "s").spec
-    assert (spec.packages, spec.package_bytes) == (package_cache(tmp_path / "state", root), MIB)
+    assert (spec.packages, spec.limits.package_bytes) == (
+        package_cache(tmp_path / "state", root),
+        MIB,
+    )
     moved = replace(place, workspace=copy, copy_of=root)
     assert docker_sandbox(settings, moved, copy, "s").spec.packages == spec.packages
     assert (

@@ -17,7 +17,8 @@ import pytest
 
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet, any_address
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.image import ImageChoice, base_image, choose_image, package_tag, package_tags
 from codeagent.sandbox.lock_files import Lock, read_locks
 from codeagent.sandbox.package_image import PackageBuild, remedy_for

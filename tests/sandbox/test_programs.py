@@ -178,7 +178,7 @@ async def test_in_a_folder_of_its_own_an_environment_of_the_workspace_is_not_use
     script = (
         'python3 -c "print(1)"; mypy; echo "[$VIRTUAL_ENV]"; [[ $PATH == *"$ROOT"* ]] || echo clean'
     )
-    async with opened(root, tmp_path / "s", virtual_env=root / ".venv") as sandbox:
+    async with opened(root, tmp_path / "s", environment=root / ".venv") as sandbox:
         there = await sandbox.start_program(
             bash(script, variables={"ROOT": str(root)}, directory="")
         )

@@ -40,7 +40,7 @@ async def test_an_activated_environment_of_the_workspace_is_used(
         await run(plain, f"python -c '{same}'; echo =; python3 -c '{same}'")
     ).stdout.split(b"=\n")
     assert one == other != b"", "both names start the same Python"
-    sandbox = await make_sandbox(workspace_dir, virtual_env=environment)
+    sandbox = await make_sandbox(workspace_dir, environment=environment)
     code = "import only_here, sys; print(only_here.VALUE, sys.prefix)"
     ran = await run(sandbox, f"python -c '{code}'; python3 -c '{code}'; pytest; echo $VIRTUAL_ENV")
     assert ran.stdout.decode().splitlines() == [f"42 {environment}"] * 2 + [

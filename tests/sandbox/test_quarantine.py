@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import Swept
+from codeagent.core.ports import SandboxSweep
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.guard import set_aside
@@ -85,7 +85,7 @@ async def test_what_a_process_plants_after_its_command_is_found_at_the_next_look
     root = plain.spec.root
     ran = await run(plain, LATER)
     assert ran.result.notices == ()
-    assert await plain.sweep() == Swept(alive=True)
+    assert await plain.sweep() == SandboxSweep(alive=True)
     await asyncio.to_thread((root / "gate").write_text, "now\n")
     await asyncio.to_thread((root / "done").read_text)
     assert "created .git" in " ".join((await plain.sweep()).notices)
@@ -106,7 +106,7 @@ async def test_what_it_plants_while_the_sandbox_is_closed_is_found_once_all_has_
     swept = await plain.sweep()
     assert "created .git" in " ".join([*ran.result.notices, *swept.notices])
     assert os.listdir(root) == ["on"]  # noqa: PTH208  # only names are wanted
-    assert await plain.sweep() == Swept()
+    assert await plain.sweep() == SandboxSweep()
 
 
 @pytest.mark.docker
@@ -144,9 +144,9 @@ async def test_a_repository_the_user_makes_while_nothing_runs_is_theirs(
     while (await plain.sweep()).alive:
         pass
     git(plain.spec.root, "init", "-q")
-    assert await plain.sweep() == Swept()
+    assert await plain.sweep() == SandboxSweep()
     await run(plain, "true")
     assert (await plain.sweep()).notices == ()
     await plain.close()
-    assert await plain.sweep() == Swept()
+    assert await plain.sweep() == SandboxSweep()
     assert os.listdir(plain.spec.root) == [".git"]  # noqa: PTH208  # only names are wanted

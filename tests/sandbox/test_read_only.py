@@ -14,7 +14,8 @@ import pytest_asyncio
 
 from codeagent.core.ports import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from tests.conftest import MakeSandbox
 from tests.effort import part
 from tests.sandboxes import Ran, batch, make_repository, opened, parts, run, sandbox_spec

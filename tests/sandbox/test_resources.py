@@ -35,8 +35,8 @@ def test_a_repository_that_holds_keys_is_not_shown_around_one_of_its_folders(
             )
         )
         grounds[-1].open()
-        assert grounds[-1].around.root is None
-        assert "are not visible" in grounds[-1].around.warnings[0]
+        assert grounds[-1].repository.root is None
+        assert "are not visible" in grounds[-1].repository.warnings[0]
 
 
 async def warnings(sandbox: DockerSandbox) -> str:

@@ -19,7 +19,8 @@ import pytest_asyncio
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import LABEL, Engine, engine_socket, reap
+from codeagent.sandbox.engine import LABEL, Engine, reap
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.tasks import DRAIN_SECONDS
 from codeagent.sandbox.thaw import owner

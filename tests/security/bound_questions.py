@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from codeagent.agent.reach import CallReach
+from codeagent.config.checking import checked
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
@@ -38,6 +39,7 @@ from codeagent.extensions.triggers.tools import trigger_tools
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.extensions.user_tools.python import PythonLoader
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
+from codeagent.extensions.web.settings import WebSettings
 from codeagent.extensions.web.web_set import web_tools
 from codeagent.net.web.client import WebClient
 from codeagent.net.web.secrets import SecretBook
@@ -56,7 +58,7 @@ from tests.agent.test_inspection import Stage
 from tests.agent.watching import notices, until, watched
 from tests.extensions.agents.test_merging import merged
 from tests.extensions.mcp.setting import hostile
-from tests.fakes import FakeOutputs
+from tests.fakes import FakeOutputs, extension_context
 from tests.tools.builtin.test_git_commit import PLAN, FakeCommitter
 
 ONCE, NO = Decision("once"), Decision("deny")
@@ -247,10 +249,10 @@ def _named(tools: Sequence[Tool[Any]], name: str) -> Tool[Any]:
 
 
 def _web(name: str) -> Make:
-    redactor = Redactor({})
+    web = checked(WebSettings, {"search": "brave"})
     return _made(
         lambda workspace, reads: _named(
-            web_tools(WebClient({}, []), lambda one: None, redactor, bound={}, search="brave"), name
+            web_tools(extension_context(workspace.root, sections={"web": web})), name
         )
     )
 

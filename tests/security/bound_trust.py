@@ -18,7 +18,7 @@ from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.mcp import ServerFacts
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
-from codeagent.extensions.images.plan import image_trust
+from codeagent.extensions.images.plan import RepositoryImages
 from codeagent.extensions.mcp.servers import McpServers
 from codeagent.extensions.mcp.source import ServerHost
 from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
@@ -150,7 +150,7 @@ async def image(folder: Path, change: bool) -> Outcome:
             (work / "Dockerfile").write_text("FROM a\nRUN evil\n")
         options = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
         again = await launcher.missing(settings, options)
-        trust = image_trust(work, config_dir())
+        trust = RepositoryImages(work, config_dir()).found()
         return Outcome(
             trust is not None and trust.answer == "trusted", "" if again is None else again.text
         )

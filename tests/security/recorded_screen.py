@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codeagent.app.rooms import Rooms, built_in_rooms
 from codeagent.config.checking import checked
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.display import (
     DiffBlock,
@@ -76,8 +76,8 @@ class RecordedClient:
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
 
-    async def rooms(self) -> Rooms:
-        return built_in_rooms()
+    async def extensions(self) -> Extensions:
+        return all_extensions()
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         return tuple(

@@ -17,7 +17,8 @@ import pytest_asyncio
 from codeagent.core.ports import Command
 from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
-from codeagent.sandbox.engine import Engine, engine_socket
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import ConfigError, EngineError, SandboxUnavailable
-from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build
+from codeagent.extensions.images.build import build
 from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
-from codeagent.sandbox.engine import BuildOptions, Engine, local_engine
+from codeagent.sandbox.described_image import BuildLimits
+from codeagent.sandbox.engine import IMAGES, BuildOptions, Engine, local_engine
 from tests.effort import part
 from tests.images import small_image
 from tests.security.dockerfile_shapes import FETCH, NONE
@@ -112,7 +113,7 @@ def built_raw(engine: Engine, text: str, server: Server) -> None:
     """Give the engine the text itself, as it was before."""
     arguments = {"GIVEN": f"http://{server.place}/x", "IMAGE": f"{server.place}/x"}
     with suppress(EngineError):
-        options = BuildOptions(f"{REPOSITORY}:repository-raw-{os.getpid()}", arguments=arguments)
+        options = BuildOptions(f"{IMAGES}:repository-raw-{os.getpid()}", arguments=arguments)
         engine.build(io.BytesIO(only(text)), "D", options, lambda line: None)
 
 
@@ -144,7 +145,7 @@ def test_a_build_without_network_reaches_nothing_however_its_dockerfile_is_spell
 def test_the_base_is_named_so_that_an_engine_that_has_lost_it_cannot_pull_it(
     engine: Engine, server: Server, base: str, tmp_path: Path
 ) -> None:
-    name, ours = f"{server.place}/lost", f"{REPOSITORY}:tests-lost-{os.getpid()}"
+    name, ours = f"{server.place}/lost", f"{IMAGES}:tests-lost-{os.getpid()}"
     engine.build(
         io.BytesIO(only(f"FROM {base}\nENV LOST=1\n")), "D", BuildOptions(ours), lambda line: None
     )

@@ -16,13 +16,14 @@ from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images import command as sandbox_image
 from codeagent.extensions.images import repository_image
-from codeagent.extensions.images.build import BuildLimits, build
-from codeagent.extensions.images.plan import accepted_image, image_trust
+from codeagent.extensions.images.build import build
+from codeagent.extensions.images.plan import RepositoryImages
+from codeagent.sandbox.described_image import BuildLimits, ImageSummary
 from codeagent.sandbox.image import require_image
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FolderQuestion, ask
 from tests.e2e.product import Product
-from tests.sandbox.test_repository_image import Recorder
+from tests.extensions.images.test_repository_image import Recorder
 from tests.table import for_each
 from tests.tui.pages.test_folder_question import TEXT
 
@@ -70,8 +71,12 @@ def restore(folder: Path, swapped: dict[str, str]) -> None:
     write(folder, BEFORE)
 
 
+def images(folder: Path) -> RepositoryImages:
+    return RepositoryImages(folder, config_dir())
+
+
 def trusted_now(folder: Path) -> bool:
-    found = image_trust(folder, config_dir())
+    found = images(folder).found()
     return found is not None and found.answer == "trusted"
 
 
@@ -129,7 +134,7 @@ async def test_what_became_too_long_to_be_shown_is_not_trusted_and_not_used(
     assert not trusted_now(product.workspace)
     place = Place(product.workspace, product.home / "state", {}, config_dir=config_dir())
     spec = docker_sandbox(SETTINGS, place, product.workspace, "x").spec
-    assert spec.repository is None and DEV in spec.image_note
+    assert spec.image.described is None and DEV in spec.image.note
 
 
 async def test_the_screen_hands_on_what_it_showed(product: Product) -> None:
@@ -161,14 +166,14 @@ def test_sandbox_trust_trusts_what_it_printed(
     product: Product, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(product.workspace, BEFORE)
-    lines = sandbox_image.own_image_lines
+    lines = sandbox_image.summary_lines
 
-    def swapped(own: sandbox_image.OwnImage) -> Iterator[str]:
-        yield from lines(own)
+    def swapped(summary: ImageSummary) -> Iterator[str]:
+        yield from lines(summary)
         write(product.workspace, SWAPS[0])
 
-    monkeypatch.setattr(sandbox_image, "own_image_lines", swapped)
-    sandbox_image.trust_image(product.workspace)
+    monkeypatch.setattr(sandbox_image, "summary_lines", swapped)
+    sandbox_image.trust_image(images(product.workspace))
     assert "RUN evil" not in capsys.readouterr().out
     assert not trusted_now(product.workspace), "what is there now was not printed"
     restore(product.workspace, SWAPS[0])
@@ -183,7 +188,7 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
     later."""
     work = tmp_path_factory.mktemp("work")
     write(work, BEFORE)
-    digest = accepted_image(work, config_dir())
+    digest = images(work).accepted()
     place = Place(
         work,
         work.parent / "state",
@@ -193,11 +198,11 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
         accepted_image=digest,
     )
     first = docker_sandbox(SETTINGS, place, work, "x").spec
-    assert first.repository is not None and first.repository.digest == digest
+    assert first.image.described is not None and first.image.described.digest == digest
     write(work, swap)
     tree = tmp_path_factory.mktemp("tree")
     later = docker_sandbox(SETTINGS, replace(place, workspace=tree, copy_of=work), tree, "x").spec
-    assert later.repository is None
+    assert later.image.described is None
     with pytest.raises(SandboxUnavailable, match="has changed since this run began"):
         require_image(later)
 
@@ -205,7 +210,7 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
 def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(
     product: Product,
 ) -> None:
-    digest = accepted_image(product.workspace, config_dir())
+    digest = images(product.workspace).accepted()
     write(product.workspace, {DEV: '{"image": "evil"}'})
     place = Place(
         product.workspace,
@@ -217,7 +222,7 @@ def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(
     )
     assert (
         digest == ""
-        and docker_sandbox(SETTINGS, place, product.workspace, "x").spec.repository is None
+        and docker_sandbox(SETTINGS, place, product.workspace, "x").spec.image.described is None
     )
 
 
@@ -225,7 +230,7 @@ def test_a_build_never_reads_the_files_that_describe_it_again(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(product.workspace, {FILE: "FROM a\nENV A=1\n"})
-    found = image_trust(product.workspace, config_dir())
+    found = images(product.workspace).found()
     assert found is not None
     write(product.workspace, {FILE: "FROM evil\n"})
     monkeypatch.setattr(repository_image, "read_regular", None)

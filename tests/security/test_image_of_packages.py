@@ -3,7 +3,7 @@
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.sandbox.engine import Engine, ImageFacts
+from codeagent.sandbox.engine import Engine, ImageDetails
 from codeagent.sandbox.package_image import dockerfile_on
 from tests.table import for_each
 
@@ -17,8 +17,10 @@ class One(Engine):
         super().__init__("/nowhere")
         self.on_build = on_build
 
-    def image_facts(self, reference: str) -> ImageFacts | None:
-        return ImageFacts(f"sha256:{ID}", (), self.on_build, {}) if reference == "there:1" else None
+    def image_details(self, reference: str) -> ImageDetails | None:
+        return (
+            ImageDetails(f"sha256:{ID}", (), self.on_build, {}) if reference == "there:1" else None
+        )
 
 
 @for_each(

@@ -319,7 +319,7 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
 def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
     place = Place(tmp_path, tmp_path / "state", {})
     dependencies: Any = SimpleNamespace(
-        place=place, children=Children(), file_tools=lambda: (), built_in=lambda: ()
+        place=place, children=Children(), built_in=lambda: (), workspace=None, reads=None
     )
     assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from codeagent.app.rooms import built_in_rooms
 from codeagent.config.choices import Choices
+from codeagent.config.extensions import all_extensions
 from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
@@ -136,7 +136,7 @@ class ReplayClient(SessionClient):
             session="20261120-120000-0badcafe",
             context_window=200_000,
         )
-        await self.rooms()
+        await self.extensions()
         reducer = Reducer(self.state, live=True, cards=self._cards)
         for event in self._events:
             reducer.apply(event)
@@ -252,14 +252,14 @@ class ReplayApp(CodeagentApp):
         off: Collection[str] = (),
         **status: Any,
     ) -> None:
-        """`starts`: the conversation has started once this is set; None: at once. `off`: the rooms
+        """`starts`: the conversation has started once this is set; None: at once. `off`: the extensions
         that are switched off."""
         self.clients: list[ReplayClient] = []
 
         async def open_client(state: UiState, options: LaunchOptions) -> ReplayClient:
             self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
-            self.clients[-1].launcher.in_use = built_in_rooms().without(off)
+            self.clients[-1].launcher.in_use = all_extensions().without(off)
             return self.clients[-1]
 
         folders = AppFolders(folder / "state", folder / "config", Path("/home/ada/acme-api"))

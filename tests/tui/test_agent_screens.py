@@ -23,7 +23,7 @@ from tests.tui.scripts import Recording
 from tests.tui.test_chat import chat, until
 from tests.tui.test_screens import app_of, play
 
-CARDS = (EXTENSION.cards,)
+CARDS = (EXTENSION.screen.cards,)
 PARENT = "20261120-120000-0badcafe"
 USED = Usage(input_tokens=18_000, output_tokens=400, cost_usd=0.06)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.extension import Extension, PageKey, PageKeys, SlashCommand
+from codeagent.core.extension import Extension, OnScreen, PageKey, PageKeys, SlashCommand
 from codeagent.tui.commands import help_markdown, mistyped, table_with, wrong_argument
 from codeagent.tui.parts.typed_input import (
     CommandInput,
@@ -96,22 +96,24 @@ def test_help_has_every_command_and_alias() -> None:
 WEATHER = Extension(
     name="weather",
     about="the weather",
-    commands=(
-        SlashCommand(name="rain", about="will it rain", does="weather:rain", aliases=("wet",)),
-        SlashCommand(name="wind", about="the wind", does="weather:wind", after="status"),
-    ),
-    keys=(
-        PageKeys(
-            scope="rain",
-            heading="Rain: /rain",
-            keys=(PageKey(name="next", about="tomorrow", keys=("n",)),),
-            after="jobs",
+    screen=OnScreen(
+        commands=(
+            SlashCommand(name="rain", about="will it rain", does="weather:rain", aliases=("wet",)),
+            SlashCommand(name="wind", about="the wind", does="weather:wind", after="status"),
+        ),
+        keys=(
+            PageKeys(
+                scope="rain",
+                heading="Rain: /rain",
+                keys=(PageKey(name="next", about="tomorrow", keys=("n",)),),
+                after="jobs",
+            ),
         ),
     ),
 )
 
 
-def test_a_rooms_commands_and_keys_join_the_table_where_they_belong() -> None:
+def test_a_extensions_commands_and_keys_join_the_table_where_they_belong() -> None:
     table = table_with((WEATHER,))
     about = [row.name for row in table.commands if row.group == "about"]
     assert about[about.index("status") + 1] == "wind" and about[-1] == "rain"

@@ -16,7 +16,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import codeagent
-from codeagent.app.rooms import built_in_rooms
+from codeagent.config.extensions import all_extensions
 from codeagent.core.extension import Extension
 from codeagent.tui.actions import Action
 from codeagent.tui.app import CodeagentApp
@@ -49,23 +49,23 @@ def test_without_a_file_the_default_keys_are_in_force(tmp_path: Path) -> None:
     assert keymap.keys_of("chat.detail") == ("ctrl+o",)
 
 
-def test_the_keys_of_a_rooms_page_can_be_changed(tmp_path: Path) -> None:
+def test_the_keys_of_a_extensions_page_can_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "keys.yaml"
     path.write_text("mcp.restart: f5\n")
-    keymap = load_keymap(path, lambda: built_in_rooms().on)
+    keymap = load_keymap(path, lambda: all_extensions().on)
     assert replace(keymap, table=TABLE).shown("mcp.restart") == "F5"
     with pytest.raises(KeymapError, match=r"mcp\.restart: no such action"):
         load_keymap(path)
 
 
-def test_rooms_are_asked_only_for_keys_that_are_not_the_screens_own(tmp_path: Path) -> None:
+def test_extensions_are_asked_only_for_keys_that_are_not_the_screens_own(tmp_path: Path) -> None:
     path = tmp_path / "keys.yaml"
     path.write_text("chat.detail: f5\n")
 
-    def rooms() -> tuple[Extension, ...]:
+    def extensions() -> tuple[Extension, ...]:
         raise AssertionError
 
-    assert load_keymap(path, rooms).shown("chat.detail") == "F5"
+    assert load_keymap(path, extensions).shown("chat.detail") == "F5"
 
 
 def test_keys_are_one_or_a_list_by_dotted_or_nested_names(tmp_path: Path) -> None:

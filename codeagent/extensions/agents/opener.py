@@ -2,7 +2,7 @@
 its file gives it."""
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,8 @@ from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
 from codeagent.app.place import agrees_to, start_sandbox
-from codeagent.app.tools import FILE_TOOLS, ToolDependencies, forget_reads, prompt_for
+from codeagent.app.sources import tools_by_reads
+from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
 from codeagent.config.settings import Settings
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
@@ -102,7 +103,13 @@ class ChildOpener:
             )
             above = (*above, *lent)
             tools, prompt = await asyncio.to_thread(
-                _equip, definition, above, own, seat, self._must_read
+                _equip,
+                definition,
+                above,
+                own,
+                seat,
+                self._must_read,
+                partial(tools_by_reads, self.settings, own),
             )
             if said := self.catalog.misnamed_in(
                 definition.tools or (), {tool.name for tool in tools}
@@ -208,6 +215,7 @@ def _equip(
     own: ToolDependencies,
     seat: Seat | None,
     must_read: Callable[[Tool[Any]], bool],
+    by_reads: Callable[[Container[str]], Iterable[Tool[Any]]],
 ) -> tuple[ToolRegistry, str]:
     """Return the tools that a child may have of those `above`, and its system prompt. Blocks on
     small files.
@@ -219,12 +227,8 @@ def _equip(
     if any(allowed.allows(tool.name) and must_read(tool) for tool in above):
         allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
     info = Info(lambda: tools, own.skills, own.read_about)
-    files = (
-        own.file_tools()
-        if any({tool.name, tool.narrows} & set(FILE_TOOLS) for tool in above)
-        else ()
-    )
-    remade = {tool.name: tool for tool in (*own.built_in(), *files, info)}
+    names = {name for tool in above for name in (tool.name, tool.narrows)}
+    remade = {tool.name: tool for tool in (*own.built_in(), *by_reads(names), info)}
     without = _NOT_FOR_CHILDREN | _NOT_IN_WORKTREES if definition.worktree else _NOT_FOR_CHILDREN
     inherits = definition.worktree and definition.tools is None
     seated = () if seat is None else seat.tools

@@ -22,10 +22,10 @@ from codeagent.disk.opens import open_below, open_file, open_folder
 from codeagent.extensions.images.canonical import canonical
 from codeagent.extensions.images.dockerfile import DockerfileError, bases, copies_files
 from codeagent.extensions.images.repository_image import RepositoryImage
-from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, left_out_by
+from codeagent.sandbox.described_image import BuildLimits
+from codeagent.sandbox.engine import IMAGES, BuildOptions, Engine, ImageDetails, left_out_by
 from codeagent.sandbox.mounts import is_secret
 
-REPOSITORY = "codeagent-sandbox"
 MIB = 1024**2
 MOST_BYTES = 100 * MIB
 MOST_FILES = 10_000
@@ -43,17 +43,42 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
-class BuildLimits:
-    network: bool
-    """Its commands get a network, and images that are missing are pulled."""
-    memory_bytes: int
+class BuildableImage:
+    """Implements the DescribedImage of `codeagent.sandbox.described_image`."""
+
+    source: RepositoryImage
+
+    @property
+    def file(self) -> str:
+        return self.source.file
+
+    @property
+    def digest(self) -> str:
+        return self.source.digest
+
+    @property
+    def tag(self) -> str:
+        return tag_of(self.source)
+
+    def build(
+        self,
+        engine: Engine,
+        limits: BuildLimits,
+        on_progress: Callable[[str], None],
+        *,
+        again: bool = False,
+    ) -> ImageDetails:
+        return build(engine, self.source, limits, on_progress, again=again)
+
+    def is_outdated(self, details: ImageDetails) -> bool:
+        return outdated(details, self.source)
 
 
 def tag_of(image: RepositoryImage) -> str:
     """Return the name of the image that is made of this; the same for every workspace unless files
     are copied in."""
     where = str(image.root) if copies_files(image.text) else ""
-    return f"{REPOSITORY}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:32]}"
+    return f"{IMAGES}:repository-{sha256(f'{image.digest} {where}'.encode()).hexdigest()[:32]}"
 
 
 def build(
@@ -63,22 +88,22 @@ def build(
     on_progress: Callable[[str], None],
     *,
     again: bool = False,
-) -> ImageFacts:
+) -> ImageDetails:
     """Return the image, built now unless it was before; `again`: in any case.
 
     An image that is only named gets a name of our own, so that nothing but another build changes
     which one it is. Raises SandboxUnavailable, and then nothing else is to be used instead.
     """
     with _ONE_AT_A_TIME:
-        if not again and (facts := engine.image_facts(tag_of(image))) is not None:
-            return facts
+        if not again and (details := engine.image_details(tag_of(image))) is not None:
+            return details
         tag = tag_of(image)
         try:
             if image.image:
                 engine.tag(_have(engine, image.image, image, limits, on_progress).id, tag)
             else:
                 _build(engine, image, limits, on_progress)
-            made = engine.image_facts(tag)
+            made = engine.image_details(tag)
         except (EngineError, DockerfileError) as refusal:
             raise _failed(
                 image, str(refusal), _PICK if limits.network else f"{_NETWORK}; or {_PICK}"
@@ -88,13 +113,13 @@ def build(
     return made
 
 
-def outdated(facts: ImageFacts, image: RepositoryImage) -> bool:
+def outdated(details: ImageDetails, image: RepositoryImage) -> bool:
     """Tell whether the files that were copied into the image may have changed since; blocks while
     it reads them."""
     if not copies_files(image.text):
         return False
     with Path(os.devnull).open("wb") as nowhere, tarfile.open(fileobj=nowhere, mode="w") as tar:
-        return facts.labels.get(_CONTEXT) != _pack(tar, image)[0]
+        return details.labels.get(_CONTEXT) != _pack(tar, image)[0]
 
 
 def _build(
@@ -103,7 +128,7 @@ def _build(
     """Build it: with network from the repository's own Dockerfile, without from one of ours
     (`canonical`)."""
 
-    def have(base: str) -> ImageFacts:
+    def have(base: str) -> ImageDetails:
         return _have(engine, base, image, limits, on_progress)
 
     options = BuildOptions(tag_of(image), network=limits.network, memory_bytes=limits.memory_bytes)
@@ -136,29 +161,29 @@ def _have(
     image: RepositoryImage,
     limits: BuildLimits,
     on_progress: Callable[[str], None],
-) -> ImageFacts:
+) -> ImageDetails:
     """Make sure that an image is on this machine: the engine would pull a missing one without being
     asked."""
     if _REFERENCE.fullmatch(base) is None:
         raise _failed(image, f"{one_line(base, 100)} is not the name of an image", _PICK)
-    facts = engine.image_facts(base)
-    if facts is None and limits.network:
+    details = engine.image_details(base)
+    if details is None and limits.network:
         if (problem := engine.pull(base, on_progress)) is not None:
             raise _failed(image, f"{base} cannot be pulled: {one_line(problem, 200)}", _PICK)
-        facts = engine.image_facts(base)
-    if facts is None:
+        details = engine.image_details(base)
+    if details is None:
         raise _failed(
             image,
             f"{base} is not on this machine",
             f"docker pull {base}; or {_NETWORK}; or {_PICK}",
         )
-    if facts.on_build and not image.image:
+    if details.on_build and not image.image:
         raise _failed(
             image,
             f"{base} has instructions for builds on top of it, which are not in the file",
             _PICK,
         )
-    return facts
+    return details
 
 
 def _failed(image: RepositoryImage, why: str, remedy: str) -> SandboxUnavailable:
@@ -174,7 +199,8 @@ def _pack(tar: tarfile.TarFile, image: RepositoryImage) -> tuple[str, dict[str, 
     Links stay links. Nothing protected is packed, nothing that is masked in containers, and nothing
     that `.dockerignore` leaves out. Raises SandboxUnavailable if it is too large.
     """
-    seen, packed = sha256(), dict[str, bytes]()
+    seen = sha256()
+    packed = dict[str, bytes]()
     if not copies_files(image.text):
         return seen.hexdigest(), packed
     try:
@@ -194,7 +220,8 @@ def _pack(tar: tarfile.TarFile, image: RepositoryImage) -> tuple[str, dict[str, 
 
 def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.mode = kind, mode & 0o777
+    entry.type = kind
+    entry.mode = mode & 0o777
     return entry
 
 
@@ -215,7 +242,8 @@ class _Folder:
         self._has_exceptions = any(
             line.lstrip().startswith("!") for line in image.ignore.splitlines()
         )
-        self._bytes = self._files = 0
+        self._bytes = 0
+        self._files = 0
         top = open_folder(image.root, follow=True)
         try:
             self._fd = open_below(
@@ -276,7 +304,8 @@ class _Folder:
         return None if is_secret(f"{self._prefix}{path}", data) else data
 
     def _count(self, size: int) -> None:
-        self._files, self._bytes = self._files + 1, self._bytes + size
+        self._files += 1
+        self._bytes += size
         if self._files > MOST_FILES or self._bytes > MOST_BYTES:
             raise _failed(
                 self._image,

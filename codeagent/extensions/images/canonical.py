@@ -7,7 +7,6 @@ arrays in JSON, images by the ID of one that is on this machine, and stages by n
 What has no such form is refused.
 """
 
-import json
 import posixpath
 import re
 import tarfile
@@ -32,13 +31,12 @@ from codeagent.extensions.images.dockerfile import (
     texts,
     words,
 )
-from codeagent.sandbox.engine import ImageFacts
+from codeagent.sandbox.dockerfile_words import array, image_id, whole_line, word
+from codeagent.sandbox.engine import ImageDetails
 from codeagent.sandbox.profile import DEFAULT_PATH
 
 _LONGEST = 60_000
 """Characters of a line that every engine reads."""
-_ID = lazy_regex(r"(?:sha256:)?([0-9a-f]{64})")
-_PLAIN = lazy_regex(r"(?!-)[A-Za-z0-9_./:,@%+=*?~-]+")
 _KEY = lazy_regex(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*")
 _OWNER = lazy_regex(r"[A-Za-z0-9_.-]+(?::[A-Za-z0-9_.-]+)?")
 _RIGHTS = lazy_regex(r"[0-7]{3,4}")
@@ -48,7 +46,6 @@ _REMOTE = lazy_regex(r"[a-z][a-z0-9+.-]*://|git@", re.IGNORECASE)
 _HEALTH = ("interval", "timeout", "start-period", "start-interval", "retries")
 _SHELL = ("/bin/sh", "-c")
 _WILDCARDS = frozenset("*?[\\")
-_UNREADABLE = lazy_regex(r"[\0\n\v\f\r]")
 
 
 @dataclass(frozen=True)
@@ -80,16 +77,16 @@ def canonical(
     text: str,
     arguments: Mapping[str, str],
     target: str,
-    facts_of: Callable[[str], ImageFacts],
+    details_of: Callable[[str], ImageDetails],
     context: Mapping[str, bytes],
 ) -> tuple[BuildStep, ...]:
     """Write a Dockerfile again, up to the stage `target`, empty: to its end.
 
-    `facts_of`: tells of an image on this machine, and raises if it may not be used. `context`: the
+    `details_of`: tells of an image on this machine, and raises if it may not be used. `context`: the
     paths that may be copied, each with its type as in a tar. Raises DockerfileError.
     """
     file = read_dockerfile(text)
-    writer = _Writer(file, arguments, facts_of, context)
+    writer = _Writer(file, arguments, details_of, context)
     for each in file.instructions:
         if each.name == "FROM" and target and writer.is_at(target):
             break
@@ -101,30 +98,6 @@ def canonical(
     return tuple(writer.steps)
 
 
-def word(text: str) -> str:
-    """Write a text so that the engine reads back exactly it, where it replaces variables. Raises
-    ValueError."""
-    if _PLAIN.fullmatch(text):
-        return text
-    if _UNREADABLE.search(text):
-        raise ValueError("it has a line break or another character that no line can have")
-    escaped = "".join(each if _PLAIN.fullmatch(each) else f"\\{each}" for each in text)
-    return f'{escaped}""'  # so that no line ends with a backslash, and an empty text is one
-
-
-def array(elements: list[str]) -> str:
-    """Write texts as an array in JSON that no engine takes for anything else."""
-    return json.dumps(elements, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def image_id(facts: ImageFacts) -> str:
-    """Return an image's ID in the form that no engine takes for the name of one to pull. Raises
-    ValueError."""
-    if (match := _ID.fullmatch(facts.id)) is None:
-        raise ValueError("the engine does not tell the ID of this image")
-    return match[1]
-
-
 class _Writer:
     """Writes instruction after instruction; `steps` is what it has written."""
 
@@ -132,13 +105,13 @@ class _Writer:
         self,
         file: Dockerfile,
         arguments: Mapping[str, str],
-        facts_of: Callable[[str], ImageFacts],
+        details_of: Callable[[str], ImageDetails],
         context: Mapping[str, bytes],
     ) -> None:
         self.steps: list[BuildStep] = []
         self._escape = file.escape
         self._given = arguments
-        self._facts_of = facts_of
+        self._details_of = details_of
         self._context = context
         self._global: dict[str, str | None] = {}
         self._stages: list[_Stage] = []
@@ -176,16 +149,23 @@ class _Writer:
         earlier = next((other for other in self._stages if other.named == base.lower()), None)
         platform = each.flags("platform")[0].get("platform")
         if earlier is not None:
-            source, is_for, variables, shell = earlier.name, "", earlier.variables, earlier.shell
+            source = earlier.name
+            is_for = ""
+            variables = earlier.variables
+            shell = earlier.shell
         elif base == SCRATCH:
-            source, is_for, variables, shell = SCRATCH, "", {}, _SHELL
+            source = SCRATCH
+            is_for = ""
+            variables = {}
+            shell = _SHELL
         else:
-            facts = self._facts_of(base)
-            source, is_for = image_id(facts), facts.platform
+            details = self._details_of(base)
+            source = image_id(details)
+            is_for = details.platform
             variables = {
-                name: value for name, _, value in (one.partition("=") for one in facts.variables)
+                name: value for name, _, value in (one.partition("=") for one in details.variables)
             }
-            shell = facts.shell or _SHELL
+            shell = details.shell or _SHELL
         if (
             platform is not None
             and expand(each, platform, self._escape, self._global.get) != is_for
@@ -260,10 +240,10 @@ class _Writer:
         if kind == "NONE":
             yield begun
         else:
-            yield f"{begun} {_whole_line(command) if program is None else array(program)}"
+            yield f"{begun} {whole_line(command) if program is None else array(program)}"
 
     def maintainer(self, each: Instruction) -> Iterator[str]:
-        yield f"MAINTAINER {_whole_line(each.flags()[1])}"
+        yield f"MAINTAINER {whole_line(each.flags()[1])}"
 
     def shell(self, each: Instruction) -> Iterator[str]:
         if not (program := texts(each, each.flags()[1])):
@@ -316,7 +296,7 @@ class _Writer:
             return f" --from={named[0].name}"
         if not name or "$" in name or name.isdecimal() or name.lower() == self._stage.named:
             raise each.refuse("it names neither an image nor a stage before it")
-        return f" --from={image_id(self._facts_of(name))}"
+        return f" --from={image_id(self._details_of(name))}"
 
     def _flags_of_files(self, each: Instruction, flags: Mapping[str, str]) -> str:
         found = ""
@@ -356,13 +336,6 @@ def _written(each: Instruction, found: Mapping[str, str]) -> str:
     if (wrong := next((name for name in found if _KEY.fullmatch(name) is None), None)) is not None:
         raise each.refuse(f"{one_line(wrong, 40)} is not supported as a name")
     return " ".join(f"{name}={word(value)}" for name, value in found.items())
-
-
-def _whole_line(text: str) -> str:
-    """Return the text, which is read as it is. Raises ValueError if it would not be one line."""
-    if not text or text.endswith("\\") or _UNREADABLE.search(text):
-        raise ValueError("it is empty, or not a text on one line")
-    return text
 
 
 _FORMS: Mapping[str, Callable[[_Writer, Instruction], Iterator[str]]] = {

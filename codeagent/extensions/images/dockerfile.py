@@ -157,7 +157,9 @@ def first_word(text: str) -> tuple[str, str]:
 def quoted_words(text: str, escape: str) -> list[str]:
     """Split a text into words in which quotes and escapes hide a space; they are kept."""
     found: list[str] = []
-    word, quote, at = "", "", 0
+    word = ""
+    quote = ""
+    at = 0
     while at < len(text):
         each = text[at]
         if not quote and each in SPACES:
@@ -290,7 +292,8 @@ class _Expansion:
         end = self._word.find("'", self._at)
         if end < 0:
             raise self._each.refuse("a quote is not closed")
-        found, self._at = self._word[self._at : end], end + 1
+        found = self._word[self._at : end]
+        self._at = end + 1
         return found
 
     def _double(self) -> str:

@@ -8,13 +8,29 @@ from typing import Literal
 from codeagent.config.kept import TrustFile
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
+from codeagent.core.sanitize import visible
+from codeagent.extensions.images.repository_image import (
+    RepositoryImage,
+    described,
+    read_repository_image,
+)
+from codeagent.sandbox.described_image import DESCRIBED, ImagePlan, ImageQuestion, ImageSummary
 
-REPOSITORY = "repository"
-"""As the configured image: the repository's own, and no other."""
+ImageAnswer = Literal["trusted", "changed", "refused", "unasked"]
 _REFUSAL = sha256(b"no image of this repository").hexdigest()
 _REFUSE = "codeagent sandbox distrust"
 _LOOK = f"codeagent sandbox status shows it, codeagent sandbox trust uses it, {_REFUSE} does not"
+_GONE = f"this repository describes no image; use the usual one: {_REFUSE}"
+_ANSWERS: dict[ImageAnswer, str] = {
+    "trusted": "trusted as it is now",
+    "changed": "changed since you trusted it, so no command runs: codeagent sandbox trust",
+    "refused": "not used, as you said",
+    "unasked": "not used until you trust it: codeagent sandbox trust",
+}
+_MOST_ROWS = 10
+_WIDEST = 60
+"""Of what an image is made of, in a question: what is more or longer is not asked about on the
+screen."""
 
 
 @dataclass(frozen=True)
@@ -22,110 +38,153 @@ class ImageTrust:
     """What a repository describes as its image, and what the user said about it."""
 
     image: RepositoryImage
-    _book: TrustFile
+    _kept: TrustFile
 
     @property
-    def answer(self) -> Literal["trusted", "changed", "refused", "unasked"]:
+    def answer(self) -> ImageAnswer:
         """`changed`: the user trusted what it was before. Raises ConfigError."""
-        if self._book.trusts(self.image.digest):
+        if self._kept.trusts(self.image.digest):
             return "trusted"
-        if self._book.trusts(_REFUSAL):
+        if self._kept.trusts(_REFUSAL):
             return "refused"
-        return "changed" if self._book.holds_any else "unasked"
+        return "changed" if self._kept.holds_any else "unasked"
 
     def trust(self) -> None:
         """Use it from now on, as it is now. Raises ConfigError."""
-        self._book.trust(self.image.digest)
+        self._kept.trust(self.image.digest)
 
-
-def image_trust(workspace: Path, config_dir: Path | None) -> ImageTrust | None:
-    """Return what the repository describes, None if it is nothing or no answer can be kept; blocks
-    on small files.
-
-    Raises ConfigError, also if what it describes cannot be built here.
-    """
-    if config_dir is None or (image := read_repository_image(workspace.resolve())) is None:
-        return None
-    return ImageTrust(image, _book(workspace, config_dir))
-
-
-def _book(workspace: Path, config_dir: Path) -> TrustFile:
-    return TrustFile(config_dir, workspace, Path.home(), "image.jsonl")
+    def summary(self, answer: ImageAnswer) -> ImageSummary:
+        """Return it in words, as if the user had given that answer."""
+        settled = answer in ("trusted", "refused")
+        rows = tuple(described(self.image))
+        return ImageSummary(self.image.file, _ANSWERS[answer], settled, rows)
 
 
 @dataclass(frozen=True)
-class ImagePlan:
-    """Which image a sandbox gets; see the fields of `SandboxSpec`."""
+class RepositoryImages:
+    """Implements the ImageSource of `codeagent.sandbox.described_image` for one repository."""
 
-    image: str | None = None
-    repository: RepositoryImage | None = None
-    withheld: str = ""
-    note: str = ""
+    workspace: Path
+    config_dir: Path | None
 
+    def found(self) -> ImageTrust | None:
+        """Return what the repository describes, None if it is nothing or no answer can be kept.
 
-def accepted_image(workspace: Path, config_dir: Path | None) -> str:
-    """Return the digest of what the repository describes now, for a run that accepts it; empty if
-    there is none."""
-    try:
-        found = image_trust(workspace, config_dir)
-    except ConfigError:
-        return ""  # the sandbox says so when it starts
-    return "" if found is None else found.image.digest
+        Raises ConfigError, also if what it describes cannot be built here.
+        """
+        if (kept := self._kept) is None:
+            return None
+        image = read_repository_image(self.workspace.resolve())
+        return None if image is None else ImageTrust(image, kept)
 
+    def refuse(self) -> None:
+        """Use no image of this repository from now on, whatever it becomes. Raises ConfigError."""
+        if self._kept is not None:
+            self._kept.trust(_REFUSAL)
 
-def plan_image(
-    configured: str | None, workspace: Path, config_dir: Path | None, *, accepted: str = ""
-) -> ImagePlan:
-    """Choose between the configured image, the repository's own and the usual ones; blocks on small
-    files.
+    def accepted(self) -> str:
+        try:
+            found = self.found()
+        except ConfigError:
+            return ""  # the sandbox says so when it starts
+        return "" if found is None else found.image.digest
 
-    `accepted`: the digest with which the repository's own is used whatever the user said before.
-    Raises ConfigError.
-    """
-    if configured not in (None, REPOSITORY):
-        return ImagePlan(configured)
-    required = configured == REPOSITORY or bool(accepted)
-    try:
-        found = image_trust(workspace, config_dir)
-    except ConfigError as error:
-        if required or _used_before(workspace, config_dir):
-            return ImagePlan(withheld=f"{error}; repair it, or use the usual image: {_REFUSE}")
-        return ImagePlan(note=f"the repository's own image is not used: {error}")
-    if found is None:
-        gone = required or _used_before(workspace, config_dir)
-        return ImagePlan(
-            withheld=f"this repository describes no image; use the usual one: {_REFUSE}"
-            if gone
-            else ""
+    def plan(self, configured: str | None, *, accepted: str = "") -> ImagePlan:
+        if configured not in (None, DESCRIBED):
+            return ImagePlan(configured)
+        required = configured == DESCRIBED or bool(accepted)
+        try:
+            found = self.found()
+        except ConfigError as error:
+            if required or self._used_before:
+                return ImagePlan(withheld=f"{error}; repair it, or use the usual image: {_REFUSE}")
+            return ImagePlan(note=f"the repository's own image is not used: {error}")
+        if found is None:
+            gone = required or self._used_before
+            return ImagePlan(withheld=_GONE if gone else "")
+        file = found.image.file
+        answer = found.answer
+        if answer == "trusted" or accepted == found.image.digest:
+            return _built(found.image)
+        if accepted:
+            why = f"{file} has changed since this run began, which accepted its image"
+            return ImagePlan(withheld=f"{why}; {_LOOK}")
+        if answer == "changed":
+            why = f"{file} has changed since you trusted the image it describes"
+            return ImagePlan(withheld=f"{why}; {_LOOK}")
+        if required:
+            return ImagePlan(withheld=f"the image of {file} is not trusted; {_LOOK}")
+        if answer == "refused" or found.image.is_plain:
+            return ImagePlan()
+        return ImagePlan(note=f"this repository describes an image of its own, {file}: {_LOOK}")
+
+    def summary(self) -> ImageSummary | None:
+        try:
+            found = self.found()
+        except ConfigError as error:
+            return ImageSummary("", str(error))
+        if found is None:
+            return None
+        return found.summary(found.answer)
+
+    def question(self, answer: bool | None, seen: str) -> ImageQuestion | None:
+        try:
+            found = self.found()
+        except ConfigError:
+            return None  # the sandbox says so when it starts
+        if found is None or (kept := found.answer) in ("trusted", "refused"):
+            return None
+        said = (
+            "has changed since you trusted its image"
+            if kept == "changed"
+            else "describes an image of its own"
         )
-    file, answer = found.image.file, found.answer
-    if answer == "trusted" or accepted == found.image.digest:
-        return ImagePlan(repository=found.image)
-    if accepted:
-        return ImagePlan(
-            withheld=f"{file} has changed since this run began, which accepted its image; {_LOOK}"
-        )
-    if answer == "changed":
-        return ImagePlan(
-            withheld=f"{file} has changed since you trusted the image it describes; {_LOOK}"
-        )
-    if required:
-        return ImagePlan(withheld=f"the image of {file} is not trusted; {_LOOK}")
-    told = answer == "unasked" and not found.image.is_plain
-    return ImagePlan(
-        note=f"this repository describes an image of its own, {file}: {_LOOK}" if told else ""
-    )
+        match answer:
+            case None if found.image.is_plain and kept == "unasked":
+                return None
+            case None:
+                pass
+            case False:
+                self.refuse()
+                return None
+            case True if seen == found.image.digest:
+                found.trust()
+                return None
+            case True:
+                said = "changed while you were being asked, and nothing was trusted"
+        shown = _shown(found.image, said)
+        return ImageQuestion(shown, found.image.digest) if shown else None
+
+    @property
+    def _kept(self) -> TrustFile | None:
+        """The answers of the user; None if none can be kept."""
+        if self.config_dir is None:
+            return None
+        return TrustFile(self.config_dir, self.workspace, Path.home(), "image.jsonl")
+
+    @property
+    def _used_before(self) -> bool:
+        """Whether the user trusted an image of this folder, and did not refuse it since. Raises
+        ConfigError."""
+        kept = self._kept
+        return kept is not None and kept.holds_any and not kept.trusts(_REFUSAL)
 
 
-def _used_before(workspace: Path, config_dir: Path | None) -> bool:
-    """Whether the user trusted an image of this folder, and did not refuse it since. Raises
-    ConfigError."""
-    if config_dir is None:
-        return False
-    book = _book(workspace, config_dir)
-    return book.holds_any and not book.trusts(_REFUSAL)
+def _built(image: RepositoryImage) -> ImagePlan:
+    """Plan to use the image."""
+    from codeagent.extensions.images.build import BuildableImage  # few runs have such an image
+
+    return ImagePlan(described=BuildableImage(image))
 
 
-def refuse_image(workspace: Path, config_dir: Path) -> None:
-    """Use no image of this repository from now on, whatever it becomes. Raises ConfigError."""
-    _book(workspace, config_dir).trust(_REFUSAL)
+def _shown(image: RepositoryImage, said: str) -> str:
+    """Say what would be built; empty if a small screen cannot show all of it, for which nobody
+    could say yes then."""
+    shown = [
+        (name, visible(text))
+        for name, text in described(image)
+        if name not in ("file", "not applied")
+    ]
+    if len(shown) > _MOST_ROWS or any(len(text) > _WIDEST or "\n" in text for _, text in shown):
+        return ""
+    return "\n".join([*(f"{name:<12}{text}" for name, text in shown), "", f"{image.file} {said}"])

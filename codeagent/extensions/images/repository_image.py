@@ -102,7 +102,8 @@ def read_repository_image(root: Path) -> RepositoryImage | None:
 def _of_devcontainer(root: Path, top: int, name: str, text: str) -> RepositoryImage:
     described = _parsed(name, text)
     ignored = [key for key in described if key not in _HARMLESS]
-    image, build = described.get("image"), described.get("build", {})
+    image = described.get("image")
+    build = described.get("build", {})
     if not isinstance(build, dict):
         raise ConfigError(f"{name}: build is not an object")
     build = {new: described[old] for old, new in _OLD_NAMES.items() if old in described} | build

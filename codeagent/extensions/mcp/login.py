@@ -89,7 +89,8 @@ class KeptLogin(httpx2.Auth):
         trust."""
         text = await asyncio.to_thread(self._store.find, login_name(self._config))
         if text != self._text:
-            self._text, self._provider = text, self._made(text)
+            self._text = text
+            self._provider = self._made(text)
 
     def _made(self, text: str | None) -> OAuthClientProvider | None:
         if text is None:

@@ -186,7 +186,8 @@ class ServersScreen(Page[None]):
         self.set_interval(_LOOK, self._look)
 
     def settle(self) -> None:
-        asked, self._asked = self._asked, None
+        asked = self._asked
+        self._asked = None
         super().settle()
         if asked is not None:
             self._draw()

@@ -265,7 +265,8 @@ class McpServers:
             await self._toolsets.restart(name)
 
     def _read(self) -> None:
-        self._configured, self._untrusted = self._files.read(), {}
+        self._configured = self._files.read()
+        self._untrusted = {}
         self._wrong = {}
         for entry in self._configured.entries:
             if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:

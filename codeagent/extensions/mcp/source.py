@@ -111,7 +111,8 @@ class McpSource(DescribedServer):
     def reconfigure(self, config: ServerConfig) -> None:
         """Use this from the next start on; another program or address is another server, and is
         remembered as such."""
-        self._config, self._pins = config, PinFile(self._host.pins, config)
+        self._config = config
+        self._pins = PinFile(self._host.pins, config)
         self._agreed = (
             None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
         )
@@ -194,7 +195,8 @@ class McpSource(DescribedServer):
 
     async def _live(self) -> str:
         """Start the server and watch it until it ends; return why it ended, as a phrase."""
-        config, self.record.why = self._config, ""
+        config = self._config
+        self.record.why = ""
         program: RunningProgram | None = None
         self._program = None
         try:
@@ -217,7 +219,8 @@ class McpSource(DescribedServer):
                     if program is not None:
                         await program.begun()
                     await self._take(offer)
-                    self._connection, self._was_ready = connection, True
+                    self._connection = connection
+                    self._was_ready = True
                     self._show(state="ready")
                     self._settled.set()
                     await self._follow(connection)
@@ -331,7 +334,8 @@ class McpSource(DescribedServer):
             )
             problem = ToolProblem(self.name, text, partial=True)
             pinned, offer = Pinned(), replace(offer, problems=(*offer.problems, problem))
-        self._offer, self.changed = offer, pinned.changed
+        self._offer = offer
+        self.changed = pinned.changed
         self._tools = {
             tool.name: self._made(tool) for tool in pinned.agreed if isinstance(tool, OfferedTool)
         }
@@ -458,7 +462,8 @@ class McpSource(DescribedServer):
             return False
         if not program.writes and (planning or self._calls):
             return False
-        self.record.why, self._connection = program.unfit, None
+        self.record.why = program.unfit
+        self._connection = None
         self._settled.clear()
         connection.ended.set()
         return True
@@ -485,7 +490,8 @@ class McpSource(DescribedServer):
             why = str(error)
         if not why:
             return
-        self.record.why, self._answered = why, True
+        self.record.why = why
+        self._answered = True
         connection.ended.set()
         self._failed(ServerError(why, lost=True), connection)
         raise Failed(

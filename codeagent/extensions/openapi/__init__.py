@@ -3,4 +3,11 @@ hosts."""
 
 from codeagent.core.extension import Extension
 
-EXTENSION = Extension(name="openapi", about="tools from OpenAPI documents")
+EXTENSION = Extension(
+    name="openapi",
+    about="tools from OpenAPI documents",
+    sources="codeagent.extensions.openapi.parts:sources",
+    remarks="codeagent.extensions.openapi.parts:remarks",
+    own_files=("openapi",),
+    project_files=(".codeagent/openapi",),
+)

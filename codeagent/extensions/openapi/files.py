@@ -44,8 +44,8 @@ def read_files(
             return [filled(one) for one in value]
         if _path_in(value) is None:
             return value
-        room = LARGEST_REQUEST - sum(len(one.content) for one in files)
-        files.append(_read_file(value, workspace, room))
+        extension = LARGEST_REQUEST - sum(len(one.content) for one in files)
+        files.append(_read_file(value, workspace, extension))
         return files[-1]
 
     body, named = given[BODY], plan.body.files
@@ -77,8 +77,9 @@ def _path_in(value: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> FilePart:
-    """Read a file of at most `room` bytes by its plain path, opened inside the workspace. Blocks.
+def _read_file(value: Mapping[str, Any], workspace: Workspace, extension: int) -> FilePart:
+    """Read a file of at most `extension` bytes by its plain path, opened inside the workspace.
+    Blocks.
 
     Rules and the user's answer are for this path, so no link may lead elsewhere. Raises ToolError,
     WorkspaceError.
@@ -94,8 +95,8 @@ def _read_file(value: Mapping[str, Any], workspace: Workspace, room: int) -> Fil
     if "text" in value or "base64" in value:
         raise InvalidArgs("a file needs path, text or base64: give one of them")
     with workspace.open(path) as file:
-        content = file.read(room + 1)
-    if len(content) > room:
+        content = file.read(extension + 1)
+    if len(content) > extension:
         raise InvalidArgs(
             f"the files are larger than {LARGEST_REQUEST >> 20} MiB; nothing was sent"
         )

@@ -72,7 +72,8 @@ class OpenApiSource:
     async def start(self, changed: Callable[[], None]) -> None:
         """Read the document. Raises whatever `read` raises."""
         document, operations, problems = await asyncio.to_thread(self._loaded)
-        self._document, self._tools = document, {}
+        self._document = document
+        self._tools = {}
         self._operations = {self._full(one.name): one for one in operations}
         found = tuple(ToolProblem(self.name, text, "warning") for text in problems[:_MOST_PROBLEMS])
         about = about_of(document, len(operations))

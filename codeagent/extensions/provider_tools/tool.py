@@ -1,6 +1,10 @@
-"""The toolset `provider`: tools that the model's provider runs on its machines (FEATURES F25)."""
+"""The toolset `provider`: tools that the model's provider runs on its machines."""
 
+from typing import Any
+
+from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.tool import Failed, Tool, ToolArgs, ToolContext, ToolResult
+from codeagent.tools.extension import ExtensionContext
 
 _ABOUT = {
     "web_search": "Search the web, on the provider's side.",
@@ -24,13 +28,16 @@ class ProviderTool(Tool[ProviderToolArgs]):
     at_provider = True
 
     def __init__(self, name: str) -> None:
-        self.name, self.label, self.description = (
-            name,
-            name.replace("_", " ").capitalize(),
-            _ABOUT[name],
-        )
+        self.name = name
+        self.label = name.replace("_", " ").capitalize()
+        self.description = _ABOUT[name]
 
     async def run(self, args: ProviderToolArgs, ctx: ToolContext) -> ToolResult:
         raise Failed(
             f"{self.name} runs at the provider, and only as its own tool: a function call cannot reach it"
         )
+
+
+def provider_tools(context: ExtensionContext) -> tuple[Tool[Any], ...]:
+    """Make the tools of the set."""
+    return tuple(ProviderTool(name) for name in PROVIDER_TOOLS)

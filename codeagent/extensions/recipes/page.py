@@ -9,7 +9,7 @@ from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.recipes import Recipe, RecipeBook, RecipeInput, find_recipe
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import NOT_RUN
+from codeagent.tui.commands import NOT_RUN, OFFERED
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
@@ -34,14 +34,13 @@ def _row(recipe: Recipe) -> Action:
     about = f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description
     named = () if recipe.numbered else recipe.inputs
     return Action(
-        f"recipe.{recipe.name}",
+        f"{OFFERED}.{recipe.name}",
         one_line(about, 200),
         does="codeagent.extensions.recipes.page:run",
         arguments=recipe.usage,
         inputs=tuple(
             (one.name, f"{one.means}: {one.description}".removesuffix(": ")) for one in named
         ),
-        named=True,
         while_running=False,
         needs_conversation=True,
     )

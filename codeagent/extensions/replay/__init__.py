@@ -1,7 +1,15 @@
 """A recorded session again: on the screen, as a picture, and with another model."""
 
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, Subcommand
 
 EXTENSION = Extension(
-    name="replay", about="recorded sessions again: on the screen, as pictures, with another model"
+    name="replay",
+    about="recorded sessions again: on the screen, as pictures, with another model",
+    subcommands=(
+        Subcommand(
+            name="replay",
+            about="a recorded session on the real screen, as a picture, or again with another model",
+            module="codeagent.extensions.replay.command",
+        ),
+    ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
-from codeagent.commands.chat import every_room, require_terminal
+from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
@@ -172,7 +172,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(
-        open_client, LaunchOptions(theme=args.theme, step=args.step), folders, every_room
+        open_client, LaunchOptions(theme=args.theme, step=args.step), folders, every_extension
     )
 
 

@@ -93,7 +93,9 @@ class _Reading:
             case RunStarted():
                 self.first = self.first or event
                 self.models[event.model] = None
-                self.before, self.fresh, self.batch = self.exchanges, True, 0
+                self.before = self.exchanges
+                self.fresh = True
+                self.batch = 0
             case TurnStarted():
                 self.fresh = False
             case BatchPlanned():
@@ -109,7 +111,8 @@ class _Reading:
                     self.before if event.cause == "prompt" else self.exchanges
                 )
                 if self.snapshot is None and not self.unknown:
-                    self.snapshot, self.since = event, max(len(self.exchanges), 1)
+                    self.snapshot = event
+                    self.since = max(len(self.exchanges), 1)
             case Notice(code="checkpoint.failed"):
                 self.unknown = True
             case CheckpointRestored():

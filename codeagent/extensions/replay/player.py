@@ -170,7 +170,8 @@ class SessionPlayer:
                 word = "the replay pauses before every batch" if on else "the replay runs on"
                 self._notices.append(self._notice(StepModeChanged, text=word, on=on))
             case Stop():
-                self._speed, self._stepping = float("inf"), False
+                self._speed = float("inf")
+                self._stepping = False
                 self._go_on()
             case _:
                 return Refused(REFUSED)
@@ -233,7 +234,8 @@ class SessionPlayer:
 
     def _go_on(self) -> None:
         if self._held:
-            agent, self._held = self._held, ""
+            agent = self._held
+            self._held = ""
             self._notices.append(self._notice(RunResumed, agent=agent, text="continued"))
 
     def _notice(self, kind: type[KnownEvent], **fields: object) -> KnownEvent:

@@ -113,13 +113,11 @@ class ArgumentBlock:
     ) -> None:
         """`opened` is the opening mark as the model wrote it, `schema` that of the tool's
         arguments."""
-        self._source, self._tags, self._opened, self._name, self._schema = (
-            source,
-            tags,
-            opened,
-            name,
-            schema,
-        )
+        self._source = source
+        self._tags = tags
+        self._opened = opened
+        self._name = name
+        self._schema = schema
         self._arguments: list[_Argument] = []
 
     def read(self, *, well_formed: bool = True) -> Block:

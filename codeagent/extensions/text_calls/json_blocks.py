@@ -168,7 +168,8 @@ class Candidate(JsonScanner):
     def __init__(self, known: Collection[str], as_written: Collection[str]) -> None:
         """`as_written` are the names of the `known` tools as JSON writes them."""
         super().__init__()
-        self._known, self._as_written = known, as_written
+        self._known = known
+        self._as_written = as_written
         self._keys_seen = self._strings_seen = 0
         self.possible = True
 
@@ -179,7 +180,8 @@ class Candidate(JsonScanner):
 
     def _fits(self) -> bool:
         new_keys, new_strings = self.keys[self._keys_seen :], self.strings[self._strings_seen :]
-        self._keys_seen, self._strings_seen = len(self.keys), len(self.strings)
+        self._keys_seen = len(self.keys)
+        self._strings_seen = len(self.strings)
         names = [value for key, value in new_strings if key == "name"]
         return CALL_KEYS.issuperset(new_keys) and all(name in self._as_written for name in names)
 
@@ -234,7 +236,9 @@ class FencedJson:
     ) -> None:
         """`opened` is the whole first line, with `size` backticks; the names are as for a
         Candidate."""
-        self._source, self._opened, self._size = source, opened, size
+        self._source = source
+        self._opened = opened
+        self._size = size
         self._new = partial(Candidate, known, as_written)
         self._candidate = self._new()
         self._calls: list[Call] = []

@@ -65,7 +65,8 @@ class JsonScanner:
             if position == len(data):
                 break
             if self._in_atom:
-                self._in_atom, self._expect = False, "comma"
+                self._in_atom = False
+                self._expect = "comma"
             elif self._takes(data[position]):
                 position += 1
             else:
@@ -83,7 +84,8 @@ class JsonScanner:
         if data[end] != '"':
             self.state = "bad"
             return end
-        self.in_string, self._expect = False, "colon" if self._is_key else "comma"
+        self.in_string = False
+        self._expect = "colon" if self._is_key else "comma"
         if self._kept is not None:
             text = "".join(self._kept)[:_LONGEST_KEPT]
             if self._is_key:
@@ -98,7 +100,8 @@ class JsonScanner:
         if self._open == ["["] and character not in "{],":
             self.plain_items = True
         if character == '"' and expect in ("value", "value or end", "key", "key or end"):
-            self.in_string, self._is_key = True, expect.startswith("key")
+            self.in_string = True
+            self._is_key = expect.startswith("key")
             self._kept = [] if self._open in (["{"], ["[", "{"]) else None
         elif character in "{[" and expect.startswith("value"):
             self._open.append(character)

@@ -97,7 +97,8 @@ class Source:
         self.pending.extend(_slices(text))
 
     def next_slice(self) -> None:
-        self.data, self.at = self.data[self.at :] + self.pending.popleft(), 0
+        self.data = self.data[self.at :] + self.pending.popleft()
+        self.at = 0
 
     @property
     def rest(self) -> str:
@@ -105,7 +106,8 @@ class Source:
 
     def skip(self, end: int) -> str:
         """Read on to `end`, and return what is before it."""
-        text, self.at = self.data[self.at : end], end
+        text = self.data[self.at : end]
+        self.at = end
         return text
 
     def take(self, end: int) -> str:
@@ -130,7 +132,8 @@ class Source:
     def again(self, text: str) -> None:
         """Put text back, to be read before the rest."""
         self.pending.extendleft(reversed([*_slices(text), self.rest]))
-        self.data, self.at = "", 0
+        self.data = ""
+        self.at = 0
 
 
 @dataclass(frozen=True)
@@ -292,7 +295,8 @@ class FenceEnd:
                 case "rest":
                     position = data.find("\n", position) + 1 or len(data)
                     if data[position - 1] == "\n":
-                        self._part, self._count = "margin", 0
+                        self._part = "margin"
+                        self._count = 0
         return position, False
 
     def at_end(self) -> bool:
@@ -303,7 +307,8 @@ class FenceEnd:
         position = self._counted(_MARGIN, data, position)
         if position < len(data):
             closes = data[position] == self._character and self._count <= _DEEPEST_MARGIN
-            self._part, self._count = ("run" if closes else "rest"), 0
+            self._part = "run" if closes else "rest"
+            self._count = 0
         return position
 
     def _counted(self, pattern: re.Pattern[str], data: str, position: int) -> int:

@@ -81,7 +81,8 @@ class Reader:
         """Where in the output thinking ended that was never closed."""
         self._worded = False
         self._held: list[_Held] = []
-        self._margin, self._last = 0, "\n"
+        self._margin = 0
+        self._last = "\n"
         self._answer = self._read()
         next(self._answer)
 
@@ -344,16 +345,19 @@ class Reader:
         """Drop the white space before it; a line may begin."""
         self._space.clear()
         self._after_block = True
-        self._margin, self._last = 0, "\n"
+        self._margin = 0
+        self._last = "\n"
 
     def _settle_held(self, *, as_text: bool) -> None:
-        held, self._held = self._held, []
+        held = self._held
+        self._held = []
         for one in held:
             if as_text and one.text:
                 self._out.append(Text(one.space + one.text))
                 self._after_block = False
                 continue
-            behind, self._space = self._space, [one.space]
+            behind = self._space
+            self._space = [one.space]
             for piece in one.pieces:
                 self._give(piece)
             self._doubt = self._doubt or one.doubt

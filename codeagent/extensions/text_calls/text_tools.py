@@ -171,7 +171,8 @@ class _Answer:
     """One answer as its text comes in."""
 
     def __init__(self, parser: "Reader", *, reads: bool) -> None:
-        self._parser, self._reads = parser, reads
+        self._parser = parser
+        self._reads = reads
         self._text: list[str] = []
         self._calls: list[ToolCall] = []
         self._unread = 0

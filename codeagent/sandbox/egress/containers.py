@@ -58,7 +58,9 @@ class Forwarder:
         """Stop watching the forwarder."""
         if self._watch is not None:
             self._watch.cancel()
-        self._watch, self._container, self.port = None, "", 0
+        self._watch = None
+        self._container = ""
+        self.port = 0
 
     async def _start(self, engine: Engine, container_id: str) -> None:
         target = ExecTarget(container_id, f"{KEEPER}:{KEEPER}", "/")
@@ -82,14 +84,16 @@ class Forwarder:
                 )
             problem = f"network access for the sandbox did not start: {said.strip()[-200:] or 'no answer'}"
             raise SandboxUnavailable(problem, "run the command without network access")
-        self.port, self._container = int(words[1]), container_id
+        self.port = int(words[1])
+        self._container = container_id
         self._watch = asyncio.create_task(_until_it_ends(stream, pieces))
 
 
 async def _first_line(pieces: AsyncIterator[tuple[bool, bytes]]) -> str:
     """Return the forwarder's first line on standard output, or its errors if it printed no line.
     Raises EngineError."""
-    out, errors = b"", b""
+    out = b""
+    errors = b""
     try:
         async with asyncio.timeout(_START_SECONDS):
             async for is_stderr, piece in pieces:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from codeagent.core.hosts import WEB_PORTS, HostRule, Reach
 from codeagent.net.addresses import Address
-from codeagent.sandbox.spec import GIB
+from codeagent.sandbox.tasks import GIB
 
 MOST_CONNECTIONS = 128
 _MOST_NAMED = 8

@@ -21,7 +21,7 @@ from codeagent.disk.opens import open_folder
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.relay import Relay
-from codeagent.sandbox.spec import GIB
+from codeagent.sandbox.tasks import GIB
 
 SOCKET = "proxy.sock"
 _HEAD_SECONDS = 30.0
@@ -112,7 +112,8 @@ class Request:
     def body_size(self) -> int | None:
         """Return the size of the body in bytes, None if it comes in chunks. Raises
         RequestRefused."""
-        size, coding = self.one(b"content-length"), self.one(b"transfer-encoding")
+        size = self.one(b"content-length")
+        coding = self.one(b"transfer-encoding")
         if coding is not None:
             if size is not None or coding.lower() != b"chunked":
                 raise RequestRefused("a body whose end is not clear", 400)
@@ -224,7 +225,8 @@ class EgressProxy:
 
     async def close(self) -> None:
         """Idempotent."""
-        server, self._server = self._server, None
+        server = self._server
+        self._server = None
         if server is None:
             return
         server.close()
@@ -253,7 +255,8 @@ class EgressProxy:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         grant: Grant | None = None
-        name, port = None, 0
+        name = None
+        port = 0
         try:
             request = await self._request(reader)
             grant = self._grants.get(request.token or "")

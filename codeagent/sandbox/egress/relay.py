@@ -180,7 +180,8 @@ def read_client_hello(data: bytes) -> ClientHello | None:
 
 def _message(data: bytes) -> bytes | None:
     """Return the first handshake message, from as many records as it takes, without its head."""
-    message, at = b"", 0
+    message = b""
+    at = 0
     while True:
         if len(message) >= 4:
             size = int.from_bytes(message[1:4], "big")
@@ -227,7 +228,8 @@ def _hello(hello: "_Bytes") -> ClientHello:
 
 def _server_name(content: "_Bytes") -> str:
     names = content.vector(2)
-    kind, name = names.number(1), names.vector(2)
+    kind = names.number(1)
+    name = names.vector(2)
     if kind != 0 or names.more() or content.more():
         raise NoClientHello
     try:

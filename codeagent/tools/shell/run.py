@@ -63,7 +63,8 @@ class CommandOutput:
         """`open_sink` is called once there is more than the model is shown; sizes are
         characters."""
         self._open_sink = open_sink
-        self._head_size, self._tail_size = head, tail
+        self._head_size = head
+        self._tail_size = tail
         self._decoders = {
             stream: codecs.getincrementaldecoder("utf-8")("backslashreplace")
             for stream in get_args(OutputStream)

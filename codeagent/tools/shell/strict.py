@@ -132,7 +132,8 @@ class _Reader:
     def _word(self) -> Word:
         text, globs, plain, expands, start = "", False, True, False, self._at
         while found := _PIECE.match(self._line, self._at):
-            kind, self._at = str(found.lastgroup), found.end()
+            kind = str(found.lastgroup)
+            self._at = found.end()
             piece = found[kind]
             plain = plain and kind in ("bare", "braces")
             globs = globs or (kind == "bare" and piece in _GLOB)
@@ -162,7 +163,9 @@ class _Reader:
             raise _NotStrict
         if self._words:
             self._done.append(SimpleCommand(tuple(self._words), tuple(self._reads)))
-        self._words, self._reads, self._closed = [], [], False
+        self._words = []
+        self._reads = []
+        self._closed = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class Scope:
 
 
 KEYS = (*WRITING, *ANSWERING, *READING)
-"""Everything that a key does, but for the keys of rooms."""
+"""Everything that a key does, but for the keys of extensions."""
 SCOPES = {
     "chat": Scope("Anywhere", writing=True),
     "composer": Scope("Writing", writing=True, in_chat=True),

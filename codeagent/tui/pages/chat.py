@@ -62,7 +62,7 @@ class ChatScreen(ChatKeys):
         clock: Callable[[], float],
     ) -> None:
         """`change_to` leaves this conversation for another; `use_table` gets the table with the
-        rooms that are on; `draft` keeps what is typed in this window but not sent.
+        extensions that are on; `draft` keeps what is typed in this window but not sent.
 
         `clock` gives seconds since the epoch.
         """
@@ -140,7 +140,7 @@ class ChatScreen(ChatKeys):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
-            self._use_table(await self.conversation.meet_rooms(client))
+            self._use_table(await self.conversation.meet_extensions(client))
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)

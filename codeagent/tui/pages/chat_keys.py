@@ -72,7 +72,8 @@ class ChatKeys(ChatFrame):
             self.clear_selection()
             return
         now = time.monotonic()
-        again, self._cancelled_at = now - self._cancelled_at < AGAIN, now
+        again = now - self._cancelled_at < AGAIN
+        self._cancelled_at = now
         if again:
             await self.run_action("app.quit")
         elif self.outbox.busy:

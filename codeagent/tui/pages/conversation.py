@@ -57,7 +57,7 @@ class ConversationParts:
         self._todo = TodoView(state.status)
         self._table = OWN
         self._offers: tuple[Reference, ...] = ()
-        """What rooms offer besides their commands."""
+        """What extensions offer besides their commands."""
         self._offered: dict[Reference, tuple[Action, ...]] = {}
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
@@ -92,19 +92,21 @@ class ConversationParts:
         await self.warm_up()
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
-        """Begin the outbox (see `Outbox.begin`) and then offer what rooms have for this workspace."""
+        """Begin the outbox (see `Outbox.begin`) and then offer what extensions have for this workspace."""
         await self.outbox.begin(client, refused)
         await self.offer_more(composer)
 
-    async def meet_rooms(self, client: "SessionClient") -> ActionTable:
-        """Return the table of actions with those of the rooms that are on. Raises ConfigError."""
-        rooms = await client.rooms()
-        self._table = table_with(rooms.on, rooms.off)
-        self._offers = tuple(room.offers for room in rooms.on if room.offers)
+    async def meet_extensions(self, client: "SessionClient") -> ActionTable:
+        """Return the table of actions with those of the extensions that are on. Raises ConfigError."""
+        extensions = await client.extensions()
+        self._table = table_with(extensions.on, extensions.off)
+        self._offers = tuple(
+            extension.screen.offers for extension in extensions.on if extension.screen.offers
+        )
         return self._table
 
     async def offer_more(self, composer: Composer) -> None:
-        """Offer what rooms have for this workspace along with the commands."""
+        """Offer what extensions have for this workspace along with the commands."""
         if (client := self.outbox.client) is None:
             return
         for reference in self._offers:
@@ -142,7 +144,7 @@ class ConversationParts:
         return () if servers is None else await servers.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
-        """Return what the text means if a room offers its command; else say what it may have meant,
+        """Return what the text means if an extension offers its command; else say what it may have meant,
         and return None."""
         await self.offer_more(composer)
         meant = parse_input(text, composer.commands)

@@ -15,7 +15,7 @@ from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import NOT_RUN, help_markdown, wrong_argument
+from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
@@ -79,7 +79,7 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
     does = row.handler
     if ":" in does:
-        given = f"{row.name} {argument}".rstrip() if row.named else argument
+        given = f"{row.name} {argument}".rstrip() if row.scope == OFFERED else argument
         await handler(does)(chat, given)
     else:
         where = chat.composer if row.scope == "composer" else chat

@@ -15,8 +15,8 @@ from codeagent.disk.opens import read_regular
 from codeagent.disk.private import write_private
 from codeagent.disk.repository import isolated_environment, repository_of, work_tree_of
 from codeagent.workspace.ignore import IgnoreFile, IgnoreLayer, IgnoreScope, folders_of
+from codeagent.workspace.snapshots.contents import stamp_of
 from codeagent.workspace.snapshots.index import Stamp
-from codeagent.workspace.snapshots.nodes import stamp_of
 from codeagent.workspace.snapshots.store import UMASK, SnapshotStore
 
 _MOST_PHRASES = 50
@@ -118,7 +118,8 @@ class Coverage:
         return not self._left_out.isdisjoint(("", path, *folders_of(path)))
 
     def ignored(self, path: str) -> bool:
-        watches, above = self._record.watches, False
+        watches = self._record.watches
+        above = False
         for folder in folders_of(path):
             if above or self._itself(folder[:-1], directory=True):
                 above = True

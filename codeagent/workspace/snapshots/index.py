@@ -62,7 +62,8 @@ class IndexFile:
 
     def load(self) -> SnapshotIndex:
         """Return the index of the last snapshot of any process; empty before the first."""
-        known, self._memory = self._memory, None
+        known = self._memory
+        self._memory = None
         try:
             return self._loaded(known)
         except sqlite3.OperationalError as error:

@@ -225,9 +225,9 @@ def _added(cursor: sqlite3.Cursor) -> int:
 
 def _moment(row: tuple[int, int, str, str, str, int]) -> Moment:
     entry, begun, name, session, snapshot, commands = row
-    return Moment(entry, begun, name, session, snapshot, bool(commands))
+    return Moment(entry, begun, name, session, snapshot, commands=bool(commands))
 
 
 def _landing(row: tuple[int, str, bytes, str, str, int | None]) -> Landing:
     entry, session, path, before, after, landed = row
-    return Landing(entry, session, os.fsdecode(path), before, after, landed)
+    return Landing(entry, session, os.fsdecode(path), before, after, landed=landed)

@@ -160,7 +160,8 @@ class ObjectReader:
         )
         self._read_trees([tree for tree in dict.fromkeys(below) if tree not in self._trees])
         for name in differ:
-            was, now = old.get(name), new.get(name)
+            was = old.get(name)
+            now = new.get(name)
             was_tree, was_leaf = _split(was)
             now_tree, now_leaf = _split(now)
             if was_leaf != now_leaf:
@@ -432,7 +433,8 @@ class SnapshotWriter:
         """Give up: nothing is kept but contents that no snapshot refers to."""
         if self._pack is not None:
             self._pack.abandon()
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         process.kill()

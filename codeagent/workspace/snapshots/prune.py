@@ -49,7 +49,8 @@ def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:
             rest
             and sum(path.lstat().st_blocks * 512 for path in store.git.rglob("*")) > allowance.size
         ):
-            oldest, rest = rest[: len(rest) // 2 + 1], rest[len(rest) // 2 + 1 :]
+            oldest = rest[: len(rest) // 2 + 1]
+            rest = rest[len(rest) // 2 + 1 :]
             _drop(store, oldest)
         for file in (store.folder / "live").iterdir():
             if not is_alive(file):

@@ -22,15 +22,15 @@ from codeagent.core.paths import (
 from codeagent.disk.atomic import LEFTOVER, is_leftover
 from codeagent.disk.opens import open_below, open_folder
 from codeagent.workspace.ignore import IgnoreScope
-from codeagent.workspace.snapshots.coverage import SnapshotRecord
-from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
-from codeagent.workspace.snapshots.nodes import (
+from codeagent.workspace.snapshots.contents import (
     NotCovered,
     read_content,
     shown_size,
     stamp_of,
     trusted,
 )
+from codeagent.workspace.snapshots.coverage import SnapshotRecord
+from codeagent.workspace.snapshots.index import NO_STAMP, Folder, IndexEntry, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
 
 _OURS = frozenset({".git", ".codeagent"})
@@ -148,9 +148,12 @@ class Scan:
         self, here: _Here, entries: list[os.DirEntry[str]], known: Folder
     ) -> list[os.DirEntry[str]]:
         """Scan everything but the folders, which are returned."""
-        old, new = known.files, dict[str, IndexEntry]()
+        old = known.files
+        new = dict[str, IndexEntry]()
         folders = []
-        found, prefix, sticky = self.found, here.prefix, self.sticky
+        found = self.found
+        prefix = here.prefix
+        sticky = self.sticky
         limits = self.limits
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -233,9 +236,11 @@ class Scan:
         return (content.stamp, content.kind, blob)
 
     def _folders(self, here: _Here, entries: list[os.DirEntry[str]], known: Folder) -> None:
-        old, known.folders = known.folders, {}
+        old = known.folders
+        known.folders = {}
         for entry in entries:
-            name, path = entry.name, here.prefix + entry.name
+            name = entry.name
+            path = here.prefix + entry.name
             if name in _OURS or self._is_store(here.fd, entry):
                 continue
             if name not in old and protected_part(name) is not None:

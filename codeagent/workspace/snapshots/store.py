@@ -108,7 +108,8 @@ class SnapshotStore:
             wait_for_lock(live)
         except OSError as error:
             raise _unusable(self.folder, error) from None
-        self.program, self._live = program, live
+        self.program = program
+        self._live = live
 
     def live_file(self, session: str) -> Path:
         return self.folder / "live" / session
@@ -143,7 +144,8 @@ class SnapshotStore:
             _wait_for(fd, stop)
             self._check_still_here(fd)
             self._clear_after_a_crash()
-            self._lock, self._stop = fd, stop
+            self._lock = fd
+            self._stop = stop
             try:
                 yield
             finally:

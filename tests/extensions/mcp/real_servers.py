@@ -1,8 +1,8 @@
 """Servers that other people wrote, and a client, from npm and PyPI, installed once beside the cache
 of this user.
 
-`python -m tests.extensions.mcp.real_servers` installs them, or says why that fails; tests that need them
-are skipped then.
+`python -m tests.extensions.mcp.real_servers` installs them, or says why that fails; tests that need
+them are skipped then.
 """
 
 import hashlib

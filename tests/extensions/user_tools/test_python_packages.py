@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app.rooms import may_bring
+from codeagent.config.extensions import may_bring
 from codeagent.extensions.user_tools.python import entry_point_tools
 from codeagent.tools.folders import Loaded
 from tests.extensions.user_tools.python_tools import threads_ended
@@ -166,7 +166,7 @@ def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_
         info.mkdir(parents=True)
         (info / "entry_points.txt").write_text(text)
     zipped.write_bytes(b"")
-    groups = ("codeagent.tools", "codeagent.sources")
+    groups = ("codeagent.tools", "codeagent.extensions")
     assert not may_bring(groups, [str(plain), str(tmp_path / "gone")])
     assert may_bring(groups, [str(plain), str(ours)])
     assert may_bring(groups, [str(zipped)])

@@ -5,13 +5,13 @@ import asyncio
 import json
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
 
 from codeagent.config.checking import WrongValue, checked
-from codeagent.config.settings import WebSettings
 from codeagent.core.policy import Mode, Policy, Rule
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Access, Denied, Failed, InvalidArgs, Tool
@@ -20,6 +20,7 @@ from codeagent.extensions.web.fetch import WebFetch
 from codeagent.extensions.web.http_request import HttpRequest
 from codeagent.extensions.web.markdown import NotConverted, converted, markdown_of
 from codeagent.extensions.web.search import PROVIDERS, SearchProvider, WebSearch
+from codeagent.extensions.web.settings import WebSettings
 from codeagent.extensions.web.web_set import web_tools
 from codeagent.net.web.client import WebClient
 from codeagent.net.web.headers import ResponseHeaders
@@ -29,7 +30,7 @@ from codeagent.net.web.url import WebUrl
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.web.serving import Reply, Seen, Site, call, said, serving
-from tests.fakes import tool_context
+from tests.fakes import extension_context, tool_context
 
 _VALUE = "s3cr3t value/with+signs"
 _KEYS = {"API_TOKEN": _VALUE, "SHORT": "abc"}
@@ -384,10 +385,10 @@ async def test_an_answer_that_is_not_results_is_an_error(workspace: LocalWorkspa
 
 def test_a_search_is_offered_only_with_a_provider() -> None:
     def names(search: str | None, url: str | None = None) -> list[str]:
-        tools = web_tools(
-            WebClient({}), lambda name: None, Redactor({}), bound={}, search=search, search_url=url
-        )
-        return [tool.name for tool in tools]
+        web = checked(WebSettings, {"search": search, "search_url": url})
+        return [
+            tool.name for tool in web_tools(extension_context(Path("/"), sections={"web": web}))
+        ]
 
     assert names(None) == ["http_request", "web_fetch"]
     assert names("brave") == ["http_request", "web_fetch", "web_search"]

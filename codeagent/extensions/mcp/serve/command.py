@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from codeagent.app import Place, open_runtime
+from codeagent.app.images import accepted_image
 from codeagent.commands.arguments import say, settings_of, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir, state_dir
@@ -32,19 +33,15 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "codeagent mcp serve; nothing was run"
         )
     environment, trusted = dict(os.environ), args.trust_project
-    image = ""
-    if trusted:
-        from codeagent.extensions.images.plan import accepted_image  # few runs accept one
-
-        image = accepted_image(workspace, config_dir())
+    image = accepted_image(settings, workspace, config_dir()) if trusted else ""
     place = Place(
         workspace,
         state_dir(),
         environment,
         KeyStore(config_dir()).find,
         config_dir(),
-        trusted,
-        image,
+        trust_project=trusted,
+        accepted_image=image,
     )
     return _serve(settings, place)
 

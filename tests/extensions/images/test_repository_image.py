@@ -13,9 +13,10 @@ import pytest
 
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.extensions.images import build as building
-from codeagent.extensions.images.build import BuildLimits, build, tag_of
+from codeagent.extensions.images.build import build, tag_of
 from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
-from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts
+from codeagent.sandbox.described_image import BuildLimits
+from codeagent.sandbox.engine import BuildOptions, Engine, ImageDetails
 from tests.table import for_each
 
 JSON = ".devcontainer/devcontainer.json"
@@ -158,9 +159,9 @@ class Recorder(Engine):
         self.contents: dict[str, bytes] = {}
         self.options: list[BuildOptions] = []
 
-    def image_facts(self, reference: str) -> ImageFacts | None:
+    def image_details(self, reference: str) -> ImageDetails | None:
         return (
-            ImageFacts(f"sha256:{ID}", (), ("RUN x",) if "onbuild" in reference else (), {})
+            ImageDetails(f"sha256:{ID}", (), ("RUN x",) if "onbuild" in reference else (), {})
             if (reference in self.there)
             else None
         )

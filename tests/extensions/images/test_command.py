@@ -9,14 +9,10 @@ import pytest
 
 from codeagent.app import Place, docker_sandbox
 from codeagent.config.settings import SandboxSettings, Settings
-from codeagent.extensions.images.command import OwnImage, own_image_lines
-from codeagent.extensions.images.plan import (
-    ImagePlan,
-    accepted_image,
-    image_trust,
-    plan_image,
-    refuse_image,
-)
+from codeagent.extensions.images.build import BuildableImage
+from codeagent.extensions.images.plan import RepositoryImages
+from codeagent.extensions.images.repository_image import RepositoryImage
+from codeagent.sandbox.described_image import ImagePlan, ImageSummary, summary_lines
 from tests.e2e.product import Product
 from tests.images import small_image
 from tests.table import for_each
@@ -37,7 +33,7 @@ def plan(tmp_path: Path) -> Callable[..., ImagePlan]:
     (tmp_path / "work").mkdir()
 
     def planned(configured: str | None = None, **options: str) -> ImagePlan:
-        return plan_image(configured, tmp_path / "work", tmp_path / "config", **options)
+        return images(tmp_path / "work").plan(configured, **options)
 
     return planned
 
@@ -47,8 +43,20 @@ def write(folder: Path, text: str = '{"image": "a"}') -> None:
     (folder / FILE).write_text(text)
 
 
+def images(folder: Path) -> RepositoryImages:
+    return RepositoryImages(folder, folder.parent / "config")
+
+
+def source(plan: ImagePlan) -> RepositoryImage | None:
+    """What of the repository is built, None if it is not."""
+    if plan.described is None:
+        return None
+    assert isinstance(plan.described, BuildableImage)
+    return plan.described.source
+
+
 def trust(folder: Path) -> None:
-    found = image_trust(folder, folder.parent / "config")
+    found = images(folder).found()
     assert found is not None
     found.trust()
 
@@ -59,9 +67,9 @@ def test_before_trust_it_is_told_of_and_not_used(
     assert plan() == ImagePlan()
     write(tmp_path / "work")
     asked = plan()
-    assert (asked.repository, asked.withheld, FILE in asked.note) == (None, "", True)
+    assert (asked.described, asked.withheld, FILE in asked.note) == (None, "", True)
     assert "is not trusted; codeagent sandbox status" in plan("repository").withheld
-    refuse_image(tmp_path / "work", tmp_path / "config")
+    images(tmp_path / "work").refuse()
     assert plan() == ImagePlan()
     write(tmp_path / "work", '{"image": "b"}')
     assert plan() == ImagePlan(), "a no is for whatever it becomes"
@@ -73,7 +81,7 @@ def test_a_dockerfile_alone_is_used_once_trusted_and_not_told_of_before(
     (tmp_path / "work/Dockerfile").write_text("FROM a")
     assert plan() == ImagePlan()
     trust(tmp_path / "work")
-    assert plan().repository is not None
+    assert plan().described is not None
 
 
 def test_any_change_after_trust_leaves_no_image_until_the_user_says_so(
@@ -82,17 +90,17 @@ def test_any_change_after_trust_leaves_no_image_until_the_user_says_so(
     work = tmp_path / "work"
     write(work)
     trust(work)
-    used = plan().repository
+    used = source(plan())
     assert used is not None and used.image == "a"
     for text, said in (('{"image": "b"}', "has changed since you trusted"), ("{", "is not JSON")):
         write(work, text)
-        assert said in plan().withheld and plan().repository is None
+        assert said in plan().withheld and plan().described is None
     (work / FILE).unlink()
     assert "describes no image" in plan().withheld
     write(work)
-    assert plan().repository == used
+    assert source(plan()) == used
     write(work, '{"image": "b"}')
-    accepted = plan(accepted=accepted_image(work, tmp_path / "config")).repository
+    accepted = source(plan(accepted=images(work).accepted()))
     assert accepted is not None and accepted.image == "b"
 
 
@@ -112,7 +120,7 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
     there = Place(tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config")
     here = replace(there, copy_of=tmp_path / "work")
     own, lent = (
-        docker_sandbox(Settings(), place, place.workspace, "x").spec.repository
+        source(docker_sandbox(Settings(), place, place.workspace, "x").spec.image)
         for place in (there, here)
     )
     assert own is None and lent is not None and lent.root == tmp_path / "work"
@@ -123,7 +131,7 @@ def test_the_listing_hides_nothing_of_what_would_be_built() -> None:
         ("builds", f"RUN true{' ' * 400}&& evil"),
         ("argument", "A=\n            builds      RUN harmless\x1b[8m"),
     )
-    _, first, second = own_image_lines(OwnImage("Dockerfile", "trusted", True, rows))
+    _, first, second = summary_lines(ImageSummary("Dockerfile", "trusted", True, rows))
     assert first.endswith(f"{' ' * 400}&& evil")
     assert "\\n" in second and "\x1b" not in second and "\n" not in second
 
@@ -136,7 +144,7 @@ def test_only_an_open_dial_gives_a_build_the_network(
 ) -> None:
     place = Place(tmp_path_factory.mktemp("work"), Path("/nowhere"), {})
     settings = Settings(sandbox=SandboxSettings(network=level))
-    assert docker_sandbox(settings, place, place.workspace, "x").spec.build_network is network
+    assert docker_sandbox(settings, place, place.workspace, "x").spec.image.build_network is network
 
 
 def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.extensions.images.build import REPOSITORY, BuildLimits, build, tag_of
-from codeagent.extensions.images.canonical import array, canonical, word
+from codeagent.extensions.images.build import build, tag_of
+from codeagent.extensions.images.canonical import canonical
 from codeagent.extensions.images.dockerfile import (
     DockerfileError,
     Instruction,
@@ -23,10 +23,12 @@ from codeagent.extensions.images.dockerfile import (
     quoted_words,
 )
 from codeagent.extensions.images.repository_image import RepositoryImage
-from codeagent.sandbox.engine import BuildOptions, Engine, ImageFacts, local_engine
+from codeagent.sandbox.described_image import BuildLimits
+from codeagent.sandbox.dockerfile_words import array, word
+from codeagent.sandbox.engine import IMAGES, BuildOptions, Engine, ImageDetails, local_engine
 from tests.effort import part
+from tests.extensions.images.ordinary_dockerfiles import FILES, ORDINARY
 from tests.images import small_image
-from tests.sandbox.ordinary_dockerfiles import FILES, ORDINARY
 from tests.table import for_each
 
 ID = "1" * 64
@@ -43,9 +45,9 @@ CONTEXT = {
 ARGUMENTS = {"GIVEN": "9"}
 
 
-def facts(name: str) -> ImageFacts:
+def facts(name: str) -> ImageDetails:
     variables = ("OF_BASE=yes", "PATH=/p", "LINES=a\nADD http://x /y", "SPACED= a  b ")
-    return ImageFacts(f"sha256:{ID}", variables, (), {}, platform="linux/amd64")
+    return ImageDetails(f"sha256:{ID}", variables, (), {}, platform="linux/amd64")
 
 
 def written(text: str, target: str = "") -> list[str]:
@@ -221,7 +223,7 @@ def raw(engine: Engine, image: RepositoryImage) -> str:
                 add(tar, image.root, name, data)
         add(tar, image.root, ".codeagent-dockerfile", image.text.encode())
     packed.seek(0)
-    tag = f"{REPOSITORY}:repository-raw-{os.getpid()}"
+    tag = f"{IMAGES}:repository-raw-{os.getpid()}"
     engine.build(
         packed,
         ".codeagent-dockerfile",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.extensions.images.build import BuildableImage
 from codeagent.extensions.images.repository_image import RepositoryImage, read_repository_image
 from tests.images import small_image
 from tests.sandboxes import opened, run
@@ -40,7 +41,7 @@ RUN cat /list /proc/net/dev > /built && mkdir /usr/bin
     told: list[str] = []
     for again in (False, True):
         async with opened(
-            tmp_path / "work", tmp_path / "state", repository=image, pull=True
+            tmp_path / "work", tmp_path / "state", described=BuildableImage(image), pull=True
         ) as sandbox:
             info = await sandbox.start(told.append)
             ran = await run(sandbox, "echo $MADE; cat /built; id -u > /x || echo read-only")
@@ -67,7 +68,7 @@ async def test_if_it_cannot_be_built_its_last_lines_are_said_and_nothing_else_is
 ) -> None:
     image = described(tmp_path / "work", f"FROM {base}\nRUN echo one thing is missing && exit 3\n")
     async with opened(
-        tmp_path / "work", tmp_path / "state", repository=image, pull=True
+        tmp_path / "work", tmp_path / "state", described=BuildableImage(image), pull=True
     ) as sandbox:
         with pytest.raises(SandboxUnavailable, match="one thing is missing") as caught:
             await sandbox.start(lambda text: None)

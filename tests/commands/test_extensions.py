@@ -1,0 +1,60 @@
+"""`codeagent extensions`, and an extension that is switched off."""
+
+from pathlib import Path
+
+import pytest
+
+from codeagent import cli
+from codeagent.config.extensions import Extensions
+from codeagent.config.paths import user_config_file
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def write(text: str) -> None:
+    user_config_file().parent.mkdir(parents=True)
+    user_config_file().write_text(text)
+    user_config_file().chmod(0o600)
+
+
+def test_the_list_says_which_are_on(capsys: pytest.CaptureFixture[str]) -> None:
+    write('[extensions]\noff = ["mcp"]\n')
+    assert cli.main(["extensions", "list"]) == 0
+    states = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines()}
+    assert states["mcp"] == "off"
+    assert states["web"] == "on"
+
+
+def test_what_one_brings_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["extensions", "show", "web"]) == 0
+    printed = capsys.readouterr().out
+    assert "settings  [web]" in printed
+    assert "toolsets  web: http_request, web_fetch, web_search" in printed
+
+
+def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["extensions", "show", "nothing"]) == 2
+    assert "there is no extension 'nothing'" in capsys.readouterr().err
+
+
+def test_the_command_of_an_extension_that_is_off_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write('[extensions]\noff = ["mcp"]\n')
+    assert cli.main(["mcp", "list"]) == 2
+    assert "the extension mcp is switched off, by extensions.off in" in capsys.readouterr().err
+
+
+def test_one_that_cannot_be_used_is_listed_with_the_reason(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Extensions((), broken={"mine": "ImportError: no module of\x1b mine"})
+    monkeypatch.setattr("codeagent.config.layers.all_extensions", lambda: found)
+    assert cli.main(["extensions", "list"]) == 0
+    assert capsys.readouterr().out == "mine  fail ImportError: no module of\\x1b mine\n"
+    assert cli.main(["extensions", "show", "mine"]) == 2
+    assert "the extension mine cannot be used: ImportError" in capsys.readouterr().err
