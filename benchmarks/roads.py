@@ -14,9 +14,10 @@ from typing import Any
 import codeagent
 from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
 from benchmarks.place import Place, place
-from codeagent.app import Place as Folders
-from codeagent.app import open_runtime
+from codeagent.app import LocalApp
+from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
@@ -109,7 +110,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
     )
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
-        return SessionClient(LocalLauncher(here.workspace), state)
+        return SessionClient(LocalLauncher(here.workspace, LocalApp()), state)
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(
@@ -147,9 +148,9 @@ async def _bash_call(root: Path, state: Path) -> int:
             road.end()
 
     settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
-    runtime = await open_runtime(
+    runtime = await open_session(
         settings,
-        Folders(root, state, os.environ),
+        LocalEnvironment(root, state, os.environ),
         resume=None,
         tell=lambda _: None,
         observer=observe,

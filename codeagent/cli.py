@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from codeagent import __version__
+from codeagent.app import LocalApp
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
 from codeagent.core.sanitize import VisibleStream
 
@@ -52,7 +53,7 @@ class CommandModule(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def main(self, args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+    def main(self, args: argparse.Namespace, app: LocalApp) -> int | Coroutine[Any, Any, int]:
         """Return the exit code, or the work that ends with it. Raises CodeagentError."""
 
 
@@ -226,7 +227,7 @@ def load(name: str) -> CommandModule:
 
 def _run(command: CommandModule, args: argparse.Namespace) -> int:
     try:
-        work = command.main(args)
+        work = command.main(args, LocalApp())
         if isinstance(work, int):
             return work
         import asyncio  # keeps --version and --help fast

@@ -49,7 +49,7 @@ from codeagent.core.notices import (
 )
 from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
 from codeagent.core.triggers import TriggerFired
 
@@ -147,7 +147,7 @@ class Headless:
 
         return LiveLine(lambda text: self._writer.draw(self._redactor.clean(text)), columns)
 
-    async def run(self, runtime: Runtime, prompt: str | RunRecipe | RunGroup) -> int:
+    async def run(self, runtime: Session, prompt: str | RunRecipe | RunGroup) -> int:
         """Run one prompt, every step of a recipe, or a group, to its end, and return the exit code.
 
         The runtime is left open.
@@ -192,7 +192,7 @@ class Headless:
             self._live.take(event)
         if isinstance(event, ToolResultAdded):
             self._results.append(event)
-        end = _end_of(event) if event.agent == MAIN else None
+        end = end_of(event) if event.agent == MAIN else None
         self._finished = end or self._finished
         if isinstance(event, RecipeStepBegun):
             self._step = event.step
@@ -290,17 +290,8 @@ class Headless:
         }
 
     def _answer(self, event: ApprovalRequested) -> None:
-        if any(isinstance(block, QuestionBlock) for block in event.blocks):
-            decision = Decision("deny", NO_USER, source="auto")
-        else:
-            why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
-            decision = (
-                Decision("once", source="flag")
-                if self._approve
-                else Decision("deny", why, source="auto")
-            )
         if self._agent is not None:
-            self._agent.do(Answer(event.approval_id, decision))
+            self._agent.do(answer_of_nobody(event, approve=self._approve))
 
     def _abort(self) -> None:
         if self._agent is None:
@@ -434,7 +425,17 @@ def _call_line(result: ToolResultAdded, target: str) -> str:
     return f"{mark} {result.name:<6} {one_line(target, _WIDTH // 2)}  {one_line(why, _WIDTH)}"
 
 
-def _end_of(event: KnownEvent) -> RunFinished | None:
+def answer_of_nobody(event: ApprovalRequested, *, approve: bool) -> Answer:
+    """Return the answer to a request: a yes only if everything is to be approved."""
+    if any(isinstance(block, QuestionBlock) for block in event.blocks):
+        return Answer(event.approval_id, Decision("deny", NO_USER, source="auto"))
+    if approve:
+        return Answer(event.approval_id, Decision("once", source="flag"))
+    why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
+    return Answer(event.approval_id, Decision("deny", why, source="auto"))
+
+
+def end_of(event: KnownEvent) -> RunFinished | None:
     """Return the run's end if the event is one, or says that the run could not begin."""
     match event:
         case RunFinished():

@@ -192,7 +192,9 @@ def test_every_dataclass_is_made_by_our_own_decorator_which_compiles_nothing_at_
 
 
 def test_importing_the_engine_loads_no_screen_and_no_model_library() -> None:
-    loaded = modules_after("import codeagent.agent.agent, codeagent.headless, codeagent.app")
+    loaded = modules_after(
+        "import codeagent.agent.agent, codeagent.headless, codeagent.app.work, codeagent.app.describe"
+    )
     assert loaded.isdisjoint({"textual", "rich", "litellm", "openai", "docker", "git"})
 
 

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from codeagent import __version__, cli
-from codeagent.commands.chat import MODES
+from codeagent.commands.arguments import MODES
 from codeagent.config.kept import RuleBookFile
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
@@ -158,7 +158,7 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(
 ) -> None:
     opened: list[tuple[Path, dict[str, object]]] = []
 
-    def open_screen(workspace: Path, **options: object) -> int:
+    def open_screen(workspace: Path, app: object, **options: object) -> int:
         opened.append((workspace, {name: value for name, value in options.items() if value}))
         return 0
 
@@ -294,7 +294,7 @@ class Breaking:
     def add_arguments(self, parser: object) -> None:
         return None
 
-    def main(self, args: object) -> object:
+    def main(self, args: object, app: object) -> object:
         if not self.late:
             raise self.error
         return self._work()

@@ -1,9 +1,13 @@
 """The documentation is true: generated pages are current, links lead somewhere, commands and
 settings exist."""
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
@@ -11,9 +15,11 @@ from codeagent.agent.hooks.python import load_python_hooks
 from codeagent.cli import commands
 from codeagent.config.checking import checked
 from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
+from codeagent.config.sessions import Outcome, Task
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.extension import Extension
 from codeagent.core.policy import HookEvent, Policy
+from codeagent.extensions.provider_tools.settings import ProviderToolSettings
 from codeagent.extensions.web.access import host_key
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
@@ -140,11 +146,35 @@ def test_the_settings_of_the_page_about_provider_tools_are_some() -> None:
     [settings] = re.findall(
         r"```toml\n(.*?)```", (DOCS / "how-to/provider-tools.md").read_text(), re.DOTALL
     )
-    found = checked(FileSettings, tomllib.loads(settings))
-    assert (found.toolsets.use, found.provider_tools["anthropic/*"]) == (
-        ("provider",),
-        ("web_search",),
-    )
+    told = tomllib.loads(settings)
+    declared = checked(ProviderToolSettings, told.pop("provider_tools"))
+    found = checked(FileSettings, told)
+    assert (found.toolsets.use, declared["anthropic/*"]) == (("provider",), ("web_search",))
+
+
+def test_the_examples_of_the_page_about_python_print_what_it_says(tmp_path: Path) -> None:
+    text = (DOCS / "how-to/python-api.md").read_text()
+    [script] = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    for number, program in enumerate(programs):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "greet.json").write_text(script)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        )
+        assert f"```text\n{done.stdout}```" in text, done.stderr
+    assert len(programs) == 2
+
+
+def test_the_page_about_python_names_every_field() -> None:
+    text = (DOCS / "how-to/python-api.md").read_text()
+    names = [one.name for kind in (Task, Outcome) for one in fields(kind)]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_the_examples_of_the_page_about_hooks_are_hooks(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.headless import (
     BROKEN_PIPE,
     NOBODY,
@@ -113,10 +113,10 @@ class Printed:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def runtime_of(agent: Any) -> Runtime:
+def runtime_of(agent: Any) -> Session:
     """All a front end without a screen looks at is the agent."""
     nothing: Any = None
-    return Runtime(
+    return Session(
         agent=agent,
         sandbox=None,
         sandbox_info=None,

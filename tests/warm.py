@@ -41,6 +41,7 @@ PRELOADED = (
     "codeagent.extensions.mcp.command",
     "codeagent.extensions.mcp.serve.command",
     "codeagent.commands.run",
+    "codeagent.app.work",
     "codeagent.tui.app",
     "codeagent.tui.session_client",
     "markdown_it",

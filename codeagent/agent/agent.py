@@ -1,24 +1,23 @@
 """Agent: one conversation, to be run, steered, paused, interrupted and stopped."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import field, replace
 from functools import partial
 from typing import assert_never
 
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import PauseGate
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.checkpoints import Checkpointing, SessionRewind
 from codeagent.agent.compaction.work import Compaction
-from codeagent.agent.emitter import Journal
+from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.loop import Conversation, RunContext
 from codeagent.agent.programs import SandboxPrograms
-from codeagent.agent.prompt import tell_tools
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs, SessionModel
 from codeagent.agent.shell import Shell
@@ -26,26 +25,39 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import KnownEvent, Notice
+from codeagent.core.events import KnownEvent
 from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.mcp import change_servers
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
-from codeagent.core.notices import ActFailed, ToolsetChosen
+from codeagent.core.notices import ActFailed
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.extensions.agents.children import Children, Origin, Parent, Shared
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
-from codeagent.tools.catalog import CatalogChange
 
 Outcome = Refused | asyncio.Task[Refused | None] | None
 """What became of an act: refused, done, or begun as a task that reports at its end whether it could
 be done."""
 _READ = "the agent has already read it"
 _NOT_MOVED = "it cannot be moved, or has just ended: nothing was moved to the background"
+
+
+@dataclass(frozen=True)
+class AgentServices:
+    """What tools ask of their agent: made with the tools, and connected once the agent is made."""
+
+    questions: UserQuestions = field(default_factory=UserQuestions)
+    jobs: Jobs = field(default_factory=Jobs)
+    children: Children = field(default_factory=Children)
+    """The agents that its calls start."""
+    triggers: Triggers = field(default_factory=Triggers)
+    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
+    """Those of the conversation's servers."""
 
 
 class Agent:
@@ -61,65 +73,82 @@ class Agent:
     def __init__(
         self,
         conversation: Conversation,
-        around: ToolEnvironment,
+        environment: ToolEnvironment,
         journal: Journal,
         history: History | None = None,
-        questions: UserQuestions | None = None,
+        services: AgentServices | None = None,
+        *,
         checkpoints: Checkpoints | None = None,
-        jobs: Jobs | None = None,
         model: ModelInUse | None = None,
         open_model: ModelOpener | None = None,
-        children: Children | None = None,
         origin: Origin | None = None,
-        triggers: Triggers | None = None,
-        programs: SandboxPrograms | None = None,
     ) -> None:
-        """`questions` and everything from `jobs` on is what the tools were built with, see
-        `ToolDependencies`."""
-        self._journal, self._hooks, self.servers = journal, around.hooks, around.servers
+        """`services` are those that the tools were made with."""
         history = history or History()
+        services = services or AgentServices()
+        self._journal = journal
+        self._hooks = environment.hooks
+        self.servers = environment.servers
+        self._environment = environment
+        self._done_steps = history.steps
         self._shared = shared = (
-            Shared.of_user(around, journal) if origin is None else origin.shared(around, journal)
+            Shared.of_user(environment, journal)
+            if origin is None
+            else origin.shared(environment, journal)
         )
-        self._emitter, self._permissions, self._spending = (
-            shared.emitter,
-            shared.permissions,
-            shared.spending,
-        )
-        emitter, lock = shared.emitter, shared.lock
+        self._emitter = emitter = shared.emitter
+        self._permissions = shared.permissions
+        self._spending = shared.spending
+        delivery = environment.preferences.delivery
         self._queue = MessageQueue(
-            emitter, shared.submitted, history.undelivered, history.notes, around.delivery
+            emitter, shared.submitted, history.undelivered, history.notes, delivery
         )
         self._approvals = Approvals(
-            emitter, self._permissions, around.hooks, self._spending, shared.granted
+            emitter, self._permissions, environment.hooks, self._spending, shared.granted
         )
-        (questions or UserQuestions()).connect(self._approvals)
-        self._gate = PauseGate(
-            emitter, self._spending, stepping=origin is not None and origin.parent.stepping
-        )
-        self._jobs, self._triggers = jobs or Jobs(), triggers or Triggers()
+        stepping = origin is not None and origin.parent.stepping
+        self._gate = PauseGate(emitter, self._spending, stepping=stepping)
+        self._jobs = services.jobs
+        self._triggers = services.triggers
+        self._children = services.children
         given = emitter, self._permissions, self._approvals, self._queue, lambda: self.running
-        self._inspection = shared.inspection or Inspection(checkpoints, around, *given)
-        self._programs = (programs or SandboxPrograms()).connected(
-            self._permissions, self._inspection
-        )
-        self._executor = Executor(
-            around, emitter, self._approvals, lock, self._jobs, self._inspection, shared.slots
-        )
-        self._children = children or Children()
-        self._children.connect(self._parent, around.limits.max_concurrency)
-        self._shell = Shell(around, emitter, lock, self._queue)
+        self._inspection = shared.inspection or Inspection(checkpoints, environment, *given)
+        self._programs = services.programs.connected(self._permissions, self._inspection)
+        self._executor = self._make_executor()
+        self._shell = Shell(environment, emitter, shared.lock, self._queue)
         self._checkpoints = Checkpointing(
-            checkpoints, emitter, lock, around.sandbox, history.line, history.timeline
+            checkpoints,
+            emitter,
+            shared.lock,
+            environment.sandbox,
+            line=history.line,
+            timeline=history.timeline,
         )
-        self._environment, self._done_steps = around, history.steps
-        self._context = RunContext(
-            workspace=around.workspace,
+        self._context = self._make_context(history)
+        self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
+        self._connect(services, history)
+        self._model = SessionModel(model, open_model, self._runs, emitter)
+        self._begun: set[asyncio.Task[Refused | None]] = set()
+
+    def _make_executor(self) -> Executor:
+        return Executor(
+            self._environment,
+            self._emitter,
+            self._approvals,
+            self._shared.lock,
+            jobs=self._jobs,
+            inspection=self._inspection,
+            slots=self._shared.slots,
+        )
+
+    def _make_context(self, history: History) -> RunContext:
+        return RunContext(
+            workspace=self._environment.workspace,
             line=history.line,
             call_ids=set(history.call_ids),
             permissions=self._permissions,
             executor=self._executor,
-            emitter=emitter,
+            emitter=self._emitter,
             queue=self._queue,
             gate=self._gate,
             spending=self._spending,
@@ -128,23 +157,42 @@ class Agent:
             jobs=self._jobs,
             triggers=self._triggers,
             compaction=Compaction(
-                around, emitter, self._spending, self._queue, self._permissions, history
+                self._environment,
+                self._emitter,
+                self._spending,
+                self._queue,
+                permissions=self._permissions,
+                history=history,
             ),
-            above=shared.meter,
+            above=self._shared.meter,
         )
-        self._runs = runs = Runs(conversation, self._context, shared.submitted, lock)
+
+    def _connect(self, services: AgentServices, history: History) -> None:
+        """Connect what the tools were made with to this agent."""
+        environment, runs = self._environment, self._runs
+        services.questions.connect(self._approvals)
+        self._children.connect(self._parent, environment.limits.max_concurrency)
         self._jobs.connect(
-            emitter, around.outputs, self._queue, around.sandbox, history.jobs, runs.rouse
+            self._emitter,
+            environment.outputs,
+            self._queue,
+            environment.sandbox,
+            past=history.jobs,
+            wake=runs.rouse,
         )
         self._triggers.connect(
-            emitter, self._queue, around.workspace, history.triggers, runs.rouse, runs.busy
+            self._emitter,
+            self._queue,
+            environment.workspace,
+            past=history.triggers,
+            wake=runs.rouse,
+            busy=runs.busy,
         )
-        around.todo.connect(emitter, history.todo)
+        todo = environment.state.todo
+        todo.connect(self._emitter, history.todo)
         self._going_back = SessionRewind(
-            self._checkpoints, emitter, self._queue, around.todo, lambda: self.running
+            self._checkpoints, self._emitter, self._queue, todo, lambda: self.running
         )
-        self._model = SessionModel(model, open_model, self._runs, emitter)
-        self._begun: set[asyncio.Task[Refused | None]] = set()
 
     def do(self, act: Act) -> Refused | None:
         """Carry out an act. What takes time is begun and shows as events; its failure is a notice
@@ -204,6 +252,11 @@ class Agent:
         self._emitter.observe(observer)
 
     @property
+    def emitter(self) -> Emitter:
+        """Logs and shows what belongs to the session."""
+        return self._emitter
+
+    @property
     def session_id(self) -> str:
         return self._journal.session_id
 
@@ -253,23 +306,6 @@ class Agent:
     def begin_checkpoints(self) -> None:
         """Take the first snapshot in the background; needs a running event loop."""
         self._checkpoints.begin(lambda: self._jobs.running > 0 or self._inspection.needed)
-
-    def notify(self, code: str, text: str) -> None:
-        """Log and show a warning that belongs to the session, such as a missing sandbox."""
-        self._emitter.emit(Notice(level="warning", code=code, text=text))
-
-    def tell_tools(self, found: CatalogChange | None) -> None:
-        """Report what the user has to know about the tool files as they were first found."""
-        if found is not None:
-            tell_tools(replace(found, added=(), removed=(), changed=()), self._emitter)
-
-    def tell_sets(self, names: Sequence[str]) -> None:
-        """Log that the user began with these toolsets on, so that a resumed session has them on
-        again."""
-        for name in names:
-            self._emitter.emit(
-                ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
-            )
 
     async def close(self) -> None:
         """End the run, the jobs and the user's commands, then the model's connections and the log;
@@ -360,7 +396,7 @@ class Agent:
                 return self._stop(act)
             case acts.SendToJob(job_id, text):
                 return _done(
-                    self._jobs.send(self._job(job_id), text),
+                    self._jobs.send(self._jobs.require(job_id), text),
                     f"{job_id} accepts no text; it was not sent",
                 )
             case acts.Compact() | acts.AnswerSummary() | acts.Pin() | acts.Unpin():
@@ -411,26 +447,17 @@ class Agent:
     def _parent(self, call_id: str, depth: int) -> Parent:
         """Return what a child started by this call knows of its parent."""
         shared = replace(self._shared, inspection=self._inspection, meter=self._runs.meter)
-        stepping, around = self._gate.stepping, self._environment
-        model = replace(self.model, server=self._runs.server)
-        return Parent(
-            shared, call_id, depth, model, self._executor.tools, self._approvals, around, stepping
-        )
+        here = self._executor.tools, self._approvals, self._environment, self._gate.stepping
+        return Parent(shared, call_id, depth, replace(self.model, server=self._runs.server), *here)
 
     def _stop(self, act: acts.StopJob | acts.StopTrigger) -> Outcome:
         """Raises CodeagentError."""
         if isinstance(act, acts.StopJob):
-            return self._begin(self._jobs.stop(self._job(act.job_id), "stopped by the user"))
+            return self._begin(
+                self._jobs.stop(self._jobs.require(act.job_id), "stopped by the user")
+            )
         stopped = self._triggers.stop(act.trigger_id, "user")
         return _done(stopped is not None, f"{act.trigger_id} is no longer set; nothing was stopped")
-
-    def _job(self, job_id: str) -> str:
-        try:
-            return self._jobs.get(job_id).id
-        except KeyError:
-            raise CodeagentError(
-                f"{job_id} is not a job of this session; /jobs lists them"
-            ) from None
 
     def _change_tools(self, act: acts.TrustTools | acts.SetToolset) -> Outcome:
         builder = self._runs.conversation.prompt_builder

@@ -1,15 +1,11 @@
-"""Calls: what a call works with, its checked arguments, who allowed it, and its one result."""
+"""Calls: their checked arguments, who allowed it, and its one result."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from codeagent.agent.emitter import Emitter
-from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.queue import Delivery
-from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import BaseModel, ConfigDict, JsonValue
 from codeagent.core.display import DiffBlock, HunkAnswer
@@ -22,7 +18,6 @@ from codeagent.core.errors import (
     WorkspaceError,
 )
 from codeagent.core.json_writing import to_json
-from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
@@ -33,11 +28,9 @@ from codeagent.core.messages import (
     text_of,
 )
 from codeagent.core.notices import RunStopped
-from codeagent.core.policy import ApprovalSource, Objection, Policy, RuleBook
-from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.policy import ApprovalSource
+from codeagent.core.ports import OutputStore
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
-from codeagent.core.toolbox import ToolsInUse
-from codeagent.session.fold import ToolDetails
 
 CallKind = Literal["read", "change"]
 """Whether a call only reads, or may change something."""
@@ -50,52 +43,6 @@ _PREFIX: dict[ErrorKind, str] = {
     "unavailable": "",
     "failed": "",
 }
-
-
-@dataclass(frozen=True)
-class ToolEnvironment:
-    """What tools work with: the same for every call of a conversation."""
-
-    tools: ToolsInUse
-    workspace: Workspace
-    sandbox: Sandbox | None
-    sandbox_kind: Literal["docker", "host"] | None
-    outputs: OutputStore
-    policy: Policy
-    limits: Limits
-    hooks: Hooks
-    attended: bool = False
-    """Whether there is a user to ask."""
-    book: RuleBook | None = None
-    """Keeps rules beyond the session; None if they cannot be kept."""
-    objection: Objection = lambda rule: None
-    """Why an answer must not become this rule."""
-    recalls: bool = True
-    """Whether the conversation makes the calls; otherwise it is unknown which results their caller
-    still has."""
-    unread: Callable[[Tool[Any]], bool] = lambda tool: False
-    """Whether the model has to read the tool's documentation before it may call it, and has not
-    done so."""
-    todo: Todo = field(default_factory=Todo)
-    """The to-do list that the agent's tool writes."""
-    scratchpad: Scratchpad | None = None
-    """The model's notes of this session."""
-    inputs: dict[str, Any] = field(default_factory=dict)
-    """The inputs of the recipe whose step is running; tools from files read them."""
-    servers: ServerBook | None = None
-    """The configured MCP servers; None if no file configures any."""
-    check_budget: Callable[[str, float], object] = lambda model, dollars: None
-    """Raises ConfigError if no price is known for the model, so that the budget would limit
-    nothing. Blocks briefly."""
-    context: ContextLimits = ContextLimits()
-    forget: Callable[[Sequence[ToolDetails]], None] = lambda left: None
-    """Called after a compaction with the results that are left: the model no longer has the
-    others."""
-    delivery: Delivery = Delivery()
-    """How much of what is queued is delivered at one boundary."""
-    partial_results: float | None = None
-    """Seconds after which a call that shows its output while it runs becomes a job; None: never by
-    itself."""
 
 
 @dataclass(frozen=True)

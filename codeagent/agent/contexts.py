@@ -5,8 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import Permit, PreparedCall, ToolEnvironment
+from codeagent.agent.calls import Permit, PreparedCall
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.limits import Limits
 from codeagent.agent.reach import reaching
 from codeagent.core.cancel import CancelToken
@@ -67,7 +68,7 @@ class CallContexts:
             read_only=self._commands_only_read(prepared.tool),
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
-            scratchpad=environment.scratchpad,
+            scratchpad=environment.state.scratchpad,
             model="" if self._model is None else self._model.name,
             mode=self._permissions.mode,
             limits=self._limits.in_force,
@@ -99,7 +100,7 @@ class CallContexts:
     def _recall(self, call_id: str) -> str:
         """Return the text of a call's result as the conversation has it; empty if it is not
         there."""
-        if not self._environment.recalls:
+        if not self._environment.recall.certain:
             return ""
         results = (item for item in reversed(self._line.items) if isinstance(item, ToolMessage))
         return next(

@@ -191,6 +191,10 @@ class Emitter:
         """Emit a notice of the level `info`."""
         self.emit(Notice(code=code, text=text, data=data))
 
+    def warn(self, code: str, text: str) -> None:
+        """Emit a notice of the level `warning`, such as that there is no sandbox."""
+        self.emit(Notice(level="warning", code=code, text=text))
+
     async def sync(self) -> None:
         """Return once everything emitted is on disk. Raises SessionWriteError."""
         await self._journal.sync()

@@ -14,7 +14,6 @@ from codeagent.agent.calls import (
     CallRefused,
     Permit,
     PreparedCall,
-    ToolEnvironment,
     as_edited,
     as_read,
     cap_output,
@@ -25,6 +24,7 @@ from codeagent.agent.calls import (
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.contexts import CallContexts
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
@@ -179,7 +179,7 @@ class Executor:
 
     def held_back(self, name: str) -> bool:
         """Whether the model may not use the tool, because it has not read its documentation."""
-        return name in self.tools and self._environment.unread(self.tools.get(name))
+        return name in self.tools and self._environment.recall.unread(self.tools.get(name))
 
     def access(self, call: ToolCall) -> Access:
         """Return what the call may conflict with; a call that cannot run conflicts with nothing."""
@@ -271,7 +271,7 @@ class Executor:
         first, and unavailable if it cannot be.
         """
         tool, known = self.tools.get(call.name), self._prepared.get(call)
-        if self._environment.unread(tool):
+        if self._environment.recall.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
                     f"Not executed: the documentation of {tool.name} must be read before its first call, but {_INFO}, "
@@ -470,7 +470,7 @@ class Executor:
             job = self._jobs.take(work)
             return job.placeholder(), job
         self._working[call_id] = work
-        seconds = self._environment.partial_results
+        seconds = self._environment.preferences.partial_results
         if seconds is not None and work.prepared.prints and "job_read" in self.tools:
             work.after(seconds, partial(self.promote, call_id, seconds))
         try:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.leftovers import (
     MOST_NAMED,
     Leftover,
@@ -22,6 +22,7 @@ from codeagent.agent.leftovers import (
 )
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.queue import MessageQueue
+from codeagent.changes.keys import path_key
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
@@ -31,7 +32,6 @@ from codeagent.core.notes import LEFT, framed
 from codeagent.core.policy import SAID_NO, Decision, Permission, Verdict
 from codeagent.core.sanitize import on_one_line, spelled, unspelled
 from codeagent.core.tool import Preview
-from codeagent.tools.shell.rules import path_key
 
 _WRITE = "write"
 """The tool whose rules apply to a file, whoever changes it."""

@@ -11,11 +11,12 @@ snapshots.
 | what a package manager installs (`paths.installed_in`) | reported |
 """
 
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from codeagent.changes.diff import review_block
+from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
@@ -27,10 +28,7 @@ from codeagent.core.paths import (
     plain_name,
     watched,
 )
-from codeagent.core.sanitize import on_one_line, spelled
-from codeagent.tools.edit.diff import diff_block
-from codeagent.tools.edit.encoding import NotText, read_text
-from codeagent.tools.edit.reads import digest
+from codeagent.core.sanitize import spelled
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20
@@ -40,7 +38,8 @@ _REPOSITORY = "is a git repository: a shell or an editor there may run what its 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One path that a command may have changed."""
+    """What is to be decided about one path that a command may have changed; the change itself is
+    that between two snapshots."""
 
     path: str
     reason: str
@@ -146,35 +145,15 @@ async def leftover_blocks(
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
     for one in found:
-        texts = None
+        block = None
         if one.held and not one.gone and len(blocks) < _MOST_DIFFS:
-            texts = _texts(
-                await store.node(before.id, one.path), await store.node(now.id, one.path)
-            )
-        if texts is None:
+            then, there = await store.node(before.id, one.path), await store.node(now.id, one.path)
+            block = review_block(Change(one.path, then, there))
+        if block is None:
             listed.append(spelled(one.path) + " (deleted)" * one.gone)
         else:
-            blocks.append(diff_block(one.path, *texts))
+            blocks.append(block)
     return (*blocks, *((FilesBlock(paths=tuple(listed)),) if listed else ()))
-
-
-def _texts(old: Node | None, new: Node | None) -> tuple[str, str] | None:
-    """Return both texts; None if one is not text, or a diff would not show the difference."""
-    try:
-        before, after = (_text(node) for node in (old, new))
-    except NotText:
-        return None
-    return None if before == after else (before, after)
-
-
-def _text(node: Node | None) -> str:
-    if node is None:
-        return ""
-    return (
-        f"-> {on_one_line(os.fsdecode(node.data))}\n"
-        if node.kind == "link"
-        else read_text(node.data).text
-    )
 
 
 def _reason(path: str, before: Snapshot) -> str | None:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.core.acts import SetMode, SetNetwork
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
@@ -53,10 +53,10 @@ class Permissions:
 
     def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
         self._policy = environment.policy
-        self._book = environment.book
-        self._objection = environment.objection
+        self._book = environment.keeping.book
+        self._objection = environment.keeping.objection
         self._emitter = emitter
-        self._inputs = environment.inputs
+        self._inputs = environment.state.inputs
         self._unread: dict[str, None] = {}
         """Whose text the model reads with its next request."""
         self._own: tuple[Mode, NetworkLevel] | None = None

@@ -28,8 +28,8 @@ _NO_SANDBOX = (
 )
 _COMMANDS = {
     "docker": (
-        "bash runs in a container that sees only this workspace: no network unless a call asks for it; .git and "
-        ".codeagent are read-only, nothing outside the workspace lasts."
+        "bash runs in a container that sees only this workspace: no network unless a call asks; .git (commit with "
+        "git_commit) and .codeagent are read-only, nothing outside the workspace lasts."
     ),
     "host": "bash runs directly on the user's machine, without a sandbox: each command is asked for.",
 }

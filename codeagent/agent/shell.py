@@ -4,9 +4,10 @@ if shared."""
 import asyncio
 import time
 
-from codeagent.agent.calls import ToolEnvironment, result_of_error
+from codeagent.agent.calls import result_of_error
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.jobs.work import OutputThrottle
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken

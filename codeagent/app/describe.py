@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.jobs.store import Jobs
-from codeagent.app.place import Place, SandboxKind
 from codeagent.app.sources import open_catalog
 from codeagent.app.tools import ToolDependencies, prompt_for
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
+from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
@@ -18,21 +17,21 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes
     from codeagent.core.recipes import RecipeBook
 
 
-def describe_tools(place: Place, settings: Settings | None = None) -> ToolCatalog:
+def describe_tools(local: LocalEnvironment, settings: Settings | None = None) -> ToolCatalog:
     """Load the tools that a conversation with a container would have; no source is started. Raises
     CodeagentError."""
-    return _looked_at(_dependencies(place, "docker"), settings)
+    return _looked_at(_dependencies(local, "docker"), settings)
 
 
-def describe_prompt(place: Place, kind: SandboxKind) -> str:
+def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
     """Build the system prompt that a conversation there would have. Raises CodeagentError."""
-    dependencies = _dependencies(place, kind)
+    dependencies = _dependencies(local, kind)
     return prompt_for(dependencies)(_looked_at(dependencies, None).always)
 
 
-def read_recipes(place: Place) -> "RecipeBook":
+def read_recipes(local: LocalEnvironment) -> "RecipeBook":
     """Read the recipes that a conversation would have. Raises CodeagentError."""
-    return _dependencies(place, "docker").recipes()
+    return _dependencies(local, "docker").recipes()
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
@@ -40,9 +39,7 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
     return catalog
 
 
-def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
-    workspace = LocalWorkspace(place.workspace)
-    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(
-        place, kind, workspace, outputs, ReadTracker(workspace), UserQuestions(), Jobs(), None
-    )
+def _dependencies(local: LocalEnvironment, kind: SandboxKind) -> ToolDependencies:
+    workspace = LocalWorkspace(local.workspace)
+    outputs = FileOutputs(local.state_dir / "none", Redactor({}))
+    return ToolDependencies(local, kind, workspace, outputs, ReadTracker(workspace))

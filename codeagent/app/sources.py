@@ -22,9 +22,10 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app.place import Place
+from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
 from codeagent.config.extensions import all_extensions
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -32,6 +33,7 @@ from codeagent.core.extension import Extension, OfferedSet, resolved
 from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.policy import Rule
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
@@ -86,16 +88,16 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
 
 
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
-    place = dependencies.place
+    local = dependencies.local
     return ExtensionContext(
         settings,
         dependencies.workspace,
         dependencies.reads,
-        place.environment,
-        partial(_secret, place),
-        place.redactor,
-        place.own_folder,
-        place.trust_project,
+        local.environment,
+        partial(_secret, local),
+        local.redactor,
+        local.own_folder,
+        local.trust_project,
     )
 
 
@@ -154,7 +156,7 @@ def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
 
 
 def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    return (agent_tool(dependencies.children, dependencies.built_in),)
+    return (agent_tool(dependencies.services.children, dependencies.built_in),)
 
 
 def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
@@ -226,12 +228,12 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
 def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
     from codeagent.extensions.triggers.tools import trigger_tools  # only once the set is asked for
 
-    return trigger_tools(dependencies.triggers)
+    return trigger_tools(dependencies.services.triggers)
 
 
-def _secret(place: Place, name: str) -> str | None:
+def _secret(local: LocalEnvironment, name: str) -> str | None:
     """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
-    return place.environment.get(name) or place.find_key(name)
+    return local.environment.get(name) or local.find_key(name)
 
 
 def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
@@ -324,7 +326,7 @@ def _toolsets(
             _agent_set(dependencies)
         )  # else its tool would be in the first request beside those about sets
     allow = AllowList(settings.tools)
-    groups = _groups(settings, dependencies.place, {source.name for source in sources})
+    groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
     used = (Choice(name) for name in settings.toolsets.use if name not in given)
     toolsets = Toolsets(sources, used, allow, groups)
@@ -336,10 +338,12 @@ def _toolsets(
     return toolsets
 
 
-def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
+def _groups(
+    settings: Settings, local: LocalEnvironment, taken: AbstractSet[str]
+) -> "list[ToolGroup]":
     """Make the sets that the settings define, and load those that models made, unless their name is
     taken."""
-    if not settings.toolsets.groups and not may_exist(place.splits):
+    if not settings.toolsets.groups and not may_exist(local.splits):
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
@@ -347,4 +351,60 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
         ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()
     ]
     taken = {*taken, *settings.toolsets.groups}
-    return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+    return [*configured, *(group for group in load_splits(local.splits) if group.name not in taken)]
+
+
+def troubles(
+    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
+) -> Iterator[CodedText]:
+    """Yield a notice for each problem of the instructions, the skills and the sandbox."""
+    for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
+        yield (
+            "skills.problem" if "SKILL.md" in problem.where else "instructions.hidden",
+            visible(str(problem)),
+        )
+    if (trouble := sandbox.trouble) is not None:
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+    yield from told_at_start(sandbox.info)
+    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
+        yield "mcp.untrusted", visible(waiting)
+    yield from remarks_of_extensions(settings, dependencies)
+    yield from (("settings.unused", visible(line)) for line in settings.unused)
+
+
+def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that were written by hand: the tool of a kept answer may be gone."""
+    return tuple(rule for rule in rules if rule.origin in ("flag", "user", "project"))
+
+
+def misnamed(
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+) -> tuple[CodedText, ...]:
+    """Return code and text of a notice for each name in rules and lists that may belong to a tool
+    not loaded yet.
+
+    Raises ConfigError if nothing can bring it.
+    """
+    unknown = catalog.unknown(hand_written(rules))
+    wrong = (
+        *(unknown if catalog.complete else ()),
+        *catalog.unlisted(dependencies.to_read, certain=True),
+    )
+    if wrong:
+        waiting = (
+            dependencies.servers.waiting
+            if dependencies.servers is not None and "mcp__" in wrong[0]
+            else ""
+        )
+        raise ConfigError(
+            f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
+        )
+    doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."

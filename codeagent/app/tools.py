@@ -8,27 +8,24 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.programs import SandboxPrograms
+from codeagent.agent.agent import AgentServices
+from codeagent.agent.environment import AgentState
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.agent.todo import Todo
-from codeagent.app.place import Place, SandboxKind, agrees_to
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
+from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore, Sandbox, Scratchpad, Workspace
+from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
 from codeagent.extensions.agents.children import Children
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
@@ -98,33 +95,26 @@ class FirstCommit:
 class ToolDependencies:
     """What the tools of one conversation are made from."""
 
-    place: Place
+    local: LocalEnvironment
     kind: SandboxKind | None
     workspace: Workspace
     outputs: OutputStore
     reads: ReadTracker
-    questions: UserQuestions
-    jobs: Jobs
-    session: tuple[str, Path] | None
+    services: AgentServices = field(default_factory=AgentServices)
+    """Of the conversation's agent."""
+    state: AgentState = field(default_factory=AgentState)
+    """As above; `scratchpad` is made from the session."""
+    session: tuple[str, Path] | None = None
     """Id and folder; None if the tools are only looked at."""
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
     inbox: "Inbox | None" = None
     """None if the settings let no agent write to another one."""
-    triggers: Triggers = field(default_factory=Triggers)
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
     """The setting `toolsets.require_info`."""
-    children: Children = field(default_factory=Children)
-    """Of the conversation's agent."""
-    inputs: dict[str, Any] = field(default_factory=dict)
-    """Of the recipe whose step is running."""
-    todo: Todo = field(default_factory=Todo)
-    """The to-do list of the conversation's agent."""
-    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
-    """Those of the conversation's servers."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
@@ -148,9 +138,9 @@ class ToolDependencies:
     @cached_property
     def servers(self) -> "McpServers | None":
         """The configured MCP servers; None if no file configures any. Blocks on small files."""
-        place, root = self.place, self.workspace.root
-        own = () if place.config_dir is None else (place.config_dir / "mcp.json",)
-        if not place.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
+        local, root = self.local, self.workspace.root
+        own = () if local.config_dir is None else (local.config_dir / "mcp.json",)
+        if not local.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
             return None
         from codeagent.extensions.mcp.servers import (
             McpServers,
@@ -159,15 +149,16 @@ class ToolDependencies:
             server_host,
         )  # if there are any
 
-        start = sandbox_starter(self.sandbox, self.questions, self.programs)
+        start = sandbox_starter(self.sandbox, self.services.questions, self.services.programs)
         return McpServers(
-            place, server_host(place, root, start, self.questions, partial(kept_login, place))
+            local,
+            server_host(local, root, start, self.services.questions, partial(kept_login, local)),
         )
 
     @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
-        own = self.place.own_folder
+        own = self.local.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
     def recipes(self) -> "RecipeBook":
@@ -177,14 +168,14 @@ class ToolDependencies:
             recipe_folders,
         )  # only for whoever runs or lists them
 
-        place, root = self.place, self.workspace.root
+        local, root = self.local, self.workspace.root
         trust = (
             None
-            if place.config_dir is None
-            else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+            if local.config_dir is None
+            else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
         )
-        folders = recipe_folders(root, place.own_folder)
-        return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
+        folders = recipe_folders(root, local.own_folder)
+        return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
 
     @cached_property
     def instructions(self) -> Instructions:
@@ -194,8 +185,8 @@ class ToolDependencies:
     @cached_property
     def scratchpad(self) -> Scratchpad:
         """The scratchpad of the session."""
-        folder = self.place.state_dir / "none" if self.session is None else self.session[1]
-        return ScratchpadFile(folder / NAME, self.place.redactor)
+        folder = self.local.state_dir / "none" if self.session is None else self.session[1]
+        return ScratchpadFile(folder / NAME, self.local.redactor)
 
     @cached_property
     def packages(self) -> Sequence["EntryPoint"]:
@@ -217,7 +208,7 @@ class ToolDependencies:
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
         offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
-        place, root, built_in = self.place, self.workspace.root, self.built_in()
+        local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
         loaders = self._loaders(
             lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
@@ -227,13 +218,13 @@ class ToolDependencies:
         folders += [
             ToolFolder(root, parts, "project", loaders[-1].suffixes) for parts in _PROJECT_AGENTS
         ]
-        if (own := place.own_folder) is not None:
+        if (own := local.own_folder) is not None:
             folders.insert(0, ToolFolder(own / "tools", (), "user", suffixes))
             folders.insert(1, ToolFolder(own / "agents", (), "user", loaders[-1].suffixes))
         packages = self._packages()
-        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
+        trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
-        agents = AgentCompanion(self.children)
+        agents = AgentCompanion(self.services.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = agents.tools(catalog)
@@ -255,7 +246,7 @@ class ToolDependencies:
                 ),
             ),
             trust,
-            accept=self.place.trust_project,
+            accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             of_sets=frozenset(of_sets),
             absent=self._absent(),
@@ -277,7 +268,7 @@ class ToolDependencies:
     @property
     def may_have_agents(self) -> bool:
         """Whether there is a folder for files that describe agents."""
-        own = self.place.own_folder
+        own = self.local.own_folder
         folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
         return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
 
@@ -301,7 +292,12 @@ class ToolDependencies:
             ask = _ON_HOST if self.kind == "host" else None
             root = str(self.workspace.root)
             return YamlLoader(
-                self.outputs, self.reads, by_name(), always_ask=ask, inputs=self.inputs, root=root
+                self.outputs,
+                self.reads,
+                by_name(),
+                always_ask=ask,
+                inputs=self.state.inputs,
+                root=root,
             )
 
         def agents() -> ToolLoader:
@@ -336,23 +332,30 @@ class ToolDependencies:
             List(self.workspace),
             Search(self.workspace, self.reads),
             OutputRead(self.outputs),
-            AskUser(self.questions),
-            TodoTool(self.todo),
+            AskUser(self.services.questions),
+            TodoTool(self.state.todo),
         ]
         match self.kind:
             case "docker":
                 python = Python(self.outputs, self.reads)
                 bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [bash, *files, self._commit(), python, *job_tools(self.jobs), *self._kept()]
+                return [
+                    bash,
+                    *files,
+                    self._commit(),
+                    python,
+                    *job_tools(self.services.jobs),
+                    *self._kept(),
+                ]
             case "host":
                 bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
                 python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *job_tools(self.jobs), *self._kept()]
+                return [bash, *files, python, *job_tools(self.services.jobs), *self._kept()]
             case None:
                 return [*files, self._commit(), *self._kept()]
 
     def _commit(self) -> GitCommit:
-        hooks, environment = self.commit_hooks, self.place.environment
+        hooks, environment = self.commit_hooks, self.local.environment
 
         def committer() -> Committer:
             from codeagent.workspace.commits import GitCommitter  # only if the model commits
@@ -365,16 +368,16 @@ class ToolDependencies:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
         cannot be read."""
         try:
-            return agrees_to(git, self.workspace.root, self.place.config_dir)
+            return agrees_to(git, self.workspace.root, self.local.config_dir)
         except ConfigError as error:
             raise CommitRefused(str(error)) from error
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Make the tools that read and write what outlives the conversation."""
         state, root, redactor = (
-            self.place.state_dir,
+            self.local.state_dir,
             self.project or self.workspace.root,
-            self.place.redactor,
+            self.local.redactor,
         )
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
@@ -382,8 +385,8 @@ class ToolDependencies:
         return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 
     def _exposed(self) -> tuple[ToolProblem, ...]:
-        folder = self.place.config_dir
-        if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
+        folder = self.local.config_dir
+        if folder is None or self.local.own_folder is not None or not (folder / "tools").is_dir():
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)

@@ -1,4 +1,8 @@
-"""Common parts of the commands: the workspace and its settings from the arguments, and printing."""
+"""Common parts of the commands: their arguments, the workspace and its settings from these, and
+printing.
+
+Imports nothing heavy, as the first frame of the screen needs it.
+"""
 
 import argparse
 import json
@@ -8,24 +12,98 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.config.extensions import all_extensions
-from codeagent.config.layers import extensions_of, load_settings
-from codeagent.config.paths import state_dir, user_config_file
-from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line, visible_json
-from codeagent.disk.opens import read_regular
-from codeagent.session.store import SessionStore
-from codeagent.tools.shell.rules import decides
 
+if TYPE_CHECKING:
+    from codeagent.config.settings import Settings
+    from codeagent.core.budget import Effort
+    from codeagent.session.store import SessionStore
+
+MODES = ("ask", "accept-edits", "plan", "auto")
+NETWORKS = ("none", "allow-list", "ask", "open")
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that `codeagent run` takes as well."""
+    add = parser.add_argument
+    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    add("--api-base", metavar="URL", help="address of the model's server")
+    add(
+        "--fallback-model",
+        metavar="M",
+        help="takes over once the model is overloaded or refused after its retries",
+    )
+    add(
+        "--thinking",
+        metavar="LEVEL",
+        type=_effort,
+        help="off, low, medium, high, or a budget in tokens",
+    )
+    add(
+        "--wire",
+        choices=("auto", "litellm"),
+        help="litellm sends every request through litellm (default: auto)",
+    )
+    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
+    add(
+        "--network",
+        choices=NETWORKS,
+        help="what commands with network access may reach: none, allow-list, ask (default) or open",
+    )
+    add_choice_of_tools(parser)
+
+
+def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a conversation's tools."""
+    add = parser.add_argument
+    add(
+        "--tools",
+        metavar="NAMES",
+        type=_tools,
+        help="the only tools that may be used: read,bash,mcp__github__*",
+    )
+    add(
+        "--toolset",
+        metavar="NAME",
+        action="append",
+        help="turn a set of further tools on from the start; repeatable",
+    )
+    add(
+        "--safe",
+        action="store_true",
+        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+    )
+
+
+def _effort(text: str) -> "Effort":
+    from codeagent.core.budget import (
+        parse_effort,
+    )  # takes 7 ms, and --version and --help do not need it
+
+    try:
+        return parse_effort(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _tools(text: str) -> tuple[str, ...]:
+    from codeagent.core.allow import split_names  # as above
+
+    try:
+        return split_names(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def refuse_if_off(extension: str, command: str) -> None:
     """Raise ConfigError if the user switched off the extension that has this command."""
+    from codeagent.config.layers import extensions_of
+    from codeagent.config.paths import user_config_file
+
     if any(each.name == extension for each in extensions_of(user_config_file()).off):
         raise ConfigError(
             f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
@@ -33,9 +111,14 @@ def refuse_if_off(extension: str, command: str) -> None:
         )
 
 
-def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
+def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     """Load the settings; values that were not given come from the environment and the files. Raises
     ConfigError."""
+    from codeagent.config.layers import load_settings
+    from codeagent.config.paths import user_config_file
+    from codeagent.config.settings import LIMITS
+    from codeagent.tools.shell.rules import decides
+
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
     limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
@@ -46,6 +129,8 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> Settings:
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
+        from codeagent.config.extensions import all_extensions
+
         flags["extensions"] = {"off": tuple(extension.name for extension in all_extensions().on)}
     flags["rules"] = {name: tuple(given.get(name, ())) for name in ("allow", "deny")}
     sandbox = {"kind": given.get("sandbox"), "network": given.get("network")}
@@ -66,6 +151,19 @@ def amount(text: str) -> float:
         return _above_zero(float(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
+
+
+def count(text: str) -> int:
+    """Return the whole number in an argument. Raises ArgumentTypeError unless it is at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, not {one_line(text, 40)!r}"
+        ) from None
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
 
 
 def duration(text: str) -> float:
@@ -119,6 +217,8 @@ def workspace_of(folder: Path) -> Path:
 
 def read_named(path: Path, shown: str, largest: int) -> bytes:
     """Read a file of at most `largest` bytes that the user named. Raises ConfigError."""
+    from codeagent.disk.opens import read_regular
+
     try:
         return read_regular(path, follow=True, largest=largest)
     except (OSError, ValueError) as error:
@@ -126,7 +226,11 @@ def read_named(path: Path, shown: str, largest: int) -> bytes:
         raise ConfigError(f"{shown} cannot be read: {reason}; nothing was done") from None
 
 
-def open_store() -> SessionStore:
+def open_store() -> "SessionStore":
+    from codeagent.config.paths import state_dir
+    from codeagent.core.redact import Redactor
+    from codeagent.session.store import SessionStore
+
     return SessionStore(state_dir(), Redactor(os.environ))
 
 

@@ -8,19 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.arguments import add_model_arguments
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codeagent.core.budget import Effort
+    from codeagent.commands.ports import App
     from codeagent.core.extension import Extension, Reference
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
-
-MODES = ("ask", "accept-edits", "plan", "auto")
-NETWORKS = ("none", "allow-list", "ask", "open")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,84 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that `codeagent run` takes as well."""
-    add = parser.add_argument
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
-    add("--api-base", metavar="URL", help="address of the model's server")
-    add(
-        "--fallback-model",
-        metavar="M",
-        help="takes over once the model is overloaded or refused after its retries",
-    )
-    add(
-        "--thinking",
-        metavar="LEVEL",
-        type=_effort,
-        help="off, low, medium, high, or a budget in tokens",
-    )
-    add(
-        "--wire",
-        choices=("auto", "litellm"),
-        help="litellm sends every request through litellm (default: auto)",
-    )
-    add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
-    add(
-        "--network",
-        choices=NETWORKS,
-        help="what commands with network access may reach: none, allow-list, ask (default) or open",
-    )
-    add_choice_of_tools(parser)
-
-
-def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that choose a conversation's tools."""
-    add = parser.add_argument
-    add(
-        "--tools",
-        metavar="NAMES",
-        type=_tools,
-        help="the only tools that may be used: read,bash,mcp__github__*",
-    )
-    add(
-        "--toolset",
-        metavar="NAME",
-        action="append",
-        help="turn a set of further tools on from the start; repeatable",
-    )
-    add(
-        "--safe",
-        action="store_true",
-        help="switch every extension off: six tools, no servers, no files of tools or recipes",
-    )
-
-
-def _effort(text: str) -> "Effort":
-    from codeagent.core.budget import (
-        parse_effort,
-    )  # takes 7 ms, and --version and --help do not need it
-
-    try:
-        return parse_effort(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _tools(text: str) -> tuple[str, ...]:
-    from codeagent.core.allow import split_names  # as above
-
-    try:
-        return split_names(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path or ".")
     require_terminal("`codeagent run PROMPT` works without a screen")
     return open_screen(
         workspace,
+        app,
         model=args.model,
         api_base=args.api_base,
         fallback_model=args.fallback_model,
@@ -164,7 +91,7 @@ def require_terminal(instead: str) -> None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
-def open_screen(workspace: Path, **options: Any) -> int:
+def open_screen(workspace: Path, app: "App", **options: Any) -> int:
     """Show the screen until the user leaves; `options` are fields of
     `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
@@ -183,7 +110,7 @@ def open_screen(workspace: Path, **options: Any) -> int:
             end := await asyncio.to_thread(_recorded_end, workspace, options.resume)
         ):
             state.document.show_end(end)
-        return await asyncio.to_thread(_client, workspace, state, named=options.named)
+        return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(open_client, LaunchOptions(**options), folders, every_extension)
@@ -219,13 +146,15 @@ def _cards() -> "Sequence[Reference]":
     return [extension.screen.cards for extension in every_extension() if extension.screen.cards]
 
 
-def _client(workspace: Path, state: "UiState", *, named: bool) -> "SessionClient":
+def _client(workspace: Path, app: "App", state: "UiState", *, named: bool) -> "SessionClient":
     """Make the client; call it in a thread after the first frame, as these imports take most of the
     start."""
     try:
         from codeagent.commands.launcher import LocalLauncher
         from codeagent.tui.session_client import SessionClient
+
+        app.prepare()
     finally:
         gc.freeze()  # modules stay: garbage collection, which stops everything, need not visit them again
         gc.enable()
-    return SessionClient(LocalLauncher(workspace, named=named), state)
+    return SessionClient(LocalLauncher(workspace, app, named=named), state)

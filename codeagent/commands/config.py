@@ -4,7 +4,7 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
@@ -14,6 +14,9 @@ from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
 from codeagent.extensions.mcp.files import USER_FILE as SERVERS_FILE
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":

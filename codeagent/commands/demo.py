@@ -9,13 +9,16 @@ import sys
 import tempfile
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import NEW_REPOSITORY, minimal, run_program
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.llm.demo import DEMO_PROMPT, demo_files
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _SECONDS = 600.0
 _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
@@ -41,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     """Run the demo. Raises CodeagentError if the repository cannot be made, ConfigError without a
     terminal."""
     if not args.headless:
@@ -53,7 +56,7 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
             f"the demo's repository cannot be made ({error.strerror or error}); nothing was run"
         ) from error
     if args.headless:
-        return _headless(args, repository)
+        return _headless(args, repository, app)
     options = {
         "model": "demo",
         "mode": "ask",
@@ -61,26 +64,30 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
         "theme": args.theme,
         "prompt": DEMO_PROMPT,
     }
-    code = open_screen(repository, **options)
+    code = open_screen(repository, app, **options)
     _say_where(repository)
     return code
 
 
-def _headless(args: argparse.Namespace, repository: Path) -> Coroutine[Any, Any, int]:
+def _headless(args: argparse.Namespace, repository: Path, app: "App") -> Coroutine[Any, Any, int]:
     # The screen does not need what a headless run imports.
-    from codeagent.app import Place
     from codeagent.commands.arguments import settings_of
-    from codeagent.commands.run import work
+    from codeagent.commands.run import print_work
+    from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.paths import state_dir
+    from codeagent.config.sessions import Task
 
     args.model = "demo"
     settings = settings_of(args, repository)
-    place = Place(repository, state_dir(), dict(os.environ))
+    local = LocalEnvironment(repository, state_dir(), dict(os.environ))
+
+    app.prepare()
 
     async def show() -> int:
-        code = await work(
-            settings, place, DEMO_PROMPT, [], output=args.output, approve=True, needs_sandbox=True
+        task = Task(
+            DEMO_PROMPT, local, settings, approve=True, needs_sandbox=True, lists_changes=False
         )
+        code = await print_work(app, task, local.redactor, output=args.output)
         _say_where(repository)
         return code
 

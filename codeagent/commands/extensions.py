@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
@@ -9,6 +10,9 @@ from codeagent.config.paths import user_config_file
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     showing.add_argument("name", metavar="NAME")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError for an unknown name, or a file that is not valid."""
     extensions = extensions_of(user_config_file())
     lines = _listed(extensions) if args.action == "list" else _shown(extensions, args.name)
@@ -56,10 +60,16 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
+        ("models", _of_models(extension)),
         ("files", [*extension.own_files, *extension.project_files]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"
+
+
+def _of_models(extension: Extension) -> list[str]:
+    wraps = ["changes how models are asked"] if extension.models else []
+    return wraps + (["tools that a model's provider runs"] if extension.at_provider else [])
 
 
 def _state(extensions: Extensions, extension: Extension) -> str:

@@ -7,27 +7,26 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, git_elsewhere, open_runtime
-from codeagent.app.images import image_source
 from codeagent.commands.arguments import settings_of
+from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
-from codeagent.config.keys import KeyStore, is_address, server_variable
+from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir, state_dir, user_config_file
 from codeagent.config.settings import Settings
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.recipes import RecipeBook
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.runtime import Session, SessionSummary
 from codeagent.core.tool import ToolError
 from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
-from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
-from codeagent.llm.providers import OFFERED, key_variables, try_key
+from codeagent.llm.providers import key_variables
 from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
@@ -35,10 +34,10 @@ from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
-_MOST_FILES = 200_000
-_OLLAMA = "Ollama"
-_DEMO = ModelRow("demo", "scripted, needs no key; made for the repository of codeagent demo", True)
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
+_MOST_FILES = 200_000
 Events = tuple[KnownEvent | UnknownEvent, ...]
 
 
@@ -46,13 +45,15 @@ class LocalLauncher:
     """Implements the Launcher of `tui.launcher` for one workspace."""
 
     def __init__(
-        self, workspace: Path, keys: KeyStore | None = None, *, named: bool = False
+        self, workspace: Path, app: "App", keys: KeyStore | None = None, *, named: bool = False
     ) -> None:
         """`workspace` is absolute, `named` if the user named it; `keys` are those of the
         configuration unless given."""
         self._workspace = workspace
+        self._app = app
         self._named = named
         self._keys = keys or KeyStore(config_dir())
+        self._models = ModelOffers(self._keys)
         self._store = SessionStore(state_dir(), Redactor(os.environ))
 
     @property
@@ -103,9 +104,9 @@ class LocalLauncher:
         if (image := await asyncio.to_thread(self._image_question, settings, options)) is not None:
             return image
         if settings.model is None:
-            return await self._no_model(settings)
+            return await self._models.missing(settings)
         variables = await asyncio.to_thread(key_variables, settings.model, settings.api_base)
-        if not variables or await self._has_key(variables):
+        if not variables or await self._models.has_key(variables):
             return None
         return Missing(
             "key", f"{settings.model} needs a key: {variables[0]} is not set", variable=variables[0]
@@ -113,20 +114,17 @@ class LocalLauncher:
 
     async def open(
         self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
-    ) -> Runtime:
+    ) -> Session:
         loop = asyncio.get_running_loop()
 
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
-        return await open_runtime(
-            settings,
-            place,
-            resume=resume,
-            tell=tell_here,
-            observer=lambda event: None,
-            attended=True,
+        local = LocalEnvironment(
+            self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir()
+        )
+        return await self._app.open_session(
+            settings, local, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -165,35 +163,10 @@ class LocalLauncher:
         return fork(self._store, session_id, before)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
-        names = [] if settings.model in (None, _DEMO.name) else [settings.model]
-        names += [name for name in OFFERED if name != settings.model]
-        probing = asyncio.ensure_future(local_servers())
-        rows = await asyncio.gather(
-            *(self._row(name, settings) for name in names if name is not None)
-        )
-        first = [row for row in rows if row.name == settings.model]
-        return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
+        return await self._models.offered(settings)
 
     async def keep_key(self, variable: str, value: str) -> str:
-        if is_address(variable):
-            return await self._keep_key_of_server(variable, value.strip())
-        tried = await try_key(variable, value.strip(), os.environ)
-        if tried.outcome == "refused":
-            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
-        where = await asyncio.to_thread(self._keys.keep, variable, value)
-        first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
-        return f"{variable}: {tried.said}; kept in {where}{first}"
-
-    async def _keep_key_of_server(self, address: str, value: str) -> str:
-        """Do what `keep_key` does for the user's own server; the key goes to no other one."""
-        server = await server_at(address, value)
-        if isinstance(server, KeyWanted):
-            raise ConfigError(
-                f"{server.name} refused the key, so it was not kept: paste another one"
-            )
-        tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
-        where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
-        return f"the key of {address}: {tried}; kept in {where}"
+        return await self._models.keep_key(variable, value)
 
     def keep(self, choices: Choices) -> str:
         if is_scripted(str(choices.get("model", ""))):
@@ -229,10 +202,10 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> RecipeBook:
-        from codeagent.app.describe import read_recipes  # not during the start
-
-        return read_recipes(
-            Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+        return self._app.read_recipes(
+            LocalEnvironment(
+                self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()
+            )
         )
 
     def git_status(self) -> tuple[str, int]:
@@ -274,7 +247,7 @@ class LocalLauncher:
         """Ask about the image that the workspace describes; None if there is nothing to ask."""
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, DESCRIBED):
             return None
-        if (images := image_source(settings, self._workspace, config_dir())) is None:
+        if (images := self._app.image_source(settings, self._workspace, config_dir())) is None:
             return None
         asked = images.question(options.use_image, options.image_seen)
         return None if asked is None else Missing("image", asked.text, digest=asked.digest)
@@ -289,72 +262,6 @@ class LocalLauncher:
         if not any(os.path.lexists(above / ".git") for above in (folder, *folder.parents)):
             return "this folder is not in a git repository"
         return ""
-
-    async def _has_key(self, variables: Iterable[str]) -> bool:
-        wanted = tuple(variables)
-        if any(os.environ.get(variable) for variable in wanted):
-            return True
-        return any(
-            await asyncio.gather(
-                *(asyncio.to_thread(self._keys.find, variable) for variable in wanted)
-            )
-        )
-
-    async def _no_model(self, settings: Settings) -> Missing:
-        """Say that no model is set, and list those of the given server, or else those of this
-        machine and of the providers whose keys are set."""
-        api_base = settings.api_base
-        if api_base is None:
-            probing = asyncio.ensure_future(local_servers())
-            hosted = await asyncio.gather(*(self._row(name, settings) for name in OFFERED))
-            ready = (replace(row, about="hosted, with your key") for row in hosted if row.ready)
-            return Missing(
-                "model", "No model configured yet", servers=(*_rows(await probing), *ready)
-            )
-        kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
-        key = kept or os.environ.get("OPENAI_API_KEY")
-        match await server_at(api_base, key):
-            case None:
-                return Missing(
-                    "model",
-                    f"{api_base} lists no models: check the address, or give --model as well",
-                )
-            case KeyWanted(name):
-                wanted = "a key"
-                if key:
-                    wanted = f"another key than {'the kept one' if kept else 'OPENAI_API_KEY'}"
-                return Missing(
-                    "key", f"{name} wants {wanted}; it goes to this server only", variable=api_base
-                )
-            case LocalServer(name, base, models):
-                rows = tuple(
-                    ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models
-                )
-                return Missing("model", f"Choose a model of {name}", servers=rows)
-
-    async def _row(self, name: str, settings: Settings) -> ModelRow:
-        current = name == settings.model
-        api_base = settings.api_base if current else None
-        variables = await asyncio.to_thread(key_variables, name, api_base)
-        try:
-            ready = not variables or await self._has_key(variables)
-        except ConfigError:
-            ready = False
-        where = f"at {api_base}" if api_base else "hosted"
-        about = where if ready else f"hosted, needs {variables[0]}"
-        return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
-
-
-def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
-    """Yield rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an
-    address."""
-    return tuple(
-        ModelRow(f"ollama/{model}", "Ollama on this machine", True)
-        if server.name == _OLLAMA
-        else ModelRow(f"openai/{model}", f"{server.name} on this machine", True, server.api_base)
-        for server in servers
-        for model in server.models
-    )
 
 
 def _rules_from_above(folder: Path) -> bool:

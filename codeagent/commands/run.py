@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from codeagent.app import Place, open_runtime
 from codeagent.commands.arguments import (
+    add_model_arguments,
     amount,
+    count,
     duration,
     open_store,
     read_named,
@@ -22,20 +23,24 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
-from codeagent.commands.chat import add_model_arguments
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.paths import config_dir, user_config_file
+from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
 from codeagent.core.groups import Group, RunGroup
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.runtime import AgentHandle
+from codeagent.core.redact import Redactor
+from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible
 from codeagent.headless import Headless, Output, Streams
 from codeagent.session.fold import CHOICES, last_model
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _FORM = lazy_regex(
     r"(?P<kind>steer|interrupt|follow-up|abort|compact)@(?P<point>tool|batch|turn):(?P<n>[1-9][0-9]{0,5})"
@@ -193,19 +198,19 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-turns",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of model answers after which the run stops",
     )
     add(
         "--max-calls",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of tool calls after which the run stops",
     )
     add(
         "--max-tokens",
         metavar="N",
-        type=_count,
+        type=count,
         help="input and output tokens at which no more requests are made",
     )
     add(
@@ -217,7 +222,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-concurrency",
         metavar="N",
-        type=_count,
+        type=count,
         help="tool calls that run at the same time (default: 8)",
     )
     add("--timeout-per-call", metavar="S", type=duration, help="seconds one call may take")
@@ -230,7 +235,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add("--budget", metavar="USD", type=amount, help="cost at which no more requests are made")
 
 
-def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     """Do everything that may block or fail before the event loop starts. Raises ConfigError."""
     if args.step:
         raise ConfigError(
@@ -248,25 +253,24 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
-    find_key, trusts = KeyStore(config_dir()).find, args.trust_project
     image = ""
-    if trusts:
-        from codeagent.app.images import accepted_image  # few runs accept one
-
-        image = accepted_image(settings, workspace, config_dir())
-    place = Place(workspace, state_dir(), dict(os.environ), find_key, config_dir(), trusts, image)
-    injections = [Injection.parse(text) for text in args.inject]
-    prompt = _what_to_do(args, settings, place)
-    if isinstance(prompt, RunGroup) and settings.model is None:
-        settings = _with_model_of(prompt.group, settings, place)
-    require_model(settings)
-    return work(
-        settings, place, prompt, injections, output=args.output, approve=args.yes, resume=resume
+    if args.trust_project:
+        image = app.accepted_image(settings, workspace, config_dir())
+    local = LocalEnvironment.of_user(
+        workspace, trust_project=args.trust_project, accepted_image=image
     )
+    injections = [Injection.parse(text) for text in args.inject]
+    prompt = _what_to_do(args, settings, local, app)
+    if isinstance(prompt, RunGroup) and settings.model is None:
+        settings = _with_model_of(prompt.group, settings, local, app)
+    require_model(settings)
+    app.prepare()
+    task = Task(prompt, local, settings, resume=resume, approve=args.yes, lists_changes=False)
+    return print_work(app, task, local.redactor, output=args.output, injections=injections)
 
 
 def _what_to_do(
-    args: argparse.Namespace, settings: Settings, place: Place
+    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
 ) -> str | RunRecipe | RunGroup:
     """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises
     ConfigError."""
@@ -277,7 +281,7 @@ def _what_to_do(
             chosen_recipe,  # most runs do not have a recipe
         )
 
-        return chosen_recipe(args, place)
+        return chosen_recipe(args, local, app)
     if args.input:
         raise ConfigError("--input belongs to a recipe: give --recipe NAME; nothing was run")
     if args.prompt is None:
@@ -306,12 +310,12 @@ def _group(args: argparse.Namespace) -> RunGroup:
     return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
 
 
-def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
+def _with_model_of(
+    group: Group, settings: Settings, local: LocalEnvironment, app: "App"
+) -> Settings:
     """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
     one has none."""
-    from codeagent.app.describe import describe_tools  # few groups run without a model of their own
-
-    files = {agent.name: agent.model for agent in describe_tools(place, settings).agents}
+    files = {agent.name: agent.model for agent in app.describe_tools(local, settings).agents}
     models = {
         one.definition.name: one.definition.model or files.get(one.base or "")
         for one in group.members
@@ -323,42 +327,38 @@ def _with_model_of(group: Group, settings: Settings, place: Place) -> Settings:
     return replace(settings, model=next(iter(models.values())))
 
 
-async def work(
-    settings: Settings,
-    place: Place,
-    prompt: str | RunRecipe | RunGroup,
-    injections: list[Injection],
+async def print_work(
+    app: "App",
+    task: Task,
+    redactor: Redactor,
     *,
     output: Output,
-    approve: bool,
-    resume: str | None = None,
-    needs_sandbox: bool = False,
+    injections: Sequence[Injection] = (),
 ) -> int:
-    """Open, run, close; returns the exit code. Raises CodeagentError, also if a required sandbox is
-    missing."""
-    front = Headless(Streams.standard(), place.redactor, output=output, approve=approve)
+    """Work on a task, and print it; returns the exit code. Raises CodeagentError, also if a
+    required sandbox is missing."""
+    front = _Printing(redactor, output, injections, approve=task.approve)
     try:
-        runtime = await open_runtime(
-            settings,
-            place,
-            resume=resume,
-            tell=front.say,
-            observer=front.show_outside,
-            attended=False,
-            needs_sandbox=needs_sandbox,
-            group=prompt.group if isinstance(prompt, RunGroup) else None,
-        )
-        try:
-            if needs_sandbox and runtime.sandbox is None:
-                raise CodeagentError(
-                    "nothing was run: it needs a sandbox, or --sandbox off; see codeagent doctor"
-                )
-            runtime.agent.observe(injector(runtime.agent, injections))
-            return await front.run(runtime, prompt)
-        finally:
-            await runtime.close()
+        await app.work(task, front)
+        return front.code
     finally:
         await front.close()
+
+
+class _Printing(Headless):
+    """Prints a run, into which acts are injected."""
+
+    def __init__(
+        self, redactor: Redactor, output: Output, injections: Sequence[Injection], *, approve: bool
+    ) -> None:
+        super().__init__(Streams.standard(), redactor, output=output, approve=approve)
+        self._injections = injections
+        self.code = 1
+
+    async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> int:
+        session.agent.observe(injector(session.agent, self._injections))
+        self.code = await super().run(session, prompt)
+        return self.code
 
 
 def require_model(settings: Settings) -> None:
@@ -491,15 +491,3 @@ def _read_to_the_end() -> bytes:
 def _readable(seconds: float | None) -> bool:
     """Return whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number, not {one_line(text, 40)!r}"
-        ) from None
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value

@@ -7,8 +7,6 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, docker_sandbox, git_elsewhere
-from codeagent.app.images import image_source
 from codeagent.commands.arguments import (
     add_cwd,
     print_json,
@@ -19,6 +17,7 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.extensions import actions_of
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
@@ -28,6 +27,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.packages import PackageCache, package_cache, package_caches
 
 if TYPE_CHECKING:
+    from codeagent.commands.ports import App
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import ImageChoice
     from codeagent.sandbox.spec import SandboxSpec
@@ -103,41 +103,42 @@ def _add_answers(git: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     try:
         match args.action:
             case "status":
-                return _status(args)
+                return _status(args, app)
             case "build":
-                return _build(args)
+                return _build(args, app)
             case "prune":
                 return _prune(args)
             case "test":
-                return _test(args)
+                return _test(args, app)
             case "git":
                 return _git(args)
             case "cache":
                 return _cache(args)
             case "shell":
-                return _shell(args)
+                return _shell(args, app)
             case name:
                 extension, action = next(
                     each for each in actions_of("sandbox", _ACTIONS) if each[1].name == name
                 )
                 refuse_if_off(extension.name, action.words)
-                code: int | Coroutine[Any, Any, int] = import_module(action.module).main(args)
+                found = import_module(action.module)
+                code: int | Coroutine[Any, Any, int] = found.main(args, app)
                 return code
     except SandboxUnavailable as error:
         return _unavailable(error)
 
 
-def _status(args: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace, app: "App") -> int:
     from codeagent.sandbox.engine import LABEL, local_engine, runtime_warning
     from codeagent.sandbox.thaw import is_stray
 
-    sandbox = _sandbox(args)
+    sandbox = _sandbox(args, app)
     workspace = workspace_of(args.cwd)
-    images = image_source(settings_of(args, workspace), workspace, config_dir())
+    images = app.image_source(settings_of(args, workspace), workspace, config_dir())
     described = None if images is None else images.summary()
     cache, most = _package_cache(args)
     size = cache.size()
@@ -197,11 +198,11 @@ def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice |
         return None, f"{error}; {error.remedy}"
 
 
-def _build(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def _build(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     from codeagent.sandbox.engine import local_engine
     from codeagent.sandbox.image import DEFAULT, OFFLINE, build_offline, pull_default, require_image
 
-    spec = _sandbox(args).spec
+    spec = _sandbox(args, app).spec
     if args.packages:
         return _packages(args, spec)
     if not args.offline:
@@ -313,8 +314,8 @@ def _git(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _test(args: argparse.Namespace) -> int:
-    sandbox = _sandbox(args)
+async def _test(args: argparse.Namespace, app: "App") -> int:
+    sandbox = _sandbox(args, app)
     try:
         info = await sandbox.start(say)
     except SandboxUnavailable as error:
@@ -336,10 +337,10 @@ def _show_test(sandbox: DockerSandbox) -> None:
         print(f"✗ {what}")
 
 
-async def _shell(args: argparse.Namespace) -> int:
+async def _shell(args: argparse.Namespace, app: "App") -> int:
     from codeagent.sandbox.terminal import interact
 
-    sandbox = _sandbox(args)
+    sandbox = _sandbox(args, app)
     try:
         info = await sandbox.start(say)
         say(f"{info.image_origin}; user {info.user}; network {info.network}; type exit to leave")
@@ -350,10 +351,10 @@ async def _shell(args: argparse.Namespace) -> int:
         await sandbox.close()
 
 
-def _sandbox(args: argparse.Namespace) -> DockerSandbox:
+def _sandbox(args: argparse.Namespace, app: "App") -> DockerSandbox:
     workspace = workspace_of(args.cwd)
-    place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
-    return docker_sandbox(settings_of(args, workspace), place, workspace, "command")
+    local = LocalEnvironment(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+    return app.docker_sandbox(settings_of(args, workspace), local, workspace, "command")
 
 
 def _unavailable(error: SandboxError) -> int:

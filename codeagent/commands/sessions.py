@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, open_store, print_json, say, workspace_of
 from codeagent.core.approval_events import ApprovalResolved
@@ -32,6 +33,9 @@ from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
 from codeagent.session.story import answers_first, speaker
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _INDENT = " " * 4
 _PATIENCE = 20.0
@@ -130,7 +134,7 @@ def add_session_argument(
         which.add_argument(f"--{name}", action="store_true", help=about)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     store = open_store()
     match args.action:
         case "list":

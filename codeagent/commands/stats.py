@@ -2,12 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import open_store
 from codeagent.commands.sessions import add_session_argument
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
 from codeagent.core.json_writing import to_json
 from codeagent.core.sanitize import visible, visible_json
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as one JSON object")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     store = open_store()
     if args.here or args.all:
         ids = [

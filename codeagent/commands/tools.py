@@ -5,18 +5,14 @@ calls one tool.
 """
 
 import argparse
-import asyncio
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, open_runtime
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import (
+    add_choice_of_tools,
     add_cwd,
     named_inputs,
     print_json,
@@ -25,22 +21,14 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
-from codeagent.commands.chat import add_choice_of_tools
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
-from codeagent.core.acts import Answer, RunRecipe
-from codeagent.core.approval_events import ApprovalRequested
+from codeagent.commands.tool_call import ToolCallReader, call_arguments
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.sessions import Task
+from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import Notice, ToolProgress, ToolResultAdded, ToolUpdated
-from codeagent.core.messages import text_of
-from codeagent.core.notices import TypedNotice
-from codeagent.core.policy import Decision
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
-from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
-from codeagent.core.sanitize import folded, one_line, visible_json
+from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.extensions.openapi.command import (
@@ -53,16 +41,17 @@ from codeagent.extensions.openapi.command import (
 )
 from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
 from codeagent.extensions.user_tools.python import PythonLoader, marked_in
-from codeagent.tools.catalog import Named
+from codeagent.tools.catalog import Named, ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _UNTRUSTED = (
     "not loaded: this project's tool files are not trusted as they are now; read them, then run "
     "codeagent tools trust"
 )
-_DENIED = 4
-_NOT_CALLED = frozenset({"invalid_args", "not_found"})
 _IMPORTED = "--trust-project imports it, which finds more"
 
 
@@ -135,41 +124,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     trust = getattr(args, "trust_project", False)
-    find_key = KeyStore(config_dir()).find
-    place = Place(
-        workspace_of(args.cwd), state_dir(), dict(os.environ), find_key, config_dir(), trust
-    )
+    local = LocalEnvironment.of_user(workspace_of(args.cwd), trust_project=trust)
     match args.action:
         case "list":
-            return _list(args, place)
+            return _list(args, local, app)
         case "show":
-            return _show(args, place)
+            return _show(args, local, app)
         case "sets":
-            return list_sets(args, place)
+            return list_sets(args, local, app)
         case "split":
-            return split_set(args, place)
+            return split_set(args, local, app)
         case "add":
-            return add_document(args, place)
+            return add_document(args, local, app)
         case "remove":
-            return remove_document(args, place)
-        case "check" if is_document(place.workspace / args.file):
-            return check_document(place.workspace / args.file, str(args.file))
+            return remove_document(args, local)
+        case "check" if is_document(local.workspace / args.file):
+            return check_document(local.workspace / args.file, str(args.file))
         case "check":
-            return _check(
-                place.workspace / args.file, str(args.file), place, named_inputs(args.input)
-            )
+            tools = app.describe_tools(local)
+            return _check(args.file, local, tools, named_inputs(args.input))
         case "trust":
-            return _trust(place)
+            return _trust(local, app)
         case "distrust":
-            return _distrust(place)
+            return _distrust(local, app)
         case _:
-            return _run(args, place)
+            return _run(args, local, app)
 
 
-async def _trust(place: Place) -> int:
-    catalog, documents = describe_tools(place), document_files(place)
+async def _trust(local: LocalEnvironment, app: "App") -> int:
+    catalog, documents = app.describe_tools(local), document_files(local)
     waiting = (
         *catalog.now.untrusted,
         *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted),
@@ -183,15 +168,15 @@ async def _trust(place: Place) -> int:
     return 0
 
 
-async def _distrust(place: Place) -> int:
-    await describe_tools(place).distrust()
-    document_files(place).distrust()
+async def _distrust(local: LocalEnvironment, app: "App") -> int:
+    await app.describe_tools(local).distrust()
+    document_files(local).distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 
 
-async def _list(args: argparse.Namespace, place: Place) -> int:
-    async with tools_of(args, place) as tools:
+async def _list(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         box = tools.now
         definitions = {definition.name: definition for definition in tools.definitions()}
         found = [_facts(tool, definitions[tool.name]) for tool in tools]
@@ -236,8 +221,8 @@ def _complain(box: Toolbox) -> None:
         say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
-async def _show(args: argparse.Namespace, place: Place) -> int:
-    async with tools_of(args, place) as tools:
+async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -301,21 +286,23 @@ class _Marked:
     source: str = "python"
 
 
-def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> int:
-    """Return 0 if the tools can be used, with the inputs that were `given`, 2 if not.
+def _check(
+    given: Path, local: LocalEnvironment, tools: ToolCatalog, inputs: Mapping[str, str]
+) -> int:
+    """Return 0 if the tools in the `given` file can be used, with these inputs, 2 if not.
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    `path` is absolute, `shown` is its name in messages. A Python file is imported only if it is
+    A Python file is imported only if it is
     trusted as it is now, because importing runs it; other Python files are only read.
     """
-    tools = describe_tools(place)
-    own = place.config_dir
+    path, shown = local.workspace / given, str(given)
+    own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
         path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project"
     )
-    trusted = is_own or place.trust_project or tools.has_loaded(file.content)
+    trusted = is_own or local.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
     if path.name.endswith(PythonLoader.suffixes) and not trusted:
         names, problems = marked_in(file)
@@ -333,8 +320,8 @@ def _check(path: Path, shown: str, place: Place, given: Mapping[str, str]) -> in
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")
-    if given:
-        _check_inputs(shown, loaded.tools, given)
+    if inputs:
+        _check_inputs(shown, loaded.tools, inputs)
     if not trusted:
         say(f"{shown}: read and not imported, because it is not trusted as it is; {_IMPORTED}")
     return 0
@@ -359,13 +346,13 @@ def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, st
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
 
 
-async def _run(args: argparse.Namespace, place: Place) -> int:
+async def _run(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it
     was not allowed.
 
     Raises ConfigError.
     """
-    async with tools_of(args, place) as tools:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -377,12 +364,12 @@ async def _run(args: argparse.Namespace, place: Place) -> int:
             )
             raise ConfigError(f"{error}{hint}") from None
         arguments = (
-            args.json if args.json is not None else _arguments(args.given, tool_schema(tool))
+            args.json if args.json is not None else call_arguments(args.given, tool_schema(tool))
         )
         recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return await _call(args, place, arguments, recipe)
+    return await _call(args, local, app, arguments, recipe)
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
@@ -402,7 +389,9 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     )
 
 
-async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: RunRecipe) -> int:
+async def _call(
+    args: argparse.Namespace, local: LocalEnvironment, app: "App", arguments: str, recipe: RunRecipe
+) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
         script.write_text(
@@ -410,105 +399,10 @@ async def _call(args: argparse.Namespace, place: Place, arguments: str, recipe: 
         )
         args.model = f"script:{script}"
         args.mode = "ask"
-        settings = settings_of(args, place.workspace)
-        front = _Front(place.redactor, approve=args.yes)
-        runtime = await open_runtime(
-            settings, place, resume=None, tell=say, observer=lambda event: None, attended=False
+        settings = settings_of(args, local.workspace)
+        front = ToolCallReader(local.redactor, approve=args.yes)
+        task = Task(
+            recipe if recipe.values else "Call the tool.", local, settings, lists_changes=False
         )
-        try:
-            return await front.run(runtime, recipe if recipe.values else "Call the tool.")
-        finally:
-            await runtime.close()
-
-
-class _Front:
-    """Shows one call as it happens, and asks the user."""
-
-    def __init__(self, redactor: Redactor, *, approve: bool) -> None:
-        self._redactor = redactor
-        self._approve = approve
-        self._streamed = ""
-
-    async def run(self, runtime: Runtime, what: RunRecipe | str) -> int:
-        code = 1
-        async for event in runtime.agent.run(what):
-            match event:
-                case ToolUpdated():
-                    self._streamed += event.text
-                    target = sys.stderr if event.stream == "stderr" else sys.stdout
-                    print(self._redactor.clean(event.text), end="", file=target, flush=True)
-                case ToolProgress():
-                    say(event.text)
-                case ApprovalRequested():
-                    runtime.agent.do(Answer(event.approval_id, await self._answer(event)))
-                case ToolResultAdded():
-                    code = self._show(event)
-                case Notice() | TypedNotice() if event.level != "info":
-                    say(f"{event.level}: {one_line(event.text, 400)}")
-                case _:
-                    pass
-        return code
-
-    async def _answer(self, event: ApprovalRequested) -> Decision:
-        say(folded(self._redactor.clean(plain_text(event.blocks) or event.target)))
-        if self._approve:
-            return Decision("once", source="flag")
-        if sys.stdin is None or not sys.stdin.isatty():
-            return Decision("deny", "nobody to ask; allow it with --yes", source="auto")
-        question = f"{one_line(event.name, 64)} ({one_line(event.reason, 200)}): run it? [y/N] "
-        print(question, end="", file=sys.stderr, flush=True)
-        answer = await asyncio.to_thread(sys.stdin.readline)
-        return (
-            Decision("once")
-            if answer.strip().lower() in ("y", "yes")
-            else Decision("deny", "the user said no")
-        )
-
-    def _show(self, event: ToolResultAdded) -> int:
-        text = text_of(event.content)
-        if event.error is None and (unseen := self._unseen(event, text)):
-            print(self._redactor.clean(unseen))
-        if event.error is None:
-            return 0
-        said = (
-            text
-            if event.error.kind in _NOT_CALLED
-            else f"{event.error.kind}: {event.error.message}"
-        )
-        say(self._redactor.clean(said))
-        if event.error.kind in _NOT_CALLED:
-            return 2
-        return _DENIED if event.error.kind == "denied" else 1
-
-    def _unseen(self, event: ToolResultAdded, text: str) -> str:
-        """Return the part of the result that was not already printed while it ran, as a command's
-        output was."""
-        if not self._streamed:
-            return text
-        if any(block.type == "terminal" for block in event.blocks):
-            return ""
-        return text.removeprefix(self._streamed.rstrip("\n")).lstrip("\n")
-
-
-def _arguments(given: list[str], schema: dict[str, Any]) -> str:
-    """Return the call's arguments as JSON. Raises ConfigError if one is not ARG=VALUE, or not JSON
-    if it should be."""
-    out: dict[str, Any] = {}
-    for word in given:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"{word!r} is not ARG=VALUE; nothing was run")
-        if name in out:
-            raise ConfigError(f"the argument {name} is given twice; nothing was run")
-        kind = schema.get("properties", {}).get(name, {}).get("type", "string")
-        out[name] = value if kind == "string" else _parsed(name, value)
-    return json.dumps(out)
-
-
-def _parsed(name: str, value: str) -> Any:
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ConfigError(
-            f"{name}={value[:80]} is not JSON, which this argument must be; nothing was run"
-        ) from None
+        await app.work(task, front)
+        return front.code

@@ -125,6 +125,11 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
             ("the settings", extension.settings, other.settings),
             ("the toolset", names_of(extension.sets), names_of(other.sets)),
             ("the command", _commands(extension), _commands(other)),
+            (
+                "the part",
+                ["at_provider"] if extension.at_provider else [],
+                ["at_provider"] if other.at_provider else [],
+            ),
         ):
             if both := [name for name in own if name in taken]:
                 raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")

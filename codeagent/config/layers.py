@@ -4,12 +4,12 @@ tighten."""
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import reduce
 from itertools import takewhile
 from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from codeagent.config.checking import WrongValue, checked
 from codeagent.config.extensions import Extensions, all_extensions
@@ -19,9 +19,7 @@ from codeagent.config.settings import (
     ExperimentalSettings,
     ExtensionSettings,
     FileSettings,
-    HookSettings,
     LimitSettings,
-    PriceSetting,
     QueueSettings,
     RuleLayers,
     RuleSetting,
@@ -29,12 +27,9 @@ from codeagent.config.settings import (
     SandboxSettings,
     Section,
     Settings,
-    TextToolSetting,
-    TextToolSettings,
-    ToolsetGroupSetting,
     ToolsetSettings,
 )
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, field_types
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Reference, resolved
 from codeagent.core.lazy_regex import lazy_regex
@@ -58,17 +53,9 @@ _SECTIONS: dict[str, type[Section]] = {
     "queue": QueueSettings,
     "rules": RuleSettings,
     "sandbox": SandboxSettings,
-    "text_tools": TextToolSettings,
     "toolsets": ToolsetSettings,
     "experimental": ExperimentalSettings,
     "extensions": ExtensionSettings,
-}
-_LISTED: dict[str, type[Section]] = {
-    "rules": RuleSetting,
-    "hooks": HookSettings,
-    "text_tools": TextToolSetting,
-    "prices": PriceSetting,
-    "toolsets": ToolsetGroupSetting,
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
@@ -389,12 +376,10 @@ def _shown(example: str) -> str:
 
 
 def _nearest(path: tuple[str, ...], extensions: Mapping[str, Reference]) -> str:
-    section: type[Any] = FileSettings
-    if len(path) > 1:
-        listed = path[0] == "hooks" or len(path) > 2
-        section = (_LISTED if listed else _SECTIONS).get(path[0], FileSettings)
-    if len(path) > 1 and path[0] in extensions:
-        section = resolved(extensions[path[0]])
+    own = len(path) > 1 and path[0] in extensions
+    section = (
+        _at(resolved(extensions[path[0]]), path[1:-1]) if own else _at(FileSettings, path[:-1])
+    )
     from difflib import get_close_matches  # only for a mistyped key
 
     names = [each.name for each in fields(section)]
@@ -402,6 +387,15 @@ def _nearest(path: tuple[str, ...], extensions: Mapping[str, Reference]) -> str:
     near = get_close_matches(path[-1], names, n=1)
     prefix = ".".join((*path[:-1], ""))
     return f"; did you mean {prefix}{near[0]}?" if near else f"; there are {', '.join(names)}"
+
+
+def _at(kind: Any, path: Iterable[str]) -> Any:
+    """Return the dataclass that a path below this one leads to, through lists and tables."""
+    for part in path:
+        kind = field_types(kind)[part] if is_dataclass(kind) else get_args(kind)[-1]
+        while not is_dataclass(kind) and get_origin(kind) is not dict:
+            kind = get_args(kind)[0]
+    return kind
 
 
 def _from_environment(environment: Mapping[str, str], check: _Check) -> dict[str, Layer]:

@@ -8,7 +8,6 @@ from codeagent.config.checking import AsGiven, above, as_given, at_least, at_mos
 from codeagent.core.allow import checked_names
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.model import PROVIDER_TOOLS
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
 SectionT = TypeVar("SectionT")
@@ -271,46 +270,6 @@ class ExperimentalSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextToolSetting(Section):
-    """How the models of one pattern are told about tools."""
-
-    model: Name
-    """Glob over the model's name as it is given to `--model`."""
-    protocol: Literal["native", "json", "xml", "hermes", "bracket", "tags", "delimited"]
-    open: str = ""
-    close: str = ""
-    """What encloses a call; only for `delimited`, which needs both. In body `lines`, `{name}` is
-    the tool's name."""
-    body: Literal["json", "name and arguments", "lines"] = "json"
-    """What is between them; for `delimited` only."""
-
-    def __post_init__(self) -> None:
-        if self.protocol == "delimited" and not (self.open.strip() and self.close.strip()):
-            raise ValueError("delimited needs open and close")
-        if self.protocol != "delimited" and (self.open or self.close or self.body != "json"):
-            raise ValueError("open, close and body are for delimited only")
-        if self.body == "lines":
-            from codeagent.core.coercion import (
-                only_in_strings,
-            )  # few configurations have marks of their own
-
-            if not all(
-                only_in_strings(mark.replace("{name}", "")) for mark in (self.open, self.close)
-            ):
-                raise ValueError("with body lines, each mark needs a character such as / or <")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextToolSettings(Section):
-    """Models without native tool calls; see docs/how-to/text-tools.md."""
-
-    when_refused: Literal["json", "xml", "hermes"] = "json"
-    """What a model speaks once its provider has refused native calls."""
-    models: tuple[TextToolSetting, ...] = ()
-    """The first pattern that matches applies."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class PriceSetting(Section):
     """US dollars per million tokens."""
 
@@ -320,14 +279,6 @@ class PriceSetting(Section):
     """None: as `input`."""
     cache_write: NonNegative | None = None
     """None: as `input`."""
-
-
-def _provider_tool(name: str) -> str:
-    if name.startswith("computer"):
-        raise ValueError("computer use is refused: nothing here could answer its calls")
-    if name not in PROVIDER_TOOLS:
-        raise ValueError(f"no provider runs that; there are {', '.join(PROVIDER_TOOLS)}")
-    return name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,15 +324,9 @@ class CommonSettings(Section):
     queue: QueueSettings = QueueSettings()
     sandbox: SandboxSettings = SandboxSettings()
     network: NetworkSettings = NetworkSettings()
-    text_tools: TextToolSettings = TextToolSettings()
     extensions: ExtensionSettings = ExtensionSettings()
     prices: dict[str, PriceSetting] = field(default_factory=dict)
     """By the model's name as it is given to `--model`; they go before what is known of a model."""
-    provider_tools: dict[str, tuple[Annotated[str, _provider_tool], ...]] = field(
-        default_factory=dict
-    )
-    """The tools that its provider runs for a model, by a pattern over its name; see
-    docs/how-to/provider-tools.md."""
     hooks: tuple[HookSettings, ...] = ()
     toolsets: ToolsetSettings = ToolsetSettings()
     experimental: ExperimentalSettings = ExperimentalSettings()

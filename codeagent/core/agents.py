@@ -5,10 +5,14 @@ from dataclasses import field
 from typing import Protocol
 
 from codeagent.core.budget import Effort
+from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.tool import ToolContext, ToolResult
+
+WORKTREES = "worktrees"
+"""The folder in the state folder that the worktrees of agents are in."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +48,6 @@ GENERAL = AgentDefinition("general", "any task, with your tools")
 """The built-in agent, which needs no file."""
 
 
-@dataclass(frozen=True)
-class CopiedFile:
-    """A file that was changed in a worktree."""
-
-    path: str
-    before: Node | None
-    """The file in the workspace when the worktree was made; None if it did not exist."""
-    after: Node | None
-    """The file in the worktree; None if it was removed there."""
-
-
 class Worktree(Protocol):
     """The copy of the workspace that one agent works in."""
 
@@ -65,8 +58,9 @@ class Worktree(Protocol):
     async def changed(self) -> tuple[str, ...]:
         """Return the paths that were changed in it, in order. Raises CheckpointError."""
 
-    async def file(self, path: str) -> CopiedFile:
-        """Return one of the changed files, as it was at that moment. Raises CheckpointError."""
+    async def file(self, path: str) -> Change[Node]:
+        """Return the change of one of these files since the worktree was made, as it was when
+        `changed` looked. Raises CheckpointError."""
 
     async def remove(self) -> None:
         """Remove it from the disk; idempotent."""

@@ -44,10 +44,15 @@ class Node:
     kind: NodeKind
     data: bytes
     """Of a link: its target."""
+    mode: int | None = None
+    """Permission bits of a file; None if they are not known: then it keeps those of the file in its
+    place, apart from whether it can be run."""
 
 
 @dataclass(frozen=True)
 class FileChange:
+    """A `Change` in a list: what happened to a path; its contents are read when they are shown."""
+
     path: str
     """Relative to the root; bytes that are not UTF-8 are surrogates."""
     change: ChangeKind

@@ -1,7 +1,11 @@
 """Commits: what one would hold, and making it, for the tool `git_commit`."""
 
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Protocol
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 
@@ -11,30 +15,14 @@ class CommitRefused(WorkspaceError):
 
 
 @dataclass(frozen=True)
-class CommitChange:
-    """One file of a commit."""
-
-    path: str
-    kind: Literal["new", "changed", "deleted"]
-    before: bytes | None
-    """The text in the last commit; None if the file is new, or was not read (see `left_out`)."""
-    after: bytes | None
-    """The text that will be committed; None if the file is deleted, or was not read."""
-    note: str = ""
-    """What the text does not show: `executable`, `link`, …"""
-    left_out: str = ""
-    """Why the contents were not read."""
-
-
-@dataclass(frozen=True)
 class CommitPlan:
     branch: str
     parent: str
     """Its parent, forty hex digits; empty for the first commit of a branch."""
     author: str
     """`Name <address>`, as git will record it."""
-    changes: tuple[CommitChange, ...]
-    """Sorted by path, never empty."""
+    changes: tuple[Change[Node], ...]
+    """The last commit and this one, sorted by path, never empty."""
     skipped_hooks: tuple[str, ...]
     """Hooks of the repository that do not run for this commit."""
     unsigned: bool
@@ -44,6 +32,8 @@ class CommitPlan:
     contents."""
     around: str = ""
     """The work tree that contains the workspace; empty if it is the workspace itself."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Why contents were not read, by path: `changes` has them as empty."""
 
 
 @dataclass(frozen=True)

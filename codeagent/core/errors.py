@@ -136,6 +136,10 @@ class ContentChanged(WorkspaceError):
     """The file has changed since its change was prepared."""
 
 
+class PartlyChanged(WorkspaceError):
+    """A change of several files was left halfway: some could not be put back."""
+
+
 class WorkspaceLost(WorkspaceError):
     """The workspace was moved, replaced, unmounted or removed, or may no longer be entered.
 

@@ -167,6 +167,13 @@ class Extension:
     """Where the user's files for this extension are, below their folder of settings."""
     project_files: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    models: Reference = ""
+    """Of a function from a `Model` that was opened, what is known of its server
+    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    place."""
+    at_provider: Reference = ""
+    """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
+    the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
     screen: OnScreen = OnScreen()
     image: Reference = ""

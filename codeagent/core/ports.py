@@ -1,13 +1,15 @@
 """The ports through which tools reach the world; real ones are beside their library, fakes in
 tests."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import OutputStream
@@ -100,23 +102,14 @@ class Workspace(Protocol):
     def entries(self, path: str) -> Iterator[DirEntry]:
         """List a directory, links not followed, in byte order of the names."""
 
-    def write(self, path: str, data: bytes, *, base: str | None) -> None:
-        """Replace or create the file atomically, with its mode, owner and extended attributes.
+    def land(self, changes: Sequence[Change[Node]], *, forced: bool = False) -> None:
+        """Make all of these changes, or none, each only on the state that it is based on.
 
-        `base` is the SHA-256 (hex) the present content must have, or None for a file that must
-        not exist yet. Missing parent directories are made. Raises ContentChanged, ProtectedPath.
-        """
-
-    def remove(self, path: str, *, base: str) -> None:
-        """Remove a file whose content has the SHA-256 `base` (hex). Raises ContentChanged,
-        ProtectedPath."""
-
-    def move(self, path: str, to: str, *, base: str) -> None:
-        """Give a file whose content has the SHA-256 `base` (hex) another name, which must not be
-        taken.
-
-        Mode, owner and attributes stay. Missing folders are made. Raises ContentChanged,
-        ProtectedPath.
+        The paths are resolved, and each occurs once. Contents are flushed together before the first
+        file gets its name; each file is replaced atomically, with its owner and extended attributes.
+        Missing folders are made. `forced`: read-only files are changed too, as when changes are
+        taken back. Raises ContentChanged if a state does not fit, PartlyChanged if what was made
+        could not be taken back, ProtectedPath.
         """
 
 
@@ -314,6 +307,10 @@ class RunsCommands(Protocol):
         Raises SandboxUnavailable before anything ran (also if `read_only` is not possible),
         SandboxLost if the effect is unknown.
         """
+
+
+SandboxKind = Literal["docker", "host"]
+"""Where commands run: in a container, or on this machine."""
 
 
 class Sandbox(RunsCommands, Protocol):

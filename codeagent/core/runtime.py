@@ -109,7 +109,12 @@ class AgentHandle(Protocol):
 
 
 @dataclass(frozen=True)
-class Runtime:
+class Session:
+    """An open conversation: acts go in with `do`, events come out of `run` and `events`.
+
+    It is closed by `close`, or by leaving an `async with`.
+    """
+
     agent: AgentHandle
     sandbox: Sandbox | None
     sandbox_info: SandboxInfo | None
@@ -124,3 +129,26 @@ class Runtime:
     sandbox_starting: Awaitable[SandboxInfo] | None = None
     """Done once commands can run; fails, with a notice, if they never will. None: no sandbox is
     starting."""
+
+    @property
+    def id(self) -> str:
+        """The id of its log, with which it can be resumed."""
+        return self.agent.session_id
+
+    def do(self, act: Act) -> Refused | None:
+        """Carry out an act, such as an answer or a steer; see `AgentHandle.do`."""
+        return self.agent.do(act)
+
+    def run(self, prompt: str) -> AsyncIterator[KnownEvent]:
+        """Run a prompt to its end, and yield what happens; see `AgentHandle.run`."""
+        return self.agent.run(prompt)
+
+    def events(self) -> AsyncIterator[KnownEvent]:
+        """Yield every event from now until it is closed; see `AgentHandle.events`."""
+        return self.agent.events()
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()

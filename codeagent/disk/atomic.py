@@ -1,13 +1,13 @@
 """Replaces, moves or removes one file of an open directory, whole or not at all."""
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from codeagent.core.checkpoints import Node
 from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.confined import Location
@@ -16,81 +16,120 @@ from codeagent.disk.opens import create_file, open_file, open_folder, open_regul
 
 LEFTOVER = lazy_regex(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
-LARGEST_BASE = 64 << 20
-"""Bytes; nobody has read a larger file as the base of a change, so a present one that is larger has
-changed."""
 _CHUNK = 1 << 20
 _DESCRIPTORS = "/proc/self/fd"
 _PATIENCE = 1.0
 """Seconds to wait for another writer of the same folder, whose last step takes milliseconds."""
 
 
-def replace(location: Location, data: bytes, *, base: str | None, owner: tuple[int, int]) -> None:
-    """Put `data` at the location, if what is there still has the hash `base` (SHA-256, hex; None:
-    no file).
+class FileDraft:
+    """A file or link that is written beside its place, and gets its name when all is written.
 
-    Mode, owner and extended attributes stay; set-id bits do not. `owner` (uid, gid) owns a new file
-    if this process may choose. A hard link is cut, never written through. Raises ContentChanged,
-    NotAFile, WorkspaceError; then the old content is still there.
+    The folder is opened for each step, so that thousands can be unfinished at once.
     """
-    if location.name == ".":
-        raise NotAFile(f"{location.path} is a directory, not a file")
-    temporary = f".codeagent-{os.urandom(8).hex()}.tmp"
-    try:
-        old = _check(location, base)
-        with _draft(location, temporary, 0o666 if old is None else 0o600) as (fd, named):
-            fill(location, fd, data, old, owner)
+
+    def __init__(self, node: Node, base: Node | None, *, forced: bool = False) -> None:
+        """`base` must be in its place until then; `forced`: even if that is read-only."""
+        self._node = node
+        self._base = base
+        self._forced = forced
+        self._fd = -1
+        """The file while it is open; it stays locked so long, which tells others that it is not a
+        leftover."""
+        self._named = True
+        """Whether it has a name already; without one it ends with this process."""
+        self._temporary = f".codeagent-{os.urandom(8).hex()}.tmp"
+
+    def fill(self, location: Location, owner: tuple[int, int], *, keep: bool) -> None:
+        """Write the content; `keep`: the file stays open until it is discarded.
+
+        Mode, owner and extended attributes of the present file stay; set-id bits do not. `owner`
+        (uid, gid) owns a new file if this process may choose. A hard link is cut, never written
+        through. Raises ContentChanged, NotAFile, WorkspaceError, OSError.
+        """
+        found, node = check(location, self._base, forced=self._forced), self._node
+        if node.kind == "link":
+            os.symlink(node.data, os.fsencode(self._temporary), dir_fd=location.parent)
+            if os.geteuid() == 0:
+                os.chown(self._temporary, *owner, dir_fd=location.parent, follow_symlinks=False)
+            return
+        old = found if found is not None and stat.S_ISREG(found.st_mode) else None
+        mode = 0o777 if node.kind == "executable" else 0o666
+        mode = 0o600 if old is not None or node.mode is not None else mode
+        unnamed = _unnamed(location, mode) if keep else None
+        self._named = unnamed is None
+        self._fd = (
+            create_file(self._temporary, mode, within=location.parent)
+            if unnamed is None
+            else unnamed
+        )
+        try:
+            with suppress(OSError):  # a file system without locks: it may be taken for a leftover
+                try_lock(self._fd)
+            fill(location, self._fd, node.data, old, owner)
+            if (wanted := mode_for(node, old)) is not None:
+                os.fchmod(self._fd, wanted)
+        finally:
+            if not keep:
+                self._close()
+
+    def flush(self, location: Location) -> None:
+        """Make the content durable. Raises OSError."""
+        if self._node.kind == "link":
+            return
+        fd = self._fd if self._fd >= 0 else open_regular(self._temporary, within=location.parent)
+        try:
             os.fsync(fd)
-            if not named and old is not None:
-                os.link(f"{_DESCRIPTORS}/{fd}", temporary, dst_dir_fd=location.parent)
-            with _alone_in(location):
-                _check(location, base)
-                if not named and old is None:
-                    _link(location, f"{_DESCRIPTORS}/{fd}", None)
-                else:
-                    give_name(location, temporary, replacing=old is not None)
-        os.fsync(location.parent)
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(
-            f"cannot write {location.path}: {reason}; the old content was kept"
-        ) from None
-    finally:
-        discard(location, temporary)
+        finally:
+            if fd != self._fd:
+                os.close(fd)
 
-
-def remove(location: Location, *, base: str) -> None:
-    """Remove the file, if it has the hash `base` (SHA-256, hex). Raises ContentChanged, NotAFile,
-    WorkspaceError."""
-    try:
+    def name(self, location: Location) -> None:
+        """Give it its name, if what is there is still as it should be. Raises ContentChanged,
+        NotAFile, WorkspaceError, OSError."""
+        replacing = self._base is not None
+        if not self._named and replacing:
+            path = f"{_DESCRIPTORS}/{self._fd}"
+            os.link(path, self._temporary, dst_dir_fd=location.parent)
         with _alone_in(location):
-            _check(location, base)
-            os.unlink(location.name, dir_fd=location.parent)
-        os.fsync(location.parent)
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(f"cannot remove {location.path}: {reason}; it was kept") from None
+            check(location, self._base, forced=self._forced)
+            if not self._named and not replacing:
+                _link(location, f"{_DESCRIPTORS}/{self._fd}", None)
+            else:
+                give_name(location, self._temporary, replacing=replacing)
+
+    def discard(self, location: Location | None) -> None:
+        """Remove what has not got its name; `location` is None if its folder is gone."""
+        if location is not None:
+            discard(location, self._temporary)
+        self._close()
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
-def move(location: Location, target: Location, *, base: str) -> None:
-    """Give the file, if it has the hash `base`, a name that is not taken.
+def remove(location: Location, base: Node, *, forced: bool = False) -> None:
+    """Remove the file or link, if it is still `base`; `forced`: even if it is read-only. Raises
+    ContentChanged, NotAFile, WorkspaceError, OSError."""
+    with _alone_in(location):
+        check(location, base, forced=forced)
+        os.unlink(location.name, dir_fd=location.parent)
 
-    Raises ContentChanged, NotAFile, WorkspaceError; then the file has its old name.
+
+def move(location: Location, target: Location, base: Node, *, forced: bool = False) -> None:
+    """Give the file or link, if it is still `base`, a name that is not taken.
+
+    `forced`: even if it is read-only. Raises ContentChanged, NotAFile, WorkspaceError, OSError;
+    then it has its old name.
     """
-    try:
-        with _alone_in(location):
-            _check(location, base)
-            _check(target, None)
-            give_name(target, location.name, replacing=False, folder=location.parent)
-            with suppress(FileNotFoundError):  # it was renamed, not linked
-                os.unlink(location.name, dir_fd=location.parent)
-        os.fsync(target.parent)
-        os.fsync(location.parent)
-    except OSError as error:
-        reason = os.strerror(error.errno or 0)
-        raise WorkspaceError(
-            f"cannot move {location.path} to {target.path}: {reason}; it was kept"
-        ) from None
+    with _alone_in(location):
+        check(location, base, forced=forced)
+        check(target, None)
+        give_name(target, location.name, replacing=False, folder=location.parent)
+        with suppress(FileNotFoundError):  # it was renamed, not linked
+            os.unlink(location.name, dir_fd=location.parent)
 
 
 @contextmanager
@@ -121,9 +160,13 @@ def _alone_in(location: Location) -> Iterator[None]:
         os.close(fd)
 
 
-def _check(location: Location, base: str | None) -> os.stat_result | None:
+def check(location: Location, base: Node | None, *, forced: bool = False) -> os.stat_result | None:
     """Return the status of the present file, None if there is none. Raises ContentChanged,
-    NotAFile."""
+    NotAFile, and WorkspaceError for a read-only file unless `forced`."""
+    if location.name == ".":
+        raise NotAFile(f"{location.path} is a directory, not a file")
+    if base is not None and base.kind == "link":
+        return _check_link(location, base.data)
     try:
         fd = open_file(location.name, within=location.parent)
     except FileNotFoundError:
@@ -140,38 +183,38 @@ def _check(location: Location, base: str | None) -> os.stat_result | None:
             raise NotAFile(f"{location.path} is not a regular file; nothing was written")
         if base is None:
             raise ContentChanged(f"{location.path} exists already; nothing was written")
-        digest, left = hashlib.sha256(), LARGEST_BASE + 1
-        while left > 0 and (chunk := os.read(fd, min(_CHUNK, left))):
-            digest.update(chunk)
-            left -= len(chunk)
+        same = found.st_size == len(base.data) and _holds(fd, base.data)
     finally:
         os.close(fd)
-    if left <= 0 or digest.hexdigest() != base:
+    if not same:
         raise ContentChanged(f"{location.path} has changed since it was read; nothing was written")
-    if not os.access(location.name, os.W_OK, dir_fd=location.parent):
+    if base.mode not in (None, stat.S_IMODE(found.st_mode)):
+        raise ContentChanged(f"{location.path} has another mode since; nothing was written")
+    if not forced and not os.access(location.name, os.W_OK, dir_fd=location.parent):
         raise WorkspaceError(f"{location.path} is read-only; nothing was written")
     return found
 
 
-@contextmanager
-def _draft(location: Location, name: str, mode: int) -> Iterator[tuple[int, bool]]:
-    """Yield a new file to fill, and whether it has its name already; without one it ends with this
-    process.
+def _holds(fd: int, data: bytes) -> bool:
+    """Tell whether the open file has exactly this content."""
+    at, rest = 0, memoryview(data)
+    while chunk := os.read(fd, _CHUNK):
+        if rest[at : at + len(chunk)] != chunk:
+            return False
+        at += len(chunk)
+    return at == len(data)
 
-    It stays locked while it is filled, which tells others that it is not a leftover. Raises
-    OSError.
-    """
-    fd, named = _unnamed(location, mode), False
-    if fd is None:
-        fd, named = create_file(name, mode, within=location.parent), True
+
+def _check_link(location: Location, target: bytes) -> os.stat_result:
     try:
-        with suppress(
-            OSError
-        ):  # a file system without locks: then leftovers are not removed either
-            try_lock(fd)
-        yield fd, named
-    finally:
-        os.close(fd)
+        found = os.readlink(os.fsencode(location.name), dir_fd=location.parent)
+    except FileNotFoundError:
+        raise ContentChanged(f"{location.path} is gone; nothing was written") from None
+    except OSError:
+        raise ContentChanged(f"{location.path} is no longer a link; nothing was written") from None
+    if found != target:
+        raise ContentChanged(f"{location.path} leads elsewhere since; nothing was written")
+    return os.stat(location.name, dir_fd=location.parent, follow_symlinks=False)
 
 
 def _unnamed(location: Location, mode: int) -> int | None:
@@ -202,6 +245,18 @@ def fill(
         _keep_attributes(location, fd, old)
     elif os.geteuid() == 0:
         os.fchown(fd, *owner)
+
+
+def mode_for(node: Node, old: os.stat_result | None) -> int | None:
+    """Return the permission bits that a file gets; None if it has them already."""
+    if node.mode is not None:
+        return node.mode & ~(stat.S_ISUID | stat.S_ISGID)
+    if old is None:
+        return None
+    kept = stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
+    # Whoever may read the file may run it, or nobody.
+    wanted = kept | (kept & 0o444) >> 2 | 0o100 if node.kind == "executable" else kept & ~0o111
+    return None if wanted == kept else wanted
 
 
 def is_leftover(folder: int, name: str) -> bool:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import (
+    ContentChanged,
     MissingPath,
     NotAFile,
     OutsideWorkspace,
@@ -88,17 +89,20 @@ class ConfinedRoot:
         raise WorkspaceError(f"{path} keeps changing while it is examined")
 
     @contextmanager
-    def locate(self, path: str, *, make_parents: bool = False) -> Iterator[Location]:
+    def locate(
+        self, path: str, *, make_parents: bool = False, follow: bool = True
+    ) -> Iterator[Location]:
         """Find where the path leads; the directory stays open as long as the block lasts.
 
-        The last part need not exist. Missing directories are made on request, but never in a
-        protected one. Raises WorkspaceError.
+        The last part need not exist. Without `follow`, the last part is found itself if it is a
+        link, and any other link raises ContentChanged. Missing directories are made on request, but
+        never in a protected one. Raises WorkspaceError.
         """
         with _named(path):
             walk = _Walk(self._root, self._shown_root, path)
         try:
             with _named(path):
-                location = walk.to_the_end(make_parents)
+                location = walk.to_the_end(make_parents, follow=follow)
             yield location
         finally:
             walk.close()
@@ -118,7 +122,7 @@ class _Walk:
         for fd, _ in self._open:
             os.close(fd)
 
-    def to_the_end(self, make_parents: bool) -> Location:
+    def to_the_end(self, make_parents: bool, *, follow: bool) -> Location:
         while self._pending:
             part = self._pending.popleft()
             parent = self._open[-1][0]
@@ -129,7 +133,11 @@ class _Walk:
                     )
                 os.close(self._open.pop()[0])
                 continue
-            target = _link_target(parent, part)
+            target = _link_target(parent, part) if follow or self._pending else None
+            if target is not None and not follow:
+                raise ContentChanged(
+                    f"{self._path} is behind the link {self._shown(part)}; nothing was written"
+                )
             if target is not None:
                 self._follow(part, target)
                 continue

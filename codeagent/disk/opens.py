@@ -25,6 +25,10 @@ _LARGEST_STATFS = 512
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""The errors of opening a folder that is not there, or is something else."""
+
+
 def open_file(name: Name, *, within: int | None = None) -> int:
     """Open for reading. It may be a pipe or a device: look at `os.fstat` before reading, or use
     `open_regular`."""
@@ -172,3 +176,22 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def remove_empty_folders(parent: int, name: str) -> None:
+    """Remove a folder that contains only empty folders, if it is there. Raises OSError if it
+    contains more."""
+    try:
+        fd = open_folder(name, within=parent)
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return
+        raise
+    try:
+        with os.scandir(fd) as listing:
+            names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
+        for inner in names:
+            remove_empty_folders(fd, inner)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)

@@ -74,7 +74,8 @@ class AnswerRoom:
             return None
         if "prompt" in named:
             self._ratio = named["prompt"] / max(_length(request), 1)
-        self._most, self.window = named.get("most", self._most), named.get("window", self.window)
+        self._most = named.get("most", self._most)
+        self.window = named.get("window", self.window)
         return room
 
 

@@ -150,7 +150,9 @@ class ProviderError(Exception):
     ) -> None:
         """`headers` are the response's, in lower case."""
         super().__init__(json.dumps(body, ensure_ascii=False))
-        self.body, self.status_code, self.headers = body, status_code, headers or {}
+        self.body = body
+        self.status_code = status_code
+        self.headers = headers or {}
         self.url = ""
         """Where the request was posted to, if that is known."""
 
@@ -191,7 +193,9 @@ class _Failure:
         self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]
     ) -> None:
         self._chain = list(_causes(error))
-        self._request, self._address, self._clean = request, request.address, clean
+        self._request = request
+        self._address = request.address
+        self._clean = clean
         self._text = " ".join(str(each) for each in self._chain)
         self._quote = _quote(_provider_words(self._chain))
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)

@@ -1,7 +1,7 @@
 """Makes the model that a name stands for, and chooses the lane of its requests."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -9,11 +9,9 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
-from codeagent.extensions.provider_tools.requests import DeclaredTools
-from codeagent.extensions.text_calls.protocol import TextTools
-from codeagent.extensions.text_calls.text_tools import NativeFirstModel, TextToolModel
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.learned import Learned
+from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import native_target
 from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
 from codeagent.llm.usage import Price
@@ -26,6 +24,8 @@ LANES: Mapping[Lane, str] = {"native": "straight to its server", "litellm": "thr
 """How a user reads it."""
 Wire = Literal["auto", "litellm"]
 """auto: without litellm wherever that is possible."""
+Wrap = Callable[[Model, Learned], Model]
+"""Returns what is asked in place of a model, of whose server this is known."""
 _SCRIPTED_DELAY = 0.05
 """Seconds before the first repetition of a scripted failure: no server has to recover."""
 _IDLE = 90.0
@@ -35,7 +35,8 @@ _IDLE = 90.0
 class ModelOptions:
     """How models are asked, whichever one it is."""
 
-    text_tools: TextTools = field(default_factory=TextTools)
+    wraps: Sequence[Wrap] = ()
+    """The innermost first."""
     silence: float = LONGEST_SILENCE
     """Seconds without a word, over all attempts."""
     thinking: Effort | None = None
@@ -44,8 +45,7 @@ class ModelOptions:
     fallback: str | None = None
     """The model that takes over when the first one cannot answer, if any."""
     wire: Wire = "auto"
-    provider_tools: DeclaredTools = field(default_factory=dict)
-    """They override what is known."""
+    provider_tools: MakeProviderTools = ProviderTools
 
 
 def open_model(
@@ -56,8 +56,7 @@ def open_model(
     options: ModelOptions | None = None,
     learned: Learned | None = None,
 ) -> RetryingModel:
-    """Open the model, with retries, and with tools as text if `options` or the provider asks for
-    it.
+    """Open the model, with retries, and with what `options` wrap around it.
 
     Raises ConfigError for a bad script; a bad name shows at the first request.
     """
@@ -74,8 +73,8 @@ def open_model(
         )  # most models play no script
 
         script = ScriptedModel(load_script(name.removeprefix(PREFIX)), name=name)
-        tooled = _with_tools(script, options.text_tools)
-        return RetryingModel(tooled, first_delay=_SCRIPTED_DELAY, silence=options.silence)
+        wrapped = _wrapped(script, options.wraps, learned)
+        return RetryingModel(wrapped, first_delay=_SCRIPTED_DELAY, silence=options.silence)
     idle = max(_IDLE, options.silence / MAX_ATTEMPTS)
     model = _lane_class(lane(name, api_base, api_key, options.wire))(
         name,
@@ -89,8 +88,8 @@ def open_model(
     )
     from codeagent.llm.folded_roles import FoldingModel  # not for a script
 
-    tooled = _with_tools(FoldingModel(model, learned), options.text_tools, learned)
-    return RetryingModel(tooled, silence=options.silence)
+    wrapped = _wrapped(FoldingModel(model, learned), options.wraps, learned)
+    return RetryingModel(wrapped, silence=options.silence)
 
 
 def lane(name: str, api_base: str | None, api_key: str | None, wire: Wire) -> Lane:
@@ -119,15 +118,7 @@ def _lane_class(chosen: Lane) -> "type[ProviderModel]":
     return LitellmModel
 
 
-def _with_tools(model: Model, tools: TextTools, learned: Learned | None = None) -> Model:
-    """Apply the user's choice of protocol; without one, text replaces native tools once the
-    provider refuses them."""
-    choice = tools.choice(model.name)
-    if choice is None:
-        return NativeFirstModel(model, tools.when_refused, learned)
-    from codeagent.extensions.text_calls.formats import (
-        protocol_of,  # parsers that most models never need
-    )
-
-    protocol = protocol_of(choice)
-    return model if protocol is None else TextToolModel(model, protocol)
+def _wrapped(model: Model, wraps: Sequence[Wrap], learned: Learned) -> Model:
+    for wrap in wraps:
+        model = wrap(model, learned)
+    return model

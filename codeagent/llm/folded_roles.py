@@ -1,13 +1,13 @@
 """Sends system messages as the user's to a model whose chat template refuses them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from itertools import groupby
 
 from codeagent.core.errors import ModelError
-from codeagent.core.messages import Message, UserMessage
+from codeagent.core.messages import Message, TextPart, UserMessage
 from codeagent.core.model import Adapted, Model, ModelEvent, ModelRequest
-from codeagent.extensions.text_calls.text_tools import merged
 from codeagent.llm.errors import refuses_roles
 from codeagent.llm.learned import Learned
 from codeagent.llm.retry import ModelWrapper
@@ -40,3 +40,25 @@ def folded(request: ModelRequest) -> ModelRequest:
         return request
     prompt: Message = UserMessage.from_text(request.system, source="note")
     return replace(request, system="", messages=tuple(merged(iter((prompt, *request.messages)))))
+
+
+def merged(messages: Iterator[Message]) -> Iterator[Message]:
+    """Join user messages that follow each other: many chat templates refuse two in a row."""
+    for _, group in groupby(messages, lambda message: isinstance(message, UserMessage)):
+        users: list[UserMessage] = []
+        for message in group:
+            if isinstance(message, UserMessage):
+                users.append(message)
+            else:
+                yield message
+        if users:
+            yield reduce(_joined, users)
+
+
+def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
+    """Join two messages; two texts become one text: some servers accept nothing else."""
+    match (*one.content, *other.content):
+        case (TextPart(text=first), TextPart(text=second)):
+            return UserMessage.from_text(f"{first}\n\n{second}", one.source)
+        case parts:
+            return replace(one, content=parts)

@@ -59,6 +59,7 @@ class Learned:
 
         found = await ask_server(self._base, self._headers, self._model)
         if found is not None:
-            self._facts, self._stale = found, False
+            self._facts = found
+            self._stale = False
             self.asked += 1
             self._asked_at = time.monotonic()

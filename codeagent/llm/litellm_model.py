@@ -12,16 +12,11 @@ from typing import Any
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import ProviderContent
 from codeagent.core.model import ModelRequest
-from codeagent.extensions.provider_tools.requests import (
-    content_for,
-    declared_in,
-    sendable,
-    with_provider_tools,
-)
 from codeagent.llm import litellm_setup
 from codeagent.llm.native.anthropic import provider_blocks
 from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
+from codeagent.llm.provider_tools import MakeProviderTools, content_for, declared_in, sendable
 from codeagent.llm.providers import Target, resolve_target, with_v1, without_v1
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
@@ -71,11 +66,11 @@ class LitellmModel(ProviderModel):
         library = await self.ready()
         target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
-        searches = _SEARCH in takes and target.provider not in _NO_SEARCHES
-        searches = searches and (
+        passed_on = _SEARCH in takes and target.provider not in _NO_SEARCHES
+        self._passes_searches = passed_on and (
             target.provider not in _NAMES_SEARCHES or "search" in target.bare_name
         )
-        return with_provider_tools(target, self._name, self._provider_tools, searches=searches)
+        return target
 
     async def _arrivals(
         self, target: Target, request: ModelRequest
@@ -83,7 +78,7 @@ class LitellmModel(ProviderModel):
         library, arguments = await self.ready(), self._arguments(target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | Exception | None] = asyncio.Queue()
-        reader = asyncio.create_task(_read(library, arguments, queue))
+        reader = asyncio.create_task(_read(library, arguments, queue, self._provider_tools))
         try:
             while (piece := await queue.get()) is not None:
                 if isinstance(piece, Exception):
@@ -154,7 +149,10 @@ def _answer(wire: Wire, content: ProviderContent, *, thinks: bool) -> Wire:
 
 
 async def _read(
-    library: Any, arguments: dict[str, Any], queue: "asyncio.Queue[StreamPiece | Exception | None]"
+    library: Any,
+    arguments: dict[str, Any],
+    queue: "asyncio.Queue[StreamPiece | Exception | None]",
+    tools: MakeProviderTools,
 ) -> None:
     """Send the request and pass every piece on, after an empty one; the queue ends with None or
     what went wrong.
@@ -167,7 +165,7 @@ async def _read(
     try:
         wrapper = await library.acompletion(**arguments)
         queue.put_nowait(StreamPiece(Delta(), None))
-        async for piece in read_stream(wrapper):
+        async for piece in read_stream(wrapper, tools):
             queue.put_nowait(piece)
             await pace.keep()
     except Exception as error:

@@ -25,10 +25,10 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.redact import Redactor
-from codeagent.extensions.provider_tools.requests import DeclaredTools, left_out, new_containers
 from codeagent.llm.answer_room import AnswerRoom
 from codeagent.llm.errors import FailedRequest, model_error, words_of
 from codeagent.llm.learned import Learned
+from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost
@@ -52,11 +52,11 @@ class ProviderModel(ABC):
         idle_timeout: float = 90.0,
         thinking: Effort | None = None,
         price: Price | None = None,
-        provider_tools: DeclaredTools | None = None,
+        provider_tools: MakeProviderTools = ProviderTools,
         learned: Learned | None = None,
     ) -> None:
         """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price`
-        and `provider_tools` override what is known; `learned` is what its server has said."""
+        overrides what is known; `learned` is what its server has said."""
         self._learned = learned or Learned()
         self._asked = self._learned.asked
         self._name = name
@@ -65,7 +65,10 @@ class ProviderModel(ABC):
         self._idle = idle_timeout
         self._thinking = thinking
         self._price = price
-        self._provider_tools = provider_tools or {}
+        self._provider_tools = provider_tools
+        self._passes_searches = False
+        """What is between us and the server passes on the wish for a search in chat
+        completions."""
         self._told: set[str] = set()
         """The provider tools of which it was said that they are left out."""
         self._redactor = Redactor(
@@ -112,6 +115,7 @@ class ProviderModel(ABC):
             self._room = AnswerRoom()
         if self._target is None:
             self._target = await self._find_target()
+        self._target = self._declaring(self._target, request)
         for attempt in (1, 2):
             target = await self._within_window(self._target, request)
             try:
@@ -130,6 +134,14 @@ class ProviderModel(ABC):
             yield Adapted(
                 f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more"
             )
+
+    def _declaring(self, target: Target, request: ModelRequest) -> Target:
+        """Return the target with the tools that its provider runs, once a request has any."""
+        if target.provider_tools or not any(tool.at_provider for tool in request.tools):
+            return target
+        known = self._provider_tools()
+        searches = self._passes_searches
+        return replace(target, provider_tools=known.declared(target, self._name, searches=searches))
 
     async def _within_window(self, target: Target, request: ModelRequest) -> Target:
         """Return the target with the limits of this request."""
@@ -204,7 +216,8 @@ class _Refused(Exception):
     def __init__(self, error: ModelError, said: str) -> None:
         """`error` is for the user; `said` is all of what its server said."""
         super().__init__(said)
-        self.error, self.said = error, said
+        self.error = error
+        self.said = said
 
 
 class Pace:

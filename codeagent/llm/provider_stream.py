@@ -15,6 +15,7 @@ from typing import Any
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.native.chat import read_delta
 from codeagent.llm.native.formats import format_of
+from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
 from codeagent.llm.usage import read_usage
@@ -35,7 +36,9 @@ class _Event:
     """Named as litellm names the argument of its parsers."""
 
 
-async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
+async def read_stream(
+    wrapper: Any, tools: MakeProviderTools = ProviderTools
+) -> AsyncIterator[StreamPiece]:
     """Read `wrapper`, litellm's CustomStreamWrapper. Errors are those of the library that reads the
     socket.
 
@@ -46,7 +49,7 @@ async def read_stream(wrapper: Any) -> AsyncIterator[StreamPiece]:
     source = wrapper.completion_stream
     if not hasattr(source, "__aiter__"):
         source = wrapper
-    reader = format_of(_pass_events_on(source)).reader()
+    reader = format_of(_pass_events_on(source), tools).reader()
     from_server = True
     async for raw in source:
         if isinstance(raw, _Event) or (source is not wrapper and hasattr(raw, "choices")):

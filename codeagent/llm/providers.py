@@ -1,6 +1,5 @@
 """What a model's name stands for: its provider, and with it the address, the key and the limits."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import field
@@ -36,6 +35,20 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class OnWire:
+    """What a request needs to declare one tool that a provider runs itself."""
+
+    tool: Mapping[str, Any] | None = None
+    """Its entry in the list of tools; None if it has none."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the request itself."""
+    beta: str = ""
+    """The beta that a header has to name."""
+    include: str = ""
+    """What to ask for besides, so that the answer says what the tool did."""
+
+
+@dataclass(frozen=True)
 class Target:
     """Where a request goes, and in which form."""
 
@@ -43,8 +56,6 @@ class Target:
     provider: str
     bare_name: str
     family: Family
-    error_flag: bool
-    """A failed call's result is flagged as such on the wire."""
     key_variable: str
     """The variable that a user sets to change the key; empty if there is none."""
     address: str
@@ -64,11 +75,16 @@ class Target:
     """None: only litellm reaches it."""
     format: WireFormat = "chat"
     """What its server is sent, whoever writes it."""
-    provider_tools: frozenset[str] = frozenset()
+    provider_tools: Mapping[str, OnWire] = field(default_factory=dict)
     """The tools of its provider's own that may be sent, by our names."""
     room: int | None = None
     """Tokens that are left in the window for thinking and answer together; None if that is not
     known."""
+
+    @property
+    def error_flag(self) -> bool:
+        """A failed call's result is flagged as such on the wire."""
+        return not self.provider.startswith("bedrock")
 
 
 @dataclass(frozen=True)
@@ -225,7 +241,9 @@ def native_target(
         _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
     )
     endpoint = Endpoint(format_, urls[0], headers, row.changes, urls[1])
-    return _target(name, provider, bare, api_base, key, environment, endpoint)
+    return _target(
+        name, provider, bare, api_base, key=key, environment=environment, endpoint=endpoint
+    )
 
 
 def resolve_target(
@@ -251,7 +269,7 @@ def resolve_target(
         ) from None
     _check_address(name, provider, base, environment)
     key = _key(name, provider, api_base, api_key, environment)
-    return _target(name, provider, bare, api_base, key, environment, None, base)
+    return _target(name, provider, bare, api_base, key=key, environment=environment, base=base)
 
 
 def _target(
@@ -259,9 +277,10 @@ def _target(
     provider: str,
     bare: str,
     api_base: str | None,
+    *,
     key: str | None,
     environment: Mapping[str, str],
-    endpoint: Endpoint | None,
+    endpoint: Endpoint | None = None,
     base: str | None = None,
 ) -> Target:
     """Put together what both lanes know in the same way; `base` is the address that litellm
@@ -280,7 +299,6 @@ def _target(
         provider=provider,
         bare_name=bare,
         family="anthropic" if speaks_anthropic else "openai",
-        error_flag=not provider.startswith("bedrock"),
         key_variable=next(iter(_usual_first(provider)), ""),
         address=own or host or f"the {provider} API",
         owner=own or provider,
@@ -476,72 +494,3 @@ def _key(
         return _NO_KEY
     named = [key for key in _usual_first(provider) if key.endswith("_API_KEY")] or row.keys
     raise ModelError(f"{name}: no key; set {' or '.join(named)} in the environment", kind="auth")
-
-
-@dataclass(frozen=True)
-class _Trial:
-    path: str = "/models"
-    """Needs a valid key, and costs nothing."""
-    header: str = "Authorization"
-    """Where the key goes."""
-    base: str | None = None
-    """Where the path is, if not below the provider's address."""
-
-
-_TRIALS = {
-    "anthropic": _Trial("/v1/models", "x-api-key"),
-    "openai": _Trial(),
-    "gemini": _Trial("/v1beta/models", "x-goog-api-key"),
-    "mistral": _Trial(),
-    "deepseek": _Trial(base="https://api.deepseek.com"),
-    "xai": _Trial(),
-    "groq": _Trial(),
-    "openrouter": _Trial("/key"),
-}
-_TRIAL_SECONDS = 8.0
-
-
-@dataclass(frozen=True)
-class KeyTrial:
-    """What a provider says about a key."""
-
-    outcome: Literal["accepted", "refused", "unknown"]
-    """unknown: the key could not be tried, or the answer says nothing about it."""
-    said: str
-    """A phrase, such as `accepted by api.anthropic.com`."""
-
-
-async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> KeyTrial:
-    """Try the key on the provider of that variable, with a request that costs nothing; it goes
-    nowhere else."""
-    provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
-    if provider is None:
-        return KeyTrial("unknown", "not tried")
-    from codeagent.net.http import (
-        HttpClient,
-        ProxyError,
-        TransferError,
-    )  # not needed before a key is pasted
-
-    trial, row = _TRIALS[provider], providers()[provider]
-    base = (row.custom_base(environment) or trial.base or row.base or "").rstrip("/")
-    host = urlsplit(base).netloc or base
-    sent = f"Bearer {key}" if trial.header == "Authorization" else key
-    headers = {trial.header: sent, "anthropic-version": "2023-06-01"}
-    client = HttpClient(_TRIAL_SECONDS)
-    try:
-        async with (
-            asyncio.timeout(_TRIAL_SECONDS),
-            client.send("GET", base + trial.path, headers, None) as response,
-        ):
-            status = response.status
-    except (ValueError, OSError, ProxyError, TransferError):
-        return KeyTrial("unknown", f"not tried: cannot reach {host}")
-    finally:
-        await client.close()
-    if status == 200:
-        return KeyTrial("accepted", f"accepted by {host}")
-    # Gemini answers 400 to an invalid key.
-    if status in (401, 403) or (status == 400 and trial.header == "x-goog-api-key"):
-        return KeyTrial("refused", f"refused by {host} (status {status})")
-    return KeyTrial("unknown", f"not tried: {host} answered with status {status}")

@@ -60,7 +60,8 @@ class _CheckedBody(httpx.AsyncByteStream):
     ) -> None:
         """`body` is `source` without its content encoding; the request's `path` tells the
         format."""
-        self._body, self._source = body, source
+        self._body = body
+        self._source = source
         wire: WireFormat = (
             "anthropic" if "messages" in path else "responses" if "responses" in path else "chat"
         )

@@ -234,7 +234,8 @@ class FallbackModel(ModelWrapper):
                 raise
             reason = str(error)
         second = await self._opened(reason)
-        self._first, self._inner = None, second
+        self._first = None
+        self._inner = second
         await first.close()
         yield FellBack(reason, second.name, self._server)
         async for event in second.stream(request):

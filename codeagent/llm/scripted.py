@@ -23,7 +23,7 @@ from codeagent.core.messages import (
     text_of,
 )
 from codeagent.core.model import AnswerBegun, ModelAnswer, ModelEvent, ModelRequest, ToolsLeftOut
-from codeagent.extensions.provider_tools.requests import left_out
+from codeagent.llm.provider_tools import left_out
 from codeagent.llm.stream import Accumulator, CallPiece, Delta
 
 PREFIX = "script:"

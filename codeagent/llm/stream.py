@@ -210,14 +210,16 @@ class Accumulator:
         text = self._held + text
         self._held = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
+            self._held = text[-1]
+            text = text[:-1]
         return _mend(text)
 
     def _call(self, piece: CallPiece) -> list[ModelEvent]:
         call = self._find(piece)
         if call is not None:
             if piece.id and not call.wire_id and not call.closed:
-                call.wire_id, call.id = piece.id, self._new_id(piece.id)
+                call.wire_id = piece.id
+                call.id = self._new_id(piece.id)
             return [*_extend(call, piece), *self._end(call, piece)]
         closed = self._close_whole(self._calls)
         call = _OpenCall(id=self._new_id(piece.id or ""), wire_id=piece.id or "")

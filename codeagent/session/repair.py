@@ -1,13 +1,15 @@
 """Checks whether a stored session is sound, and closes what a process that was killed left open."""
 
 import os
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
 from codeagent.core.events import (
     JobFinished,
     JobStarted,
@@ -21,6 +23,7 @@ from codeagent.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    UnknownEvent,
 )
 from codeagent.core.json_types import MAIN, JsonValue
 from codeagent.core.messages import (
@@ -34,13 +37,18 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notes import SHELL
 from codeagent.core.notices import SummaryWritten
-from codeagent.disk.opens import open_appended
+from codeagent.core.ports import Workspace
+from codeagent.core.sanitize import visible
+from codeagent.disk.opens import may_exist, open_appended
 from codeagent.session.fold import History, fold, job_outputs, open_jobs, own_events
+from codeagent.session.log import SessionLog
 from codeagent.session.recording import Recording
 from codeagent.session.transcript import ENDED, ENDED_MIDWAY, AnyEvent
 
 DAMAGED = "events.damaged"
 """The file beside the log that keeps what was cut off it."""
+_SHOWN = 3
+"""Problems of a damaged log that are listed when it is opened."""
 _LOST = "the process that ran it is gone; how it ended is unknown"
 
 
@@ -311,3 +319,49 @@ def _append(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def resumed(
+    log: SessionLog,
+    recording: Recording,
+    workspace: Workspace,
+    close_children: Callable[[str, float], None],
+) -> tuple[History, tuple[tuple[str, str], ...]]:
+    """Close what the log and those of children leave open, and fold it.
+
+    Also returns code and text of what the user should know about the log. Raises ConfigError if the
+    session belongs to another workspace.
+    """
+    _refuse_other_workspace(recording.events, workspace, log.session_id)
+    history = fold(recording.events)
+    now = round(time.time(), 3)
+    if closing := closing_events(recording.events, log.session_id, log.next_seq, now, history):
+        for event in closing:
+            log.append(event)
+        close_children(log.session_id, now)
+        history = fold((*recording.events, *closing))
+    return history, _damage(check_recording(recording, history).problems, log.session_id)
+
+
+def _damage(problems: tuple[str, ...], session_id: str) -> tuple[tuple[str, str], ...]:
+    if not problems:
+        return ()
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    text = (
+        f"the log of this session is damaged: {'; '.join(problems[:_SHOWN])}{more}. What can be read of it is used; "
+        f"codeagent sessions check {session_id} lists every problem"
+    )
+    return (("session.damaged", visible(text)),)
+
+
+def _refuse_other_workspace(
+    events: tuple[KnownEvent | UnknownEvent, ...], workspace: Workspace, session_id: str
+) -> None:
+    there = next(
+        (event.workspace for event in reversed(events) if isinstance(event, RunStarted)), None
+    )
+    if there is not None and there != str(workspace.root) and may_exist(Path(there)):
+        raise ConfigError(
+            f"session {session_id} belongs to another folder; nothing was run: "
+            f"codeagent {there} --resume {session_id}, or codeagent run with --cwd {there}"
+        )

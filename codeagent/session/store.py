@@ -1,25 +1,29 @@
 """The folder of sessions: one folder each, with its log, the lock of its one writer, and its long
 outputs."""
 
+import asyncio
 import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError, SessionNotFound
 from codeagent.core.event_json import on_one_line
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, UnknownEvent
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import AgentStarted
+from codeagent.core.ports import Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
 from codeagent.disk.opens import may_exist, open_folder
 from codeagent.disk.private import make_private_folder
-from codeagent.session.listing import Beginning, BeginningsCache, SessionTitles
+from codeagent.session.fold import History, fold
 from codeagent.session.lock import SessionLock, check_free, is_locked
 from codeagent.session.log import SessionLog
 from codeagent.session.recording import (
@@ -30,8 +34,11 @@ from codeagent.session.recording import (
     read_kinds,
     read_recording,
     reader_of,
+    without_collecting,
 )
-from codeagent.session.repair import closing_events, cut_torn_tail
+
+if TYPE_CHECKING:
+    from codeagent.session.listing import Beginning, SessionTitles
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -127,6 +134,8 @@ class SessionStore:
 
         `now` in seconds since the epoch.
         """
+        from codeagent.session.repair import closing_events  # only after an end in the middle
+
         for child in self.children(session_id):
             with suppress(SessionError, OSError):
                 log, recording = self._hold(child)
@@ -218,10 +227,10 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        titles, known = (
-            self.titles.all(),
-            BeginningsCache(self._root.parent / "session-beginnings.json"),
-        )
+        from codeagent.session.listing import BeginningsCache  # a run lists nothing
+
+        titles = self.titles.all()
+        known = BeginningsCache(self._root.parent / "session-beginnings.json")
         found = []
         for session_id, log, locked in self._statuses():
             if (beginning := known.get(session_id)) is None:
@@ -246,7 +255,7 @@ class SessionStore:
         self,
         session_id: str,
         log: os.stat_result,
-        beginning: Beginning,
+        beginning: "Beginning",
         title: str,
         *,
         locked: bool,
@@ -257,7 +266,9 @@ class SessionStore:
         return SessionSummary(session_id, *facts, in_use, title)
 
     @property
-    def titles(self) -> SessionTitles:
+    def titles(self) -> "SessionTitles":
+        from codeagent.session.listing import SessionTitles  # as above
+
         return SessionTitles(self._root.parent / "session-titles.json")
 
     def check_free(self, session_id: str) -> None:
@@ -346,7 +357,9 @@ class SessionStore:
         finally:
             os.close(root)
 
-    def _beginning(self, session_id: str) -> Beginning:
+    def _beginning(self, session_id: str) -> "Beginning":
+        from codeagent.session.listing import Beginning  # as above
+
         workspace = model = prompt = ""
         for event in read_head(self.folder(session_id) / LOG, _HEAD):
             match event:
@@ -364,7 +377,10 @@ class SessionStore:
         lock.acquire()
         try:
             recording = read_recording(path) if path.exists() else Recording()
-            cut_torn_tail(path, recording)
+            if recording.tail:
+                from codeagent.session.repair import cut_torn_tail  # most logs are whole
+
+                cut_torn_tail(path, recording)
             log = SessionLog(
                 path,
                 session_id,
@@ -390,3 +406,60 @@ def _make_private(folder: Path) -> None:
     make_private_folder(folder)
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
+
+
+@dataclass(frozen=True)
+class OpenedSession:
+    """A session that is held, and what it holds."""
+
+    log: SessionLog
+    history: History
+    troubles: tuple[tuple[str, str], ...] = ()
+    """Code and text of what the user should know about its log."""
+
+
+async def opened_session(
+    store: SessionStore,
+    resume: str | None,
+    workspace: Workspace,
+    stack: AsyncExitStack,
+    *,
+    first: Callable[[], None] = lambda: None,
+) -> OpenedSession:
+    """Open a session; the stack closes it, even if the wait for it was cancelled.
+
+    `first` is called in the same thread, before it.
+    """
+
+    def open_log() -> OpenedSession:
+        first()
+        return _open_log(store, resume, workspace)
+
+    opening = asyncio.ensure_future(asyncio.to_thread(open_log))
+
+    async def close() -> None:
+        await asyncio.wait({opening})
+        if not opening.cancelled() and opening.exception() is None:
+            log = opening.result().log
+            log.close()
+            store.discard_if_empty(log.session_id)
+
+    stack.push_async_callback(close)
+    return await asyncio.shield(opening)
+
+
+def _open_log(store: SessionStore, resume: str | None, workspace: Workspace) -> OpenedSession:
+    """Open and hold the session. Raises SessionError, or ConfigError if it belongs to another
+    workspace."""
+    if resume is None:
+        return OpenedSession(store.create(), fold(()))
+    from codeagent.session.repair import resumed  # a new log is whole
+
+    with without_collecting():
+        log, recording = store.open(store.find(resume))
+        try:
+            history, troubles = resumed(log, recording, workspace, store.close_children)
+        except BaseException:
+            log.close()
+            raise
+    return OpenedSession(log, history, troubles)

@@ -10,9 +10,9 @@ from codeagent.core.jobs import Job, JobBook
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage
+from codeagent.core.text_files import shown
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, Count
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.paging import fitting, shortened
 
 _MOST_NAMED = 30
@@ -124,7 +124,7 @@ class JobWaitTool(_JobTool[JobWaitArgs]):
 class JobReadTool(_JobTool[JobReadArgs]):
     name = "job_read"
     label = "Job output"
-    description = "Read a job's output from line offset (from 1); without it, the last lines."
+    description = "Read a job's output: from line offset, or else the last lines."
     Args = JobReadArgs
     concurrency = "shared"
     effect = "nothing"

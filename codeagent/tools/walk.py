@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
+from codeagent.changes.diff import count
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FilesBlock
@@ -15,7 +16,6 @@ from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolResult
 from codeagent.core.wildmatch import IgnoreLine
-from codeagent.tools.edit.diff import count
 
 DEEPEST = 64
 """Levels."""

@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 from codeagent.config.checking import as_given
 from codeagent.config.settings import Settings
 from codeagent.core.ports import SandboxInfo, Skill
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.tui.status import Status, UsageStatus
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]
@@ -17,7 +17,7 @@ _CHARS_PER_TOKEN = 4
 
 
 def info_page(
-    about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None
+    about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Session | None
 ) -> str:
     """Return the Markdown page; `settings` and `runtime` are None while codeagent is still
     starting."""
@@ -48,7 +48,7 @@ def sandbox_words(info: SandboxInfo | None) -> str:
 
 
 def _status(
-    workspace: Path, now: Status, settings: Settings | None, runtime: Runtime | None
+    workspace: Path, now: Status, settings: Settings | None, runtime: Session | None
 ) -> str:
     info, model = (None, None) if runtime is None else (runtime.sandbox_info, runtime.agent.model)
     used = () if model is None else (model.lane, model.server and f"at {model.server}")
@@ -94,7 +94,7 @@ def _cost(usage: UsageStatus) -> str:
     return _table("Cost of this session", rows)
 
 
-def _context(now: Status, settings: Settings | None, runtime: Runtime | None) -> str:
+def _context(now: Status, settings: Settings | None, runtime: Session | None) -> str:
     window = now.usage.context_window
     used = f"{now.usage.context_tokens:,}" + (
         f" of {window:,} ({_share(now.usage.context_tokens, window)})" if window else ""
@@ -133,7 +133,7 @@ def _config(settings: Settings | None) -> str:
     return f"# Settings in force\n\n```json\n{text}\n```"
 
 
-def _tools(runtime: Runtime | None) -> str:
+def _tools(runtime: Session | None) -> str:
     if runtime is None:
         return "# Tools\n\nNot started yet."
     return "\n\n".join(

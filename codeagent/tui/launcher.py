@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the first frame needs the values, but nothing that these im
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
     from codeagent.core.recipes import RecipeBook
-    from codeagent.core.runtime import Runtime, SessionSummary
+    from codeagent.core.runtime import Session, SessionSummary
 
 
 LAST = "last"
@@ -153,7 +153,7 @@ class Launcher(Protocol):
 
     async def open(
         self, settings: "Settings", *, resume: str | None, tell: Callable[[str], None]
-    ) -> "Runtime":
+    ) -> "Session":
         """Open a conversation; model library and container start side by side. Raises
         CodeagentError."""
 

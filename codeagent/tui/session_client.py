@@ -25,7 +25,7 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
@@ -196,7 +196,7 @@ class SessionClient(SessionReader):
             self._after(event, runtime.agent)
             await _pace(event, drawn)
 
-    async def _await_sandbox(self, runtime: Runtime, starting: Awaitable[SandboxInfo]) -> None:
+    async def _await_sandbox(self, runtime: Session, starting: Awaitable[SandboxInfo]) -> None:
         """Show the kind of sandbox once commands can run, or a notice why they never will."""
         try:
             info = await asyncio.shield(starting)

@@ -17,7 +17,7 @@ from codeagent.core.extension import Reference
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.ports import OutputPage, OutputStore
-from codeagent.core.runtime import AgentHandle, Runtime, SessionSummary
+from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page
 from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
@@ -32,7 +32,7 @@ class SessionReader:
     def __init__(self, launcher: Launcher, state: UiState) -> None:
         self.launcher = launcher
         self._state = state
-        self._runtime: Runtime | None = None
+        self._runtime: Session | None = None
         self._settings: Settings | None = None
         self._extensions: ExtensionsInUse | None = None
 

@@ -13,33 +13,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from codeagent.core.changes import Change, content_name
 from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
-from codeagent.core.errors import CheckpointError, WorkspaceError
+from codeagent.core.errors import CheckpointError, PartlyChanged, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
 from codeagent.workspace.snapshots.contents import NotCovered
 from codeagent.workspace.snapshots.coverage import OutsideRules, SnapshotRecord, bounded
-from codeagent.workspace.snapshots.index import IndexFile, SnapshotIndex
-from codeagent.workspace.snapshots.moments import MomentsFile, content_name
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter
-from codeagent.workspace.snapshots.objects import Leaf, ObjectReader, SnapshotWriter, blob_name
-from codeagent.workspace.snapshots.prune import Retention, prune
-from codeagent.workspace.snapshots.restore import (
+from codeagent.workspace.snapshots.index import (
+    FileState,
+    IndexFile,
+    Leaf,
+    SnapshotIndex,
+    mode_of,
+    state_of,
+)
+from codeagent.workspace.snapshots.moments import MomentsFile
+from codeagent.workspace.snapshots.nodes import FileWriter
+from codeagent.workspace.snapshots.objects import ObjectReader, SnapshotWriter, blob_name
+from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
+from codeagent.workspace.snapshots.store import (
+    GitRefused,
     HalfRestored,
     RestoreJournal,
-    RestoreStep,
-    Wanted,
-    differences,
-    mode_of,
-    node_of,
-    perform,
-    plan,
-    resume,
-    state_of,
-    write_new,
+    Retention,
+    SnapshotStore,
 )
-from codeagent.workspace.snapshots.scan import IgnoredFolders, Scan, ScanResult, SizeLimits
-from codeagent.workspace.snapshots.store import GitRefused, SnapshotStore
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -142,7 +141,7 @@ class GitCheckpoints:
         """
         try:
             yield
-        except HalfRestored:
+        except (HalfRestored, PartlyChanged):
             raise
         except Exception:
             with suppress(CheckpointError):
@@ -167,9 +166,11 @@ class GitCheckpoints:
     def changes(
         self, stop: threading.Event, before: str, after: str | None
     ) -> tuple[FileChange, ...]:
+        from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
         until = self._take(stop).id if after is None else after
         with self._store.locked(stop), ObjectReader(self._store) as reader:
-            return tuple(step.change() for step in differences(reader, before, until))
+            return tuple(restore.listed(restore.differences(reader, before, until)))
 
     @_in_thread
     def node(self, stop: threading.Event, snapshot: str | None, path: str) -> Node | None:
@@ -216,8 +217,10 @@ class GitCheckpoints:
         paths: Collection[str] | None = None,
         instead: Mapping[str, Node | None] | None = None,
     ) -> tuple[FileChange, ...]:
+        from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
         merged = instead or {}
-        wanted = Wanted(
+        wanted = restore.Wanted(
             target,
             present,
             None if paths is None else frozenset(paths),
@@ -226,21 +229,21 @@ class GitCheckpoints:
         with self._files(stop) as files:
             self._keep(*merged.values())
             with ObjectReader(self._store) as reader:
-                steps = plan(reader, files, wanted)
+                steps = restore.plan(reader, files, wanted)
                 self._carry_out(reader, files, steps)
-        return tuple(step.change() for step in steps)
+        return tuple(restore.listed(steps))
 
     @_in_thread
     def replace(
         self, stop: threading.Event, path: str, node: Node | None, *, present: Node | None
     ) -> None:
-        step = RestoreStep(path, _state(present), _state(node))
-        if step.old == step.new:
+        step = Change(path, _state(present), _state(node))
+        if step.before == step.after:
             return
         if protected_part(path) is not None:
             raise CheckpointError(f"{path} is protected; nothing was changed")
         with self._files(stop) as files:
-            if files.state(path) != step.old:
+            if files.state(path) != step.before:
                 raise CheckpointError(
                     f"{path} has changed since; nothing was changed: look at it, then try again"
                 )
@@ -252,23 +255,29 @@ class GitCheckpoints:
     def write_out(self, stop: threading.Event, snapshot: str, folder: Path) -> None:
         """Write the files of a snapshot into an empty folder of ours. Raises CheckpointError,
         OSError."""
+        from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
         with self._store.locked(stop), ObjectReader(self._store) as reader:
             for path, _, leaf in reader.changes(None, reader.files(snapshot)):
                 if stop.is_set():
                     return
                 if (state := state_of(leaf)) is not None:
-                    write_new(folder / os.fsdecode(path), Node(state.kind, reader.data(state.blob)))
+                    restore.write_new(
+                        folder / os.fsdecode(path), Node(state.kind, reader.data(state.blob))
+                    )
 
     @_in_thread
     def recover(self, stop: threading.Event) -> str | None:
         if not self._journal:
             return None
+        from codeagent.workspace.snapshots import restore  # only needed after a crash
+
         with self._store.locked(stop):
             if not self._journal:
                 return None
             token, steps = self._journal.read()
             with ObjectReader(self._store) as reader, self._opened_root() as root:
-                told = resume(reader, FileWriter(root, self._limits.file, token), steps)
+                told = restore.resume(reader, FileWriter(root, self._limits.file, token), steps)
             self._journal.clear()
         return told
 
@@ -277,6 +286,8 @@ class GitCheckpoints:
         with self._store.locked(stop):
             if self._journal:
                 return
+            from codeagent.workspace.snapshots.prune import prune  # most runs end before
+
             if not prune(self._store, self._known.snapshot(), self._allowance):
                 self._known.forget()
             self._moments.prune(self._allowance.age, self._store.living())
@@ -364,8 +375,10 @@ class GitCheckpoints:
         self._known.save(known, found.changed, found.gone)
 
     def _carry_out(
-        self, reader: ObjectReader, files: FileWriter, steps: tuple[RestoreStep, ...]
+        self, reader: ObjectReader, files: FileWriter, steps: tuple[Change[FileState], ...]
     ) -> None:
+        from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
         if not steps:
             return
         try:
@@ -378,9 +391,9 @@ class GitCheckpoints:
         try:
             if self._moments.durable:
                 with self._recorded(self._moments.intend(self._landings(reader, steps))):
-                    perform(reader, files, steps)
+                    restore.perform(reader, files, steps)
             else:
-                perform(reader, files, steps)
+                restore.perform(reader, files, steps)
         except HalfRestored:
             raise
         except CheckpointError:
@@ -389,12 +402,14 @@ class GitCheckpoints:
         self._journal.clear()
 
     def _landings(
-        self, reader: ObjectReader, steps: Sequence[RestoreStep]
+        self, reader: ObjectReader, steps: Sequence[Change[FileState]]
     ) -> Iterator[tuple[str, str, str]]:
         """Yield what a restore changes, for the record of who changed what."""
+        from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
         for step in steps:
-            old = content_name(node_of(reader, step.old))
-            new = content_name(node_of(reader, step.new))
+            old = content_name(restore.node_of(reader, step.before))
+            new = content_name(restore.node_of(reader, step.after))
             yield step.path, old, new
 
     def _keep(self, *nodes: Node | None) -> None:
@@ -446,7 +461,9 @@ class GitCheckpoints:
 
 
 def _kept(reader: ObjectReader, snapshot: str, path: str) -> Node | None:
-    return node_of(reader, state_of(reader.leaf(reader.files(snapshot), os.fsencode(path))))
+    from codeagent.workspace.snapshots import restore  # only needed to go back and to compare
+
+    return restore.node_of(reader, state_of(reader.leaf(reader.files(snapshot), os.fsencode(path))))
 
 
 def _state(node: Node | None) -> FileState | None:

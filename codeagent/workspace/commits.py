@@ -5,12 +5,13 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node, NodeKind
+from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
 from codeagent.core.host_programs import COMMIT_HOOKS, run_program
 from codeagent.core.ports import Workspace
@@ -28,7 +29,8 @@ _MOST_READ = 50
 """Files whose contents a plan contains."""
 _LARGEST_MESSAGE = 1 << 20
 _LARGEST_READ = 512 << 10
-_LINK, _EXECUTABLE = "120000", "100755"
+_NO_MODE = "000000"
+_KINDS: dict[str, NodeKind] = {"120000": "link", "100755": "executable"}
 _SECONDS = 300.0
 _MOST_SAID = 2000
 
@@ -126,8 +128,8 @@ class GitCommitter:
             index=git.committed,
         )
         tree = _line(git.run("write-tree", "--missing-ok", index=git.committed))
-        changes = tuple(_changes(git, parent, tree, repository.prefix))
-        if not changes:
+        found = list(_changes(git, parent, tree, repository.prefix))
+        if not found:
             named = ", ".join(paths[:3]) + (", …" if len(paths) > 3 else "")
             raise CommitRefused(f"nothing to commit: {named} is the same as in the last commit")
         author = git.run("var", "GIT_AUTHOR_IDENT").decode("utf-8", "replace").rsplit(" ", 2)[0]
@@ -146,7 +148,15 @@ class GitCommitter:
             str(repository.top) if repository.prefix else "",
         )
         plan = CommitPlan(
-            repository.branch, parent, author, changes, skipped, unsigned, base, around
+            branch=repository.branch,
+            parent=parent,
+            author=author,
+            changes=tuple(change for change, _ in found),
+            skipped_hooks=skipped,
+            unsigned=unsigned,
+            base=base,
+            around=around,
+            left_out={change.path: why for change, why in found if why},
         )
         return plan, tree, selection
 
@@ -199,9 +209,11 @@ def _replaced(path: str) -> CommitRefused:
     )
 
 
-def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[CommitChange]:
-    """Yield the commit's changes, with paths of the workspace. Raises CommitRefused if one is
-    outside it."""
+def _changes(
+    git: "ShadowGit", parent: str, tree: str, prefix: str
+) -> Iterator[tuple[Change[Node], str]]:
+    """Yield the commit's changes, with paths of the workspace, and why contents were not read.
+    Raises CommitRefused if one is outside it."""
     raw = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True
     )
@@ -212,30 +224,20 @@ def _changes(git: "ShadowGit", parent: str, tree: str, prefix: str) -> Iterator[
     ]
     wanted = {blob for row in rows[:_MOST_READ] for blob in row[2:4] if blob != _NOTHING}
     contents = git.contents(sorted(wanted), _LARGEST_READ)
-    for number, (mode_before, mode_after, blob_before, blob_after, status, path) in enumerate(rows):
+    for number, (mode_before, mode_after, blob_before, blob_after, _, path) in enumerate(rows):
         if not path.startswith(prefix):
             raise _replaced(path)
-        before, after = contents.get(blob_before), contents.get(blob_after)
-        kind = {"A": "new", "D": "deleted"}.get(status, "changed")
         left_out = "" if number < _MOST_READ else "one of many"
-        missing = any(
-            blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after)
-        )
-        name = path.removeprefix(prefix)
-        change = CommitChange(name, kind, before, after, _note(mode_before, mode_after), left_out)  # type: ignore[arg-type]  # one of the three
-        yield (
-            replace(change, before=None, after=None, left_out=left_out or "too large")
-            if missing
-            else change
-        )
+        if any(blob != _NOTHING and blob not in contents for blob in (blob_before, blob_after)):
+            left_out = left_out or "too large"
+        known = {} if left_out else contents
+        before = _node(mode_before, known.get(blob_before))
+        after = _node(mode_after, known.get(blob_after))
+        yield Change(path.removeprefix(prefix), before, after), left_out
 
 
-def _note(before: str, after: str) -> str:
-    if _LINK in (before, after):
-        return "link"
-    if before == after or "000000" in (before, after):
-        return "executable" if after == _EXECUTABLE and before != after else ""
-    return "now executable" if after == _EXECUTABLE else "no longer executable"
+def _node(mode: str, data: bytes | None) -> Node | None:
+    return None if mode == _NO_MODE else Node(_KINDS.get(mode, "file"), data or b"")
 
 
 def _move_branch(

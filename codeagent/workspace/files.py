@@ -1,25 +1,28 @@
 """The workspace on this machine's disk: every file operation starts from one open directory."""
 
 import errno
-import hashlib
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from codeagent.core.changes import Change, content_name
+from codeagent.core.checkpoints import Node
 from codeagent.core.errors import (
+    CodeagentError,
     MissingPath,
     NotAFile,
     OutsideWorkspace,
+    PartlyChanged,
     WorkspaceError,
     WorkspaceLost,
 )
 from codeagent.core.paths import refuse_protected
 from codeagent.core.ports import DirEntry, FileKind, FileStat
-from codeagent.disk import atomic
+from codeagent.core.sanitize import spelled
 from codeagent.disk.confined import ConfinedRoot, Location
 from codeagent.disk.opens import open_folder, read_regular
 from codeagent.disk.repository import work_tree_of
@@ -157,34 +160,29 @@ class LocalWorkspace:
             os.close(fd)
         return iter(found)
 
-    def write(self, path: str, data: bytes, *, base: str | None) -> None:
+    def land(self, changes: Sequence[Change[Node]], *, forced: bool = False) -> None:
+        from codeagent.changes import landing  # most runs change no file
+
+        for path in (path for change in changes for path in change.paths):
+            refuse_protected(self.relative(path))
+        self.check()
         owner = (self._identity.st_uid, self._identity.st_gid)
-        after = hashlib.sha256(data).hexdigest()
-        with (
-            self._own(path, make_parents=base is None) as location,
-            self.recorder((location.path, base or "", after)),
-        ):
-            atomic.replace(location, data, base=base, owner=owner)
-
-    def remove(self, path: str, *, base: str) -> None:
-        with self._own(path) as location, self.recorder((location.path, base, "")):
-            atomic.remove(location, base=base)
-
-    def move(self, path: str, to: str, *, base: str) -> None:
-        with (
-            self._own(path) as location,
-            self._own(to, make_parents=True) as target,
-            self.recorder((location.path, base, ""), (target.path, "", base)),
-        ):
-            atomic.move(location, target, base=base)
+        writer = landing.WorkspaceWriter(self._fd, owner, self._located, forced=forced)
+        with self.recorder(*(record for change in changes for record in _records(change))):
+            try:
+                landing.land(writer, landing.steps_of(changes))
+            except landing.NotLanded as error:
+                raise _as_workspace_error(error.reason) from None
+            except landing.HalfLanded as error:
+                paths = dict.fromkeys(change.path for change in error.left)
+                raise PartlyChanged(
+                    f"{_as_workspace_error(error.reason)}; and these could not be put back as they were: "
+                    f"{', '.join(map(spelled, paths))}"
+                ) from None
 
     @contextmanager
-    def _own(self, path: str, *, make_parents: bool = False) -> Iterator[Location]:
-        """Find a file that may be changed. Raises WorkspaceError."""
-        relative = self.relative(path)
-        refuse_protected(relative)
-        self.check()
-        with self._beneath.locate(relative, make_parents=make_parents) as location:
+    def _located(self, path: str, make: bool) -> Iterator[Location]:
+        with self._beneath.locate(path, make_parents=make, follow=False) as location:
             refuse_protected(location.path)
             yield location
 
@@ -223,6 +221,21 @@ class LocalWorkspace:
                 return file.read(_LARGEST_IGNORE_FILE)
         except (WorkspaceError, OSError):
             return None
+
+
+def _records(change: Change[Node]) -> Iterator[tuple[str, str, str]]:
+    before, after = content_name(change.before), content_name(change.after)
+    if change.source is None:
+        yield change.path, before, after
+    else:
+        yield change.source, before, ""
+        yield change.path, "", after
+
+
+def _as_workspace_error(reason: CodeagentError | OSError) -> CodeagentError:
+    if isinstance(reason, OSError):
+        return WorkspaceError(f"cannot write: {os.strerror(reason.errno or 0)}")
+    return reason
 
 
 def _entry(directory: int, name: str) -> DirEntry | None:

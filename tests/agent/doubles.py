@@ -8,10 +8,10 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Literal
 
-from codeagent.agent.agent import Agent
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import AgentState, Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
@@ -401,7 +401,7 @@ def scene(
     )
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
-    around = ToolEnvironment(
+    environment = ToolEnvironment(
         registry,
         place,
         sandbox,
@@ -411,10 +411,10 @@ def scene(
         limits,
         hooks or Hooks(),
         attended,
-        context=context or ContextLimits(),
-        partial_results=partial_results,
-        todo=todo or Todo(),
-        delivery=delivery or Delivery(),
+        preferences=Preferences(
+            context or ContextLimits(), delivery or Delivery(), partial_results
+        ),
+        state=AgentState(todo or Todo()),
     )
     conversation = Conversation(
         model,
@@ -426,17 +426,17 @@ def scene(
         server=server,
         early_reads=early_reads,
     )
+    services = AgentServices(
+        questions, jobs or Jobs(), children or Children(), triggers or Triggers()
+    )
     agent = Agent(
         conversation,
-        around,
+        environment,
         journal,
         restored,
-        questions,
-        checkpoints,
-        jobs,
+        services,
+        checkpoints=checkpoints,
         open_model=open_model,
-        children=children,
-        triggers=triggers,
     )
     return Scene(agent, model, journal, kept, tools)
 

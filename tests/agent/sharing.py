@@ -20,10 +20,10 @@ from codeagent.core.checkpoints import RestoreKind
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import KnownEvent, Notice
 from codeagent.core.history import BranchingHistory, CheckpointTimeline
-from codeagent.tools.edit.reads import digest
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import MemoryJournal, of
+from tests.landings import write
 
 
 class Sharer:
@@ -58,8 +58,8 @@ class Sharer:
     async def write(self, path: str, text: str) -> None:
         """Write a file as the file tools do."""
         file = self.root / path
-        base = digest(file.read_bytes()) if file.exists() else None
-        await asyncio.to_thread(self.workspace.write, path, text.encode(), base=base)
+        base = file.read_bytes() if file.exists() else None
+        await asyncio.to_thread(write, self.workspace, path, text.encode(), base=base)
 
     async def edit(self, path: str, text: str) -> None:
         """Make a whole batch of one file."""

@@ -84,7 +84,7 @@ async def test_the_first_reader_gets_what_was_emitted_before_it_came_and_the_nex
     None
 ):
     s = scene()
-    s.agent.notify("sandbox.unavailable", "no sandbox")
+    s.agent.emitter.warn("sandbox.unavailable", "no sandbox")
     first, second = s.agent.events(), s.agent.events()
     await s.agent.close()
     assert [event.type async for event in first] == ["notice"]

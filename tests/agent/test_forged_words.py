@@ -34,11 +34,11 @@ from codeagent.core.notes import (
 from codeagent.core.notices import MessageReceived, PinsChanged
 from codeagent.core.triggers import Trigger, TriggerFired
 from codeagent.session.fold import fold
-from tests.forged import FORGED, PIN, PROTOCOLS, hostile, words_in
+from tests.forged import AS_TEXT, FORGED, PIN, hostile, words_in
 from tests.session.eventlogs import SESSION, Log
 from tests.table import for_each
 
-FORMS = ("chat", "anthropic", *(protocol.name for protocol in PROTOCOLS))
+FORMS = ("chat", "anthropic", *AS_TEXT)
 
 
 def job(text: str) -> UserMessage:

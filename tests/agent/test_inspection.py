@@ -31,6 +31,7 @@ from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Scene, Turn, of, scene
 from tests.agent.watching import until
 from tests.fakes import FakeOutputs
+from tests.landings import write as land_file
 from tests.workspace.trees import git
 
 Answering = Callable[[ApprovalRequested], Decision]
@@ -511,7 +512,7 @@ async def test_what_another_codeagent_wrote_itself_meanwhile_is_not_taken_back(
     await other.take(commands=False)
     running = asyncio.create_task(stage.run(waits, attended=False))
     await until((stage.root / "begun").exists)
-    await asyncio.to_thread(workspace.write, ".envrc", b"theirs\n", base=None)
+    await asyncio.to_thread(land_file, workspace, ".envrc", b"theirs\n", base=None)
     await running
     await closed(stage)
     assert stage.files() == {".envrc": "theirs\n", "begun": ""}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
 from codeagent.core.acts import Answer
@@ -201,7 +201,7 @@ class Servers:
 async def test_what_a_prompt_takes_from_a_server_is_text_of_it() -> None:
     servers: Any = Servers()
     place: Any = Place()
-    around = ToolEnvironment(
+    environment = ToolEnvironment(
         ToolRegistry(()),
         place,
         None,
@@ -212,7 +212,7 @@ async def test_what_a_prompt_takes_from_a_server_is_text_of_it() -> None:
         Hooks(),
         servers=servers,
     )
-    shared = Shared.of_user(around, MemoryJournal())
+    shared = Shared.of_user(environment, MemoryJournal())
     servers.hear("git")
     shared.permissions.begin_request()
     assert shared.permissions.policy.heard == ("git",)

@@ -34,6 +34,11 @@ def test_what_one_brings_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "settings  [web]" in printed
     assert "toolsets  web: http_request, web_fetch, web_search" in printed
+    cli.main(["extensions", "show", "text_calls"])
+    cli.main(["extensions", "show", "provider_tools"])
+    printed = capsys.readouterr().out
+    assert "models    changes how models are asked" in printed
+    assert "models    tools that a model's provider runs" in printed
 
 
 def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

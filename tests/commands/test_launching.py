@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.commands import launcher as launching
+from codeagent.app import LocalApp
+from codeagent.commands import model_offers
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.keys import KeyStore
 from codeagent.config.settings import SandboxSettings, Settings
@@ -36,10 +37,10 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.llm import learned
+from codeagent.llm.key_trial import KeyTrial
 from codeagent.llm.local_servers import LocalServer
-from codeagent.llm.providers import KeyTrial
 from codeagent.session.repair import check_recording
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
@@ -81,24 +82,24 @@ def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none() -> tuple[LocalServer, ...]:
         return ()
 
-    monkeypatch.setattr(launching, "local_servers", none)
+    monkeypatch.setattr(model_offers, "local_servers", none)
 
 
 def launcher(product: Product, ring: Ring | None = None) -> LocalLauncher:
     keys = KeyStore(product.home / "config/codeagent", lambda: ring if ring is not None else Ring())
-    return LocalLauncher(product.workspace, keys)
+    return LocalLauncher(product.workspace, LocalApp(), keys)
 
 
 def script(product: Product, *turns: Any) -> str:
     return product.script(*turns)
 
 
-async def opened(here: LocalLauncher, resume: str | None = None, **options: Any) -> Runtime:
+async def opened(here: LocalLauncher, resume: str | None = None, **options: Any) -> Session:
     settings = here.settings(LaunchOptions(sandbox="off", resume=resume, **options))
     return await here.open(settings, resume=resume, tell=lambda text: None)
 
 
-async def to_the_end(runtime: Runtime, prompt: str | None) -> list[Any]:
+async def to_the_end(runtime: Session, prompt: str | None) -> list[Any]:
     events = runtime.agent.events()
     runtime.agent.do(Prompt(prompt))
     found = []
@@ -127,16 +128,19 @@ async def test_a_folder_without_a_repository_is_asked_about_unless_the_user_said
     product: Product, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(model="demo")
-    found = await LocalLauncher(tmp_path).missing(settings, LaunchOptions())
+    found = await LocalLauncher(tmp_path, LocalApp()).missing(settings, LaunchOptions())
     assert found is not None and found.kind == "place" and "not in a git repository" in found.text
-    assert await LocalLauncher(tmp_path).missing(settings, LaunchOptions(proceed=True)) is None
+    assert (
+        await LocalLauncher(tmp_path, LocalApp()).missing(settings, LaunchOptions(proceed=True))
+        is None
+    )
     below = product.workspace / "src"
     below.mkdir()
-    assert await LocalLauncher(below).missing(settings, LaunchOptions()) is None
+    assert await LocalLauncher(below, LocalApp()).missing(settings, LaunchOptions()) is None
     monkeypatch.setenv("HOME", str(product.workspace))
     found = await launcher(product).missing(settings, LaunchOptions())
     assert found is not None and "home folder" in found.text
-    found = await LocalLauncher(Path("/")).missing(settings, LaunchOptions())
+    found = await LocalLauncher(Path("/"), LocalApp()).missing(settings, LaunchOptions())
     assert found is not None and "root" in found.text
 
 
@@ -157,15 +161,18 @@ def linked(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("product")
 async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Path) -> None:
     settings = Settings(model="demo")
-    found = await LocalLauncher(linked).missing(settings, LaunchOptions())
+    found = await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions())
     assert found is not None and (found.kind, f"{linked.parent}/main/.git" in found.text) == (
         "git",
         True,
     )
     unconfined = Settings(model="demo", sandbox=SandboxSettings(kind="off"))
-    assert await LocalLauncher(linked).missing(unconfined, LaunchOptions()) is None
-    assert await LocalLauncher(linked).missing(settings, LaunchOptions(read_git=False)) is None
-    assert await LocalLauncher(linked).missing(settings, LaunchOptions()) is None, (
+    assert await LocalLauncher(linked, LocalApp()).missing(unconfined, LaunchOptions()) is None
+    assert (
+        await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions(read_git=False))
+        is None
+    )
+    assert await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions()) is None, (
         "a no is kept, too"
     )
 
@@ -211,7 +218,7 @@ async def test_without_a_model_the_local_servers_are_offered(
         ollama = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3",))
         return (ollama, LocalServer("vLLM", "http://127.0.0.1:8000/v1", ("openai/gpt-oss-20b",)))
 
-    monkeypatch.setattr(launching, "local_servers", some)
+    monkeypatch.setattr(model_offers, "local_servers", some)
     found = await launcher(product).missing(Settings(), LaunchOptions())
     assert found is not None and found.kind == "model"
     assert found.servers == (
@@ -228,7 +235,7 @@ async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
     async def none() -> tuple[LocalServer, ...]:
         return ()
 
-    monkeypatch.setattr(launching, "local_servers", none)
+    monkeypatch.setattr(model_offers, "local_servers", none)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     found = await launcher(product, Ring({"ANTHROPIC_API_KEY": KEY})).missing(
         Settings(), LaunchOptions()
@@ -258,11 +265,11 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
     here, settings = launcher(product, ring), Settings(model="anthropic/claude-sonnet-4-5")
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
-    monkeypatch.setattr(launching, "try_key", tried("refused"))
+    monkeypatch.setattr(model_offers, "try_key", tried("refused"))
     with pytest.raises(ConfigError, match="the key was refused by loopback, so it was not kept"):
         await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert ring == {}
-    monkeypatch.setattr(launching, "try_key", tried("accepted"))
+    monkeypatch.setattr(model_offers, "try_key", tried("accepted"))
     said = await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert said == "ANTHROPIC_API_KEY: accepted by loopback; kept in the system's keyring"
     assert await here.missing(settings, LaunchOptions()) is None
@@ -312,7 +319,7 @@ async def test_files_are_those_a_search_would_look_at_with_their_folders(product
 
 async def test_files_of_a_folder_that_is_gone_are_an_error_in_one_line(product: Product) -> None:
     with pytest.raises(CodeagentError, match="cannot be read"):
-        await LocalLauncher(product.workspace / "gone").files()
+        await LocalLauncher(product.workspace / "gone", LocalApp()).files()
 
 
 async def test_a_cancelled_listing_leaves_the_folder_open_until_its_thread_has_read_it(
@@ -334,7 +341,7 @@ async def test_a_cancelled_listing_leaves_the_folder_open_until_its_thread_has_r
             order.append("closed")
             closed.set()
 
-    monkeypatch.setattr(launching, "LocalWorkspace", Slow)
+    monkeypatch.setattr("codeagent.commands.launcher.LocalWorkspace", Slow)
     listing = asyncio.create_task(launcher(product).files())
     await asyncio.to_thread(reading.wait, 30)
     listing.cancel()
@@ -390,7 +397,7 @@ async def test_a_session_is_continued_in_its_own_folder_wherever_it_is_asked_for
     await first.close()
     (tmp_path / "alias").symlink_to(product.workspace)
     for folder in (tmp_path, tmp_path / "alias"):
-        here = LocalLauncher(folder)
+        here = LocalLauncher(folder, LocalApp())
         assert here.enter(first.agent.session_id[:-3]) == first.agent.session_id
         assert here.workspace.samefile(product.workspace)
         assert [row.id for row in here.sessions()] == [first.agent.session_id]
@@ -411,7 +418,7 @@ async def test_a_session_in_use_or_of_a_folder_that_is_gone_is_not_entered(
         here.enter(session)
     await first.close()
     product.workspace.rename(tmp_path / "moved")
-    elsewhere = LocalLauncher(tmp_path / "moved")
+    elsewhere = LocalLauncher(tmp_path / "moved", LocalApp())
     with pytest.raises(SessionError, match="no longer exists"):
         elsewhere.enter(session)
     assert elsewhere.workspace == tmp_path / "moved"
@@ -527,7 +534,7 @@ async def test_opening_that_is_given_up_leaves_no_session_and_no_lock(product: P
         await asyncio.sleep(delay)
         opening.cancel()
         [result] = await asyncio.gather(opening, return_exceptions=True)
-        if isinstance(result, Runtime):
+        if isinstance(result, Session):
             await result.close()
     assert product.sessions == []
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.app import LocalApp
 from codeagent.cli import build_parser, load
 from codeagent.core.errors import ConfigError
 from tests.llm.asking import LITELLM_WORKER
@@ -49,7 +50,7 @@ def run(request: pytest.FixtureRequest, folders: Path, capfd: pytest.CaptureFixt
         fixed += ["--wire", request.param]
         args = build_parser("run").parse_args([*fixed, *arguments])
         capfd.readouterr()
-        work: Any = load("run").main(args)
+        work: Any = load("run").main(args, LocalApp())
         code = await work
         captured = capfd.readouterr()
         return {
@@ -67,8 +68,9 @@ def at(fake: FakeProvider, name: str = "openai/fake") -> list[str]:
 
 WHOLE_RUN = """
 import asyncio, sys
+from codeagent.app import LocalApp
 from codeagent.cli import build_parser, load
-code = asyncio.run(load("run").main(build_parser("run").parse_args(sys.argv[1:])))
+code = asyncio.run(load("run").main(build_parser("run").parse_args(sys.argv[1:]), LocalApp()))
 heavy = {"litellm", "openai", "httpx", "aiohttp", "tiktoken", "tokenizers"}
 print(code, sorted(heavy & set(sys.modules)))
 """

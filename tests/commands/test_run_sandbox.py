@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 INFO = SandboxInfo(
@@ -45,13 +46,13 @@ class Start:
 
 async def opened(
     tmp_path: Path, turns: object, seen: list[KnownEvent], *, needs_sandbox: bool = False
-) -> Runtime:
+) -> Session:
     for name in ("work", "state"):
         (tmp_path / name).mkdir()
     (tmp_path / "script.json").write_text(json.dumps(turns))
-    return await open_runtime(
+    return await open_session(
         Settings(model=f"script:{tmp_path / 'script.json'}", mode="auto"),
-        Place(tmp_path / "work", tmp_path / "state", dict(os.environ)),
+        LocalEnvironment(tmp_path / "work", tmp_path / "state", dict(os.environ)),
         resume=None,
         tell=lambda text: None,
         observer=seen.append,

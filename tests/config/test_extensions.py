@@ -29,7 +29,8 @@ def settings(tmp_path: Path, text: str, **flags: object) -> Settings:
 @pytest.mark.parametrize("extension", all_extensions().on, ids=lambda extension: extension.name)
 def test_all_that_a_manifest_names_is_there(extension: Extension) -> None:
     references = [*extension.settings.values(), *(one.make for one in extension.sets)]
-    references += [one for one in (extension.sources, extension.remarks) if one]
+    parts = (extension.sources, extension.remarks, extension.models, extension.at_provider)
+    references += [one for one in parts if one]
     assert all(map(callable, map(resolved, references)))
     for command in extension.subcommands:
         assert callable(resolved(f"{command.module}:add_arguments"))
@@ -95,6 +96,7 @@ SAME_SECTION = Extension(name="other", about="", settings={"web": "m:f"})
 SAME_COMMAND = Extension(
     name="other", about="", subcommands=(Subcommand(name="mcp", about="", module="m"),)
 )
+SAME_PART = Extension(name="other", about="", at_provider="m:f")
 NOT_ONE = object()
 
 
@@ -108,6 +110,7 @@ def test_an_installed_package_brings_an_extension(monkeypatch: pytest.MonkeyPatc
         ("SAME_NAME", "it brings the name web, which web has"),
         ("SAME_SECTION", "brings the settings web, which web has"),
         ("SAME_COMMAND", "brings the command mcp, which mcp has"),
+        ("SAME_PART", "brings the part at_provider, which provider_tools has"),
         ("NOT_ONE", "is not an Extension"),
         ("MISSING", "AttributeError"),
     ],

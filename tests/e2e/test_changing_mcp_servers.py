@@ -11,7 +11,8 @@ from pathlib import Path
 
 from mcp.server.auth.provider import AccessToken
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.mcp import ServerBook, ServerFacts
@@ -27,7 +28,7 @@ async def conversation(
     product: Product, *, trust_project: bool = False, **variables: str
 ) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
     environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
-    place = Place(
+    local = LocalEnvironment(
         product.workspace,
         product.home / "state",
         environment,
@@ -37,8 +38,8 @@ async def conversation(
     settings = Settings(
         model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off")
     )
-    runtime = await open_runtime(
-        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+    runtime = await open_session(
+        settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     try:
         assert runtime.agent.servers is not None

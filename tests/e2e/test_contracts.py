@@ -7,19 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import (
-    LONG_PATH,
-    Product,
-    Turn,
-    bash,
-    calls,
-    of,
-    read,
-    results,
-    running,
-    say,
-    text_of,
-)
+from tests.e2e.product import Product, Turn, bash, calls, of, read, results, running, say, text_of
 
 THREE = calls(read("a.txt"), read("b.txt"), read("c.txt"))
 
@@ -344,11 +332,3 @@ def test_f34_without_a_user_a_question_is_denied_and_the_run_goes_on(product: Pr
     done = product.run(product.script(calls(question), say("Then a.")), "--output", "jsonl")
     [result] = results(done.events)
     assert (done.code, result["error"]) == (0, {"kind": "denied", "message": "no user"})
-
-
-def test_the_first_request_is_small(product: Product) -> None:
-    """System prompt and tools as they are sent, in bytes."""
-    prompt = product.call("prompt").out.replace(str(product.workspace), LONG_PATH)
-    tools = json.loads(product.call("tools", "list", "--json").out)
-    sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
-    assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024

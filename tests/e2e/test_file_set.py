@@ -3,8 +3,9 @@ tool, and undone."""
 
 import json
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
 from codeagent.config.checking import checked
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore
 from tests.e2e.product import Product, calls, of, read, results, say
@@ -32,7 +33,9 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
         calls(("apply_patch", {"patch": PATCH})),
         say("done"),
     )
-    place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
+    local = LocalEnvironment(
+        product.workspace, product.home / "state" / "codeagent", product.environment
+    )
     settings = checked(
         Settings,
         {
@@ -42,8 +45,8 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
             "toolsets": {"offer": ["files"]},
         },
     )
-    runtime = await open_runtime(
-        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+    runtime = await open_session(
+        settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
 
     def files() -> dict[str, str]:

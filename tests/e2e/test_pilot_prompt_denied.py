@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from codeagent.app import LocalApp
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders, LaunchOptions
@@ -35,7 +36,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
     model = product.script(say("Hello."))
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
-        return SessionClient(LocalLauncher(product.workspace), state)
+        return SessionClient(LocalLauncher(product.workspace, LocalApp()), state)
 
     folders = AppFolders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(

@@ -67,7 +67,7 @@ def test_f27_one_more_tool_changes_only_what_stands_behind_its_place(product: Pr
         assert longer[:end].encode() == prompt[:end].encode()
         (place,) = (number for number, one in enumerate(more) if f'"name": "{name}"' in one)
         assert more[:place] + more[place + 1 :] == tools
-        assert longer.endswith(prompt[prompt.index("# Hints") :])
+        assert longer.endswith(prompt[prompt.index("# Skills") :])
         prompt, tools = longer, more
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.config.extensions import all_extensions
-from tests.e2e.product import LONG_PATH, Done, Product, calls, of, results, say, text_of
+from tests.e2e.product import Done, Product, calls, of, results, say, text_of
 
 SOURCE = """\
 from pathlib import Path
@@ -323,66 +323,6 @@ def test_a_project_groups_tools_once_it_is_trusted_and_turns_nothing_on(product:
     narrow = product.run(model, "--output", "jsonl", "--tools", "read,toolset_use")
     assert "is not among the tools that may be used here" in text_of(results(narrow.events)[1])
     assert "weather_today" in product.call("tools", "list", "--toolset", "sky").out
-
-
-MANY = """\
-from codeagent.core.tool import NotFound
-from codeagent.tools.source import ListedTool, Listing
-
-
-class Many:
-    def __init__(self, name):
-        self.name = name
-
-    async def start(self, changed):
-        changed()
-
-    def list(self):
-        tools = tuple(ListedTool(f"{self.name}__tool_{n}", "Does one of a hundred things. " * 3) for n in range(100))
-        return Listing(tools, about="a hundred things, " * 10)
-
-    def get(self, name):
-        raise NotFound(name)
-
-    async def close(self):
-        pass
-
-
-from codeagent import Extension
-
-EXTENSION = Extension(name="many", about="twenty sources", sources="many_sources:sources")
-
-
-def sources(context):
-    return [Many(f"many{n}") for n in range(20)]
-"""
-
-
-def test_the_first_request_stays_small_with_twenty_sources_and_everything_else_configured(
-    product: Product,
-) -> None:
-    site = product.workspace.parent / "site"
-    (site / "many_sources.py").write_text(MANY)
-    own = product.home / "config" / "codeagent"
-    for file, text in {
-        "config.toml": '[toolsets]\noffer = ["web", "files"]\n',
-        "agents/reviewer.md": "---\nname: reviewer\ndescription: Reviews a change.\n---\nYou review.\n",
-    }.items():
-        (own / file).parent.mkdir(parents=True, exist_ok=True)
-        (own / file).write_text(text)
-    prompt = product.call("prompt").out.replace(str(product.workspace), LONG_PATH)
-    tools = json.loads(product.call("tools", "list", "--json").out)
-    found = {tool["name"] for tool in tools}
-    assert {"toolset_list", "toolset_use"} < found and "agent" not in found
-    sent = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
-    assert len(prompt.encode()) + len(json.dumps(sent).encode()) <= 8 * 1024
-    model = product.script(
-        calls(("toolset_list", {}), ("toolset_list", {"search": "many7__tool_42"})), say("done")
-    )
-    first, second = (
-        text_of(one) for one in results(product.run(model, "--output", "jsonl").events)
-    )
-    assert "many19 (off, 100 tools)" in first and "many7: - many7__tool_42" in second
 
 
 COUNTED = """

@@ -13,8 +13,9 @@ from codeagent.workspace.checkpoints import GitCheckpoints
 
 KILLED = """
 import os, signal, sys
-from hashlib import sha256
 from pathlib import Path
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.workspace.files import LocalWorkspace
 
 call, name = sys.argv[2:]
@@ -27,8 +28,8 @@ if call == "O_TMPFILE":
     os.O_TMPFILE, call = os.O_DIRECTORY | os.O_NOFOLLOW, "fsync"
 setattr(os, call, die)
 path = Path(sys.argv[1], name)
-base = sha256(path.read_bytes()).hexdigest() if path.exists() else None
-LocalWorkspace(Path(sys.argv[1])).write(name, b"new", base=base)
+before = Node("file", path.read_bytes()) if path.exists() else None
+LocalWorkspace(Path(sys.argv[1])).land([Change(name, before, Node("file", b"new"))])
 """
 
 

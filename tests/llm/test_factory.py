@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from codeagent.core.errors import ConfigError
-from codeagent.llm.factory import Wire, lane, open_model
+from codeagent.core.errors import ConfigError, ModelError
+from codeagent.core.model import Model, ModelEvent, ModelRequest
+from codeagent.llm.factory import ModelOptions, Wire, lane, open_model
+from codeagent.llm.retry import ModelWrapper
 from tests.llm.asking import ask
+from tests.servers import Turn, openai_server
 from tests.table import for_each
 
 
@@ -25,6 +29,37 @@ async def test_a_script_is_named_by_its_file(tmp_path: Path) -> None:
 def test_a_bad_script_shows_when_it_is_opened(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         open_model(f"script:{tmp_path / 'none.json'}")
+
+
+async def test_what_is_wrapped_around_a_model_is_asked_in_its_place_the_last_first(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "s.json"
+    file.write_text('[{"text": "ok"}]')
+    asked: list[str] = []
+
+    class Noting(ModelWrapper):
+        def __init__(self, inner: Model, name: str) -> None:
+            super().__init__(inner)
+            self._noted = name
+
+        def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            asked.append(self._noted)
+            return self._inner.stream(request)
+
+    wraps = [lambda model, learned, name=name: Noting(model, name) for name in ("in", "out")]
+    model = open_model(f"script:{file}", options=ModelOptions(wraps))
+    assert ((await ask(model)).text, asked) == ("ok", ["out", "in"])
+
+
+async def test_a_refusal_of_tools_is_an_error_for_a_model_that_nothing_is_wrapped_around() -> None:
+    said = '{"error": {"message": "x does not support tools"}}'
+    async with openai_server([Turn(status=400, body=said)]) as server:
+        model = open_model("openai/fake", api_base=server.base_url, api_key="k")
+        with pytest.raises(ModelError, match="does not support tools"):
+            await ask(model)
+        await model.close()
+    assert len(server.requests) == 1
 
 
 def test_the_demo_has_a_name() -> None:

@@ -145,7 +145,7 @@ def test_the_first_screen_asks_servers_and_providers_without_loading_a_second_ht
         "import asyncio, sys\n"
         "import codeagent.commands.launcher\n"
         "from codeagent.llm.local_servers import server_at\n"
-        "from codeagent.llm.providers import try_key\n"
+        "from codeagent.llm.key_trial import try_key\n"
         "asyncio.run(server_at('http://127.0.0.1:1'))\n"
         "asyncio.run(try_key('OPENAI_API_KEY', 'sk-canary', {'OPENAI_API_BASE': 'http://127.0.0.1:1'}))\n"
         "print('httpx' in sys.modules)"

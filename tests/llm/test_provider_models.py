@@ -3,6 +3,7 @@ connection closed."""
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -820,3 +821,14 @@ async def test_preparing_returns_at_once_and_can_be_repeated() -> None:
     await model.prepare()
     await model.prepare()
     await model.close()
+
+
+@LITELLM_WORKER
+async def test_a_request_to_a_responses_api_leaves_the_gateway_of_litellms_proxy_unimported() -> (
+    None
+):
+    async with responses_server([Turn(text="ok")]) as server:
+        model = LitellmModel("openai/responses/gpt-5", api_base=server.base_url, api_key="k")
+        assert (await ask(model)).text == "ok"
+        await model.close()
+    assert "litellm.proxy._experimental.mcp_server.catalog" not in sys.modules

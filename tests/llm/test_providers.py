@@ -9,7 +9,8 @@ import pytest
 
 from codeagent.llm import litellm_model
 from codeagent.llm.catalog import context_window, entry, spellings
-from codeagent.llm.providers import OFFERED, key_variables, server_of, try_key
+from codeagent.llm.key_trial import try_key
+from codeagent.llm.providers import OFFERED, key_variables, server_of
 from tests.effort import part
 from tests.llm import provider_table
 from tests.table import for_each

@@ -12,9 +12,7 @@ from codeagent.core.model import Adapted
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.learned import Learned
 from codeagent.llm.server_facts import ServedModel, ask_server
-from tests.extensions.text_calls.reading import JSON, call
-from tests.extensions.text_calls.text_server import text_server
-from tests.llm.asking import ask, request, result
+from tests.llm.asking import ask, request
 from tests.servers import FakeProvider, Turn, openai_server
 from tests.table import for_each
 
@@ -135,29 +133,13 @@ def opened(fake: FakeProvider, learned: Learned | None = None) -> Any:
 
 
 async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> None:
-    async with text_server([Turn(text="a")]) as fake:
+    async with openai_server([Turn(text="a")]) as fake:
         fake.facts |= LLAMA
         model = opened(fake)
         await ask(model)
         assert model.context_window == 4096
         await model.close()
     assert 0 < fake.requests[0].body["max_tokens"] < 4096
-
-
-async def test_a_model_whose_template_has_no_tools_gets_them_as_text_and_the_user_is_told_once() -> (
-    None
-):
-    block = JSON.render_call(call("bash", '{"command": "ls"}'))
-    async with text_server([Turn(text=block), Turn(text="done")]) as fake:
-        fake.facts |= LLAMA
-        model = opened(fake)
-        first, second = await ask(model), await ask(model)
-        await model.close()
-    told = [event for event in first.events if isinstance(event, Adapted)]
-    assert len(told) == 1 and "template has no tools" in told[0].text
-    assert not [event for event in second.events if isinstance(event, Adapted)]
-    assert [each.name for each in first.message.calls] == ["bash"]
-    assert all("tools" not in each.body for each in fake.requests)
 
 
 async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
@@ -169,26 +151,8 @@ async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
     assert [tool["function"]["name"] for tool in fake.requests[0].body["tools"]] == ["read", "bash"]
 
 
-async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_them_natively() -> (
-    None
-):
-    async with text_server([Turn(text="a"), Turn(text="b")]) as fake:
-        fake.facts |= LLAMA
-        learned = Learned(fake.base_url, {}, "fake")
-        model = opened(fake, learned)
-        await ask(model)
-        fake.facts["/props"] = {"chat_template_caps": {"supports_tools": True}}
-        learned.lost()
-        second = await ask(model)
-        await model.close()
-    assert ["tools" in each.body for each in fake.requests] == [False, True]
-    assert [event.text for event in second.events if isinstance(event, Adapted)] == [
-        "openai/fake: its server says that its template has tools; they are sent as such"
-    ]
-
-
 async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:
-    async with text_server(
+    async with openai_server(
         [Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]
     ) as fake:
         fake.facts |= LLAMA
@@ -248,28 +212,6 @@ async def test_a_refusal_that_does_not_pass_when_folded_is_said_and_not_repeated
             await ask(model)
         await model.close()
     assert len(fake.requests) == 2
-
-
-async def test_a_template_that_refuses_results_of_tools_gets_them_as_text() -> None:
-    refusal = Turn(
-        status=400,
-        body='{"error": {"message": "Conversation roles must alternate user/assistant"}}',
-    )
-    async with text_server(
-        [Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]
-    ) as fake:
-        model = opened(fake, Learned())
-        first = (await ask(model)).message
-        history = request(
-            UserMessage.from_text("hi"), first, *(result(each, "out") for each in first.calls)
-        )
-        assert (await ask(model, history)).message.text == "ok"
-        await model.close()
-    assert [message["role"] for message in fake.requests[-1].body["messages"]] == [
-        "user",
-        "assistant",
-        "user",
-    ]
 
 
 async def test_other_refusals_are_not_folded() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from codeagent.app.place import Place, git_elsewhere
+from codeagent.app import LocalApp
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
@@ -62,8 +63,10 @@ def _servers(folder: Path, entry: dict[str, Any]) -> McpServers:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     _write_servers(folder, entry)
-    place = Place(work, folder / "state", {"KEY": "hush-hush"}, config_dir=folder / "config")
-    return McpServers(place, ServerHost(work, {"sandbox": _no_program}, folder / "state/mcp"))
+    local = LocalEnvironment(
+        work, folder / "state", {"KEY": "hush-hush"}, config_dir=folder / "config"
+    )
+    return McpServers(local, ServerHost(work, {"sandbox": _no_program}, folder / "state/mcp"))
 
 
 def _write_servers(folder: Path, entry: dict[str, Any]) -> None:
@@ -143,7 +146,7 @@ async def image(folder: Path, change: bool) -> Outcome:
         '{"build": {"dockerfile": "Dockerfile"}, "runArgs": ["--init"]}'
     )
     with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(folder / "config")}):
-        settings, launcher = Settings(model="demo"), LocalLauncher(work)
+        settings, launcher = Settings(model="demo"), LocalLauncher(work, LocalApp())
         asked = await launcher.missing(settings, LaunchOptions(proceed=True))
         assert asked is not None and asked.kind == "image"
         if change:
@@ -204,7 +207,7 @@ async def git_directory(folder: Path, change: bool) -> Outcome:
         pointer = folder / name / ".git/worktrees" / f"{name}-work" / "gitdir"
         pointer.write_text(f"{kept / '.git'}\n")
     with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(config)}):
-        settings, launcher = Settings(model="demo"), LocalLauncher(kept)
+        settings, launcher = Settings(model="demo"), LocalLauncher(kept, LocalApp())
         asked = await launcher.missing(settings, LaunchOptions(proceed=True))
         assert asked is not None and asked.kind == "git"
         if change:

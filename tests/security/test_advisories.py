@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from codeagent.app import Place
 from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import git_warning
 from codeagent.config.kept import TrustFile
 from codeagent.config.layers import load_settings
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.hosts import HostRule
 from codeagent.core.mcp import ServerConfig
@@ -44,6 +44,7 @@ from codeagent.workspace.files import LocalWorkspace
 from tests.e2e.product import Product
 from tests.extensions.mcp.test_login import MemoryStore
 from tests.fakes import put, tool_context
+from tests.landings import write
 from tests.sandbox.egress.proxying import Origin, connect, get, listening, proxying
 from tests.sandbox.test_profile import SPEC
 from tests.sandboxes import make_repository
@@ -206,7 +207,7 @@ def test_cve_2019_1353_the_short_name_of_dot_git_is_protected() -> None:
 def test_cve_2025_59532_no_tool_lets_the_model_choose_the_folder_that_may_be_written(
     tmp_path: Path,
 ) -> None:
-    tools = describe_tools(Place(tmp_path, tmp_path / "state", {})).definitions()
+    tools = describe_tools(LocalEnvironment(tmp_path, tmp_path / "state", {})).definitions()
     assert len(tools) > 10
     for tool in tools:
         named = set(tool.parameters.get("properties", {}))
@@ -241,7 +242,7 @@ def test_cve_2026_26268_hooks_and_the_configuration_of_git_are_never_written(
 ) -> None:
     for path in (".git/hooks/pre-commit", ".git/config", "sub/.git/hooks/post-checkout"):
         with pytest.raises(ProtectedPath):
-            workspace.write(path, b"touch x", base=None)
+            write(workspace, path, b"touch x", base=None)
 
 
 def test_cve_2026_25725_a_protected_file_that_does_not_exist_yet_is_protected(
@@ -249,7 +250,7 @@ def test_cve_2026_25725_a_protected_file_that_does_not_exist_yet_is_protected(
 ) -> None:
     assert not (workspace.root / ".codeagent").exists()
     with pytest.raises(ProtectedPath):
-        workspace.write(".codeagent/config.toml", b"[hooks]", base=None)
+        write(workspace, ".codeagent/config.toml", b"[hooks]", base=None)
     assert not (workspace.root / ".codeagent").exists()
 
 

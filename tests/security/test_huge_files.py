@@ -7,7 +7,6 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from codeagent.workspace.files import LocalWorkspace
 from tests.e2e.product import Product, bash, calls, results, say, text_of
 from tests.effort import FACTOR
 from tests.fakes import put
+from tests.landings import remove, write
 from tests.sandboxes import MIB, make_repository
 from tests.warm import WarmProcess
 
@@ -116,15 +116,14 @@ def test_every_tool_answers_beside_huge_files_in_bounded_memory(
 def test_a_file_that_became_huge_since_it_was_read_is_refused_unhashed(tmp_path: Path) -> None:
     workspace = LocalWorkspace(tmp_path)
     path = put(tmp_path, "it", "old")
-    base = sha256(b"old").hexdigest()
     with path.open("r+b") as file:
         file.truncate(TIB)
     with pytest.raises(ContentChanged):
-        workspace.write("it", b"new", base=base)
+        write(workspace, "it", b"new", base=b"old")
     with pytest.raises(ContentChanged):
-        workspace.remove("it", base=base)
+        remove(workspace, "it", base=b"old")
     os.truncate(path, 3)
-    workspace.write("it", b"new", base=base)
+    write(workspace, "it", b"new", base=b"old")
     assert path.read_bytes() == b"new"
 
 

@@ -31,6 +31,7 @@ from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
+from tests.landings import write
 from tests.table import for_each
 
 CANARY = "CANARY-51c0"
@@ -348,7 +349,7 @@ def test_protected_paths_are_never_written(repo: Path, path: str, exists: bool) 
         put(repo, ".git/config", "mine")
     before = contents(repo)
     with pytest.raises(ProtectedPath):
-        LocalWorkspace(repo).write(path, b"HACKED", base=None)
+        write(LocalWorkspace(repo), path, b"HACKED", base=None)
     assert contents(repo) == before
     assert (repo / ".git").exists() == exists, "nothing is made on the way to a refusal"
     assert not (repo / ".codeagent").exists()
@@ -364,7 +365,7 @@ def test_special_files_are_refused_at_once(repo: Path, kernel: bool) -> None:
             with pytest.raises(NotAFile):
                 workspace.open(name)
             with pytest.raises(NotAFile):
-                workspace.write(name, b"x", base=None)
+                write(workspace, name, b"x", base=None)
 
 
 @pytest.mark.parametrize("change", ["renamed", "replaced", "removed"])
@@ -378,7 +379,7 @@ def test_a_workspace_that_is_moved_away_is_neither_read_nor_written(
         put(repo, "inside.txt", "another\n")
     before = contents(moved)
     for action in (
-        lambda: workspace.write("new.txt", b"x", base=None),
+        lambda: write(workspace, "new.txt", b"x", base=None),
         lambda: workspace.open("inside.txt"),
         lambda: workspace.entries("."),
         lambda: workspace.stat("inside.txt"),

@@ -155,7 +155,7 @@ def test_every_tool_that_asks_has_a_row() -> None:
 
 KEPT_IN = {
     "codeagent/extensions/images/plan.py": "the repository's image",
-    "codeagent/app/place.py": "a git directory elsewhere",
+    "codeagent/config/local_environment.py": "a git directory elsewhere",
     "codeagent/app/tools.py": "tool files and agents",
     "codeagent/extensions/openapi/added.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
     "codeagent/extensions/mcp/files.py": "a project's servers",

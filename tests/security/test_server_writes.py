@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from codeagent.app import Place, open_runtime
+from codeagent.app.runtime import open_session
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings, ToolsetSettings
 from codeagent.core.acts import Answer, RestartServer, Restore, RunRecipe, SetMode
 from codeagent.core.approval_events import ApprovalRequested
@@ -26,7 +27,7 @@ from codeagent.core.notices import ModeChanged
 from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Mode
 from codeagent.core.recipes import Recipe, RecipeStep
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle, Session
 from codeagent.extensions.mcp.program import AgreedProgram
 from tests.agent.doubles import Turn, TurnsModel
 from tests.effort import times
@@ -52,7 +53,7 @@ class Talk:
     """Questions about a call of the server are answered with yes, whatever `answer` is."""
     model: TurnsModel = field(default_factory=TurnsModel)
     events: list[KnownEvent] = field(default_factory=list)
-    runtime: Runtime | None = None
+    runtime: Session | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -157,10 +158,10 @@ async def talking(
         sandbox=SandboxSettings(),
         toolsets=ToolsetSettings(use=("it", "agents"), offer=("agents",)),
     )
-    place = Place(root, folder / "state", dict(os.environ), config_dir=folder / "own")
-    talk.runtime = await open_runtime(
+    local = LocalEnvironment(root, folder / "state", dict(os.environ), config_dir=folder / "own")
+    talk.runtime = await open_session(
         settings,
-        place,
+        local,
         resume=None,
         tell=print,
         observer=talk.hear,

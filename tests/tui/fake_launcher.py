@@ -19,7 +19,7 @@ from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.runtime import Runtime, SessionSummary
+from codeagent.core.runtime import Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
@@ -122,7 +122,7 @@ class FakeLauncher:
 
     async def open(
         self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
-    ) -> Runtime:
+    ) -> Session:
         tell("making the image")
         await self.ready.wait()
         if self.refuses:
@@ -133,7 +133,7 @@ class FakeLauncher:
             self.closed += 1
             await self.agent.close()
 
-        return Runtime(
+        return Session(
             agent=self.agent,
             sandbox=None,
             sandbox_info=self.info if self.starting is None else None,

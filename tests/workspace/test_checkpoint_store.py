@@ -18,8 +18,7 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots import store as store_module
-from codeagent.workspace.snapshots.prune import Retention
-from codeagent.workspace.snapshots.store import SnapshotStore
+from codeagent.workspace.snapshots.store import Retention, SnapshotStore
 from tests.workspace.trees import texts
 
 PROCESS = """

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.checkpoints import Node
 from codeagent.core.commits import CommitRefused, Committed
 from codeagent.core.errors import ContentChanged, OutsideWorkspace
 from codeagent.disk.repository import repository_of
@@ -120,8 +121,8 @@ def test_a_changed_and_a_new_file_are_committed_and_nothing_else(repo: Repo) -> 
     assert repo.git("diff", "--name-status", "HEAD~1", "HEAD") == "M\ta.txt\nA\tnew/file.txt\n"
     assert repo.git("status", "--porcelain") == " M b.txt\n"
     assert [(change.kind, change.path) for change in done.plan.changes] == [
-        ("changed", "a.txt"),
-        ("new", "new/file.txt"),
+        ("modified", "a.txt"),
+        ("added", "new/file.txt"),
     ]
     repo.git("fsck", "--strict")
 
@@ -134,7 +135,11 @@ def test_the_plan_says_all_that_the_commit_will_hold_and_writes_nothing(repo: Re
     (change,) = plan.changes
     assert (plan.branch, plan.author) == ("main", "Ada L <ada@example.org>")
     assert plan.parent == repo.git("rev-parse", "HEAD").strip()
-    assert (change.path, change.before, change.after) == ("a.txt", b"a.txt\n", b"after\n")
+    assert (change.path, change.before, change.after) == (
+        "a.txt",
+        Node("file", b"a.txt\n"),
+        Node("file", b"after\n"),
+    )
 
 
 def test_what_else_is_staged_stays_staged_and_out(repo: Repo) -> None:
@@ -168,8 +173,8 @@ def test_a_deletion_a_rename_and_a_file_in_a_folders_place(repo: Repo) -> None:
     done = repo.commit("a.txt", "moved.txt", "src/c.txt", "src")
     assert [(change.kind, change.path) for change in done.plan.changes] == [
         ("deleted", "a.txt"),
-        ("new", "moved.txt"),
-        ("new", "src"),
+        ("added", "moved.txt"),
+        ("added", "src"),
         ("deleted", "src/c.txt"),
     ]
     assert repo.files() == ["b.txt", "moved.txt", "src"]
@@ -585,8 +590,8 @@ def test_from_a_folder_nothing_beside_it_is_committed_or_changed(repo: Repo) -> 
     assert here.committer().plan("x", (".",)).around == str(repo.root)
     assert [(change.kind, change.path) for change in here.commit(".").plan.changes] == [
         ("deleted", "a.txt"),
-        ("changed", "b.txt"),
-        ("changed", "c.txt"),
+        ("modified", "b.txt"),
+        ("modified", "c.txt"),
     ]
     assert repo.git("diff", "--name-only", "HEAD~1", "HEAD").split() == [
         "src/a.txt",

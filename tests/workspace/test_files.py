@@ -1,7 +1,6 @@
 """Writes are whole or not at all, and keep what belonged to the file."""
 
 import errno
-import hashlib
 import os
 import stat
 import threading
@@ -22,10 +21,7 @@ from codeagent.disk.locks import try_lock
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import up_to
 from tests.fakes import put
-
-
-def sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+from tests.landings import move, remove, write
 
 
 @pytest.fixture(params=[True, False], ids=["openat2", "walk"])
@@ -48,7 +44,7 @@ def test_a_new_file_comes_with_its_directories_and_the_usual_mode(
 ) -> None:
     old_mask = os.umask(0o022)
     try:
-        workspace.write("a/b/c.txt", b"new", base=None)
+        write(workspace, "a/b/c.txt", b"new", base=None)
     finally:
         os.umask(old_mask)
     written = workspace.root / "a/b/c.txt"
@@ -62,7 +58,7 @@ def test_a_new_file_belongs_to_the_owner_of_the_workspace(workspace: LocalWorksp
         pytest.skip("only root may give files away")
     os.chown(workspace.root, 1234, 1235)
     workspace = LocalWorkspace(workspace.root)
-    workspace.write("a/b.txt", b"new", base=None)
+    write(workspace, "a/b.txt", b"new", base=None)
     for path in (workspace.root / "a", workspace.root / "a/b.txt"):
         assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
 
@@ -80,7 +76,7 @@ def test_mode_owner_and_attributes_stay(workspace: LocalWorkspace, mode: int) ->
     if os.geteuid() == 0:
         os.chown(path, 1234, 1235)
     before = path.stat()
-    workspace.write("f.sh", b"new", base=sha(b"old"))
+    write(workspace, "f.sh", b"new", base=b"old")
     after = path.stat()
     assert path.read_bytes() == b"new"
     assert (after.st_mode, after.st_uid, after.st_gid) == (
@@ -96,14 +92,14 @@ def test_mode_owner_and_attributes_stay(workspace: LocalWorkspace, mode: int) ->
 def test_set_id_bits_do_not_survive_a_write(workspace: LocalWorkspace) -> None:
     path = put(workspace.root, "tool", b"old")
     path.chmod(0o6755)
-    workspace.write("tool", b"new", base=sha(b"old"))
+    write(workspace, "tool", b"new", base=b"old")
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
 
 
 def test_a_hard_link_elsewhere_keeps_the_old_content(workspace: LocalWorkspace) -> None:
     path = put(workspace.root, "a.txt", b"old")
     os.link(path, workspace.root.parent / "store.txt")
-    workspace.write("a.txt", b"new", base=sha(b"old"))
+    write(workspace, "a.txt", b"new", base=b"old")
     assert (workspace.root.parent / "store.txt").read_bytes() == b"old"
     assert path.read_bytes() == b"new"
 
@@ -111,31 +107,31 @@ def test_a_hard_link_elsewhere_keeps_the_old_content(workspace: LocalWorkspace) 
 def test_a_link_stays_and_its_target_is_written(workspace: LocalWorkspace) -> None:
     put(workspace.root, "real/a.txt", b"old")
     (workspace.root / "a").symlink_to("real/a.txt")
-    workspace.write("a", b"new", base=sha(b"old"))
+    write(workspace, "a", b"new", base=b"old")
     assert (workspace.root / "a").is_symlink()
     assert (workspace.root / "real/a.txt").read_bytes() == b"new"
 
 
 def test_a_dangling_link_inside_is_written_through(workspace: LocalWorkspace) -> None:
     (workspace.root / "a").symlink_to("new.txt")
-    workspace.write("a", b"new", base=None)
+    write(workspace, "a", b"new", base=None)
     assert (workspace.root / "new.txt").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("base", [None, sha(b"other")])
+@pytest.mark.parametrize("base", [None, b"other"])
 def test_content_that_is_not_what_it_was_is_kept(
-    workspace: LocalWorkspace, base: str | None
+    workspace: LocalWorkspace, base: bytes | None
 ) -> None:
     put(workspace.root, "a.txt", b"theirs")
     with pytest.raises(ContentChanged):
-        workspace.write("a.txt", b"new", base=base)
+        write(workspace, "a.txt", b"new", base=base)
     assert (workspace.root / "a.txt").read_bytes() == b"theirs"
     assert names(workspace.root) == ["a.txt"]
 
 
 def test_a_file_that_is_gone_is_not_made_again(workspace: LocalWorkspace) -> None:
     with pytest.raises(ContentChanged, match="gone"):
-        workspace.write("a.txt", b"new", base=sha(b"old"))
+        write(workspace, "a.txt", b"new", base=b"old")
     assert names(workspace.root) == []
 
 
@@ -151,7 +147,7 @@ def test_a_change_during_the_write_is_seen_before_the_rename(
 
     monkeypatch.setattr(os, "fsync", fsync_and_meddle)
     with pytest.raises(ContentChanged):
-        workspace.write("a.txt", b"new", base=sha(b"old"))
+        write(workspace, "a.txt", b"new", base=b"old")
     assert path.read_bytes() == b"theirs"
     assert names(workspace.root) == ["a.txt"]
 
@@ -167,7 +163,7 @@ def test_a_file_that_comes_up_during_the_write_is_not_replaced(
 
     monkeypatch.setattr(os, "link", link_too_late)
     with pytest.raises(ContentChanged):
-        workspace.write("a.txt", b"new", base=None)
+        write(workspace, "a.txt", b"new", base=None)
     assert (workspace.root / "a.txt").read_bytes() == b"theirs"
     assert names(workspace.root) == ["a.txt"]
 
@@ -196,7 +192,7 @@ def test_a_failing_system_call_leaves_the_old_content_and_nothing_else(
         with monkeypatch.context() as patched:
             patched.setattr(os, call, fail)
             try:
-                workspace.write("a.txt", b"new" * 1000, base=sha(b"old" * 1000))
+                write(workspace, "a.txt", b"new" * 1000, base=b"old" * 1000)
                 written = True
             except WorkspaceError:
                 written = False
@@ -210,11 +206,11 @@ def test_a_read_only_file_is_refused_where_the_system_would(workspace: LocalWork
     path = put(workspace.root, "a.txt", b"old")
     path.chmod(0o444)
     if os.geteuid() == 0:
-        workspace.write("a.txt", b"new", base=sha(b"old"))
+        write(workspace, "a.txt", b"new", base=b"old")
         assert stat.S_IMODE(path.stat().st_mode) == 0o444
         return
     with pytest.raises(WorkspaceError, match="read-only"):
-        workspace.write("a.txt", b"new", base=sha(b"old"))
+        write(workspace, "a.txt", b"new", base=b"old")
 
 
 def test_a_directory_or_a_missing_file_is_said_to_be_one(workspace: LocalWorkspace) -> None:
@@ -251,7 +247,7 @@ def test_no_descriptor_is_left_open(workspace: LocalWorkspace) -> None:
         workspace.stat("a/b.txt")
         list(workspace.entries("a"))
         workspace.resolve("a/none")
-        workspace.write("a/b.txt", b"x", base=sha(b"x"))
+        write(workspace, "a/b.txt", b"x", base=b"x")
         for bad in ("none", "a", "a/b.txt/c", "../x"):
             with pytest.raises(WorkspaceError):
                 workspace.open(bad)
@@ -262,12 +258,12 @@ def test_a_file_is_removed_only_as_it_was(workspace: LocalWorkspace) -> None:
     file = workspace.root / "a.txt"
     file.write_bytes(b"new")
     with pytest.raises(ContentChanged):
-        workspace.remove("a.txt", base=sha(b"old"))
+        remove(workspace, "a.txt", base=b"old")
     assert file.read_bytes() == b"new"
-    workspace.remove("a.txt", base=sha(b"new"))
+    remove(workspace, "a.txt", base=b"new")
     assert names(workspace.root) == []
     with pytest.raises(ContentChanged, match="is gone"):
-        workspace.remove("a.txt", base=sha(b"new"))
+        remove(workspace, "a.txt", base=b"new")
 
 
 def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(
@@ -279,11 +275,11 @@ def test_a_moved_file_is_the_same_file_and_never_takes_a_name_that_is_taken(
     (workspace.root / "taken").write_bytes(b"mine")
     inode = file.stat().st_ino
     with pytest.raises(ContentChanged, match="taken exists already"):
-        workspace.move("a.sh", "taken", base=sha(b"run"))
+        move(workspace, "a.sh", "taken", base=b"run")
     with pytest.raises(ContentChanged, match=r"a\.sh has changed"):
-        workspace.move("a.sh", "b.sh", base=sha(b"old"))
+        move(workspace, "a.sh", "b.sh", base=b"old")
     assert names(workspace.root) == ["a.sh", "taken"]
-    workspace.move("a.sh", "bin/b.sh", base=sha(b"run"))
+    move(workspace, "a.sh", "bin/b.sh", base=b"run")
     found = (workspace.root / "bin/b.sh").stat()
     assert (found.st_ino, found.st_mode & 0o777, found.st_nlink) == (inode, 0o750, 1)
     assert (workspace.root / "taken").read_bytes() == b"mine"
@@ -295,10 +291,10 @@ def test_nothing_protected_or_outside_is_removed_or_moved(
 ) -> None:
     (workspace.root / "a").write_bytes(b"")
     with pytest.raises((ProtectedPath, OutsideWorkspace)):
-        workspace.remove(path, base=sha(b""))
+        remove(workspace, path, base=b"")
     for place, to in (("a", path), (path, "b")):
         with pytest.raises((ProtectedPath, OutsideWorkspace)):
-            workspace.move(place, to, base=sha(b""))
+            move(workspace, place, to, base=b"")
     assert (workspace.root / "a").exists()
 
 
@@ -316,7 +312,7 @@ def test_of_writers_that_checked_the_same_content_only_one_replaces_it(
             with mine.open("a.txt") as file:
                 data = file.read()
             with suppress(ContentChanged):
-                mine.write("a.txt", data + f"{who}.{added}\n".encode(), base=sha(data))
+                write(mine, "a.txt", data + f"{who}.{added}\n".encode(), base=data)
                 added += 1
         mine.close()
 
@@ -340,7 +336,7 @@ def test_a_folder_that_another_program_keeps_locked_is_left_alone(
             WorkspaceError,
             match=r"a\.txt: another process has locked its folder; nothing was changed",
         ):
-            workspace.write("a.txt", b"new", base=sha(b"old"))
+            write(workspace, "a.txt", b"new", base=b"old")
     finally:
         os.close(fd)
     assert (workspace.root / "a.txt").read_text() == "old"

@@ -10,6 +10,7 @@ from codeagent.core.errors import CheckpointError, WorkspaceError
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.snapshots.moments import MomentsFile
+from tests.landings import write
 from tests.workspace.trees import texts
 
 
@@ -99,13 +100,13 @@ async def test_a_file_is_written_only_if_that_can_be_recorded(
 ) -> None:
     workspace = LocalWorkspace(root)
     workspace.recorder = checkpoints.landing
-    workspace.write("before.txt", b"no snapshots are kept yet", base=None)
+    write(workspace, "before.txt", b"no snapshots are kept yet", base=None)
     await checkpoints.take(commands=False)
-    workspace.write("a.txt", b"one", base=None)
+    write(workspace, "a.txt", b"one", base=None)
     checkpoints.close()
     block_the_record(state)
     with pytest.raises(WorkspaceError, match="cannot be used"):
-        workspace.write("b.txt", b"two", base=None)
+        write(workspace, "b.txt", b"two", base=None)
     assert texts(root) == {"one", "no snapshots are kept yet"}
     workspace.close()
 

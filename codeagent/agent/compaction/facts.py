@@ -3,12 +3,13 @@ still see."""
 
 from collections.abc import Callable, Iterable, Sequence
 
+from codeagent.core.changes import digest
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.session.fold import ToolDetails
-from codeagent.tools.edit.reads import ReadState, content, digest, read_states
+from codeagent.tools.edit.reads import ReadState, content, read_states
 
 _MOST_FILES = 60
 """Only the files that were used last are listed."""

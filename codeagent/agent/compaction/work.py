@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from codeagent.agent.calls import ToolEnvironment
 from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
 from codeagent.agent.compaction.plan import (
     Attempts,
@@ -23,6 +22,7 @@ from codeagent.agent.compaction.plan import (
     to_summarize,
 )
 from codeagent.agent.emitter import Emitter
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.model_request import (
@@ -116,7 +116,7 @@ class Compaction:
 
     def __init__(
         self,
-        around: ToolEnvironment,
+        environment: ToolEnvironment,
         emitter: Emitter,
         spending: BudgetMeter,
         queue: MessageQueue,
@@ -124,11 +124,11 @@ class Compaction:
         history: History,
     ) -> None:
         self._permissions = permissions
-        self._around, self._emitter, self._spending = around, emitter, spending
+        self._environment, self._emitter, self._spending = environment, emitter, spending
         self._queue, self._line = queue, history.line
         self._pins, self._questions = history.pins, dict(history.questions)
-        self._files = FileFacts(around.workspace, history.details)
-        self.in_context = DetailsInContext(history.details, around.forget)
+        self._files = FileFacts(environment.workspace, history.details)
+        self.in_context = DetailsInContext(history.details, environment.recall.forget)
         self._gauge, self._length = TokenGauge(), GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
@@ -221,7 +221,7 @@ class Compaction:
             self._gauge.tokens(self._length.of(self._line.items, asking.request)),
         )
         if window is None or not self._attempts.is_due(
-            size, window, self._around.context.compact_at
+            size, window, self._environment.preferences.context.compact_at
         ):
             return False
         return await self.compact("window", asking, token)
@@ -267,7 +267,7 @@ class Compaction:
             raise _NotCompacted(why)
         size = self._gauge.tokens(request_characters(asking.request))
         judged = PlannedCompaction(cause, hint, len(messages), size)
-        answer = await token.guard(self._around.hooks.compaction(judged))
+        answer = await token.guard(self._environment.hooks.compaction(judged))
         if isinstance(answer, Deny):
             raise _NotCompacted(answer.why)
         room, why = self._room(cause, asking), _OWN_WORDS
@@ -339,7 +339,7 @@ class Compaction:
         return None if event is None else measured(event, asking.request, self._gauge)
 
     def _window(self, asking: Asking) -> int | None:
-        known = self._around.context.window or asking.model.context_window
+        known = self._environment.preferences.context.window or asking.model.context_window
         refused = self._gauge.tokens(self._refused.get(asking.model.name, 0))
         return min(filter(None, (known, refused)), default=None)
 
@@ -411,7 +411,7 @@ class Compaction:
         return cause != "overflow" and (window is None or size < window)
 
     def _reviews(self, asking: Asking) -> bool:
-        return asking.attended and self._around.context.review
+        return asking.attended and self._environment.preferences.context.review
 
     def _told(
         self,
@@ -447,7 +447,7 @@ class Compaction:
         counts."""
         answer: ModelAnswer | None = None
         so_far, events = (
-            AnswerSoFar(self._around.limits.max_repeated_tokens),
+            AnswerSoFar(self._environment.limits.max_repeated_tokens),
             asking.model.stream(request),
         )
         try:
@@ -463,7 +463,7 @@ class Compaction:
                         self._emitter.emit(fell_back(event))
                     case ProviderUse():
                         await take_use(
-                            event, self._emitter, self._around.outputs, self._permissions
+                            event, self._emitter, self._environment.outputs, self._permissions
                         )
                     case ToolsLeftOut():
                         self._emitter.emit(tools_left_out(event))
@@ -488,7 +488,7 @@ class Compaction:
         Raises _NotCompacted, RunCancelled.
         """
         patience = (
-            self._around.context.review_seconds
+            self._environment.preferences.context.review_seconds
             if self._permissions.mode == "auto" and cause != "user"
             else None
         )
@@ -511,7 +511,7 @@ class Compaction:
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
         return KeptFacts(
-            todo=tuple(map(str, self._around.todo.items)),
+            todo=tuple(map(str, self._environment.state.todo.items)),
             questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),
         )
@@ -524,7 +524,7 @@ class Compaction:
         return PrunedResult(call_id=message.call_id, text=preview(text, handle, unseen=unseen))
 
     def _saved(self, name: str, text: str) -> str:
-        sink = self._around.outputs.create(name)
+        sink = self._environment.outputs.create(name)
         sink.write(text)
         sink.close()
         return sink.handle
@@ -532,7 +532,7 @@ class Compaction:
     def _handle_of(self, text: str) -> str | None:
         """Return the handle of a result that was cut when it was made, checked: any text may name a
         handle."""
-        outputs, found = self._around.outputs, _HANDLE.findall(text)
+        outputs, found = self._environment.outputs, _HANDLE.findall(text)
         if not found or found[-1] not in outputs.handles():
             return None
         first = outputs.read(found[-1], 1, 1).lines

@@ -154,6 +154,15 @@ class Jobs:
             *(run.job for run in self._runs.values()),
         )
 
+    def require(self, job_id: str) -> str:
+        """Return the id of a job that the user named. Raises CodeagentError."""
+        try:
+            return self.get(job_id).id
+        except KeyError:
+            raise CodeagentError(
+                f"{job_id} is not a job of this session; /jobs lists them"
+            ) from None
+
     def get(self, job_id: str) -> Job:
         """Raises KeyError."""
         if (past := self._past.get(job_id)) is not None:

@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.calls import ToolEnvironment, with_notes
+from codeagent.agent.calls import with_notes
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -59,14 +60,14 @@ class Shared:
     """Of the run whose call started the agent; None for the user's own agent."""
 
     @classmethod
-    def of_user(cls, around: ToolEnvironment, journal: Journal) -> "Shared":
+    def of_user(cls, environment: ToolEnvironment, journal: Journal) -> "Shared":
         """Make what the user's own agent shares."""
         emitter = Emitter(journal)
-        slots = asyncio.Semaphore(around.limits.max_concurrency)
-        permissions, spending = Permissions(around, emitter), BudgetMeter(emitter)
-        if around.servers is not None:
-            around.servers.tell_reads(permissions.hear)
-        return cls(emitter, permissions, spending, set(), WorkspaceLock(), slots, around.hooks)
+        slots = asyncio.Semaphore(environment.limits.max_concurrency)
+        permissions, spending = Permissions(environment, emitter), BudgetMeter(emitter)
+        if environment.servers is not None:
+            environment.servers.tell_reads(permissions.hear)
+        return cls(emitter, permissions, spending, set(), WorkspaceLock(), slots, environment.hooks)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Origin:
     apart: bool = False
     """It has a worktree of its own."""
 
-    def shared(self, around: ToolEnvironment, journal: Journal) -> Shared:
+    def shared(self, environment: ToolEnvironment, journal: Journal) -> Shared:
         """Make what the child works with, and tell both logs that the one session belongs to the
         other."""
         above = self.parent.shared
@@ -118,7 +119,7 @@ class Origin:
         above.emitter.emit(started)
         emitter.emit(started)
         permissions = NarrowedPermissions(
-            around, emitter, above.permissions, self.mode, self.network, apart=self.apart
+            environment, emitter, above.permissions, self.mode, self.network, apart=self.apart
         )
         own = replace(above, emitter=emitter, permissions=permissions, submitted=Hooks())
         if not self.apart:
@@ -290,22 +291,22 @@ async def _merged(
         Receiver,
     )
 
-    shared, around = parent.shared, parent.environment
+    shared, environment = parent.shared, parent.environment
     assert shared.inspection is not None
     # The mode of the child counts, too: its changes may need a question even in a session that does
     # not ask.
     permissions = NarrowedPermissions(
-        around, shared.emitter, shared.permissions, definition.mode, apart=True
+        environment, shared.emitter, shared.permissions, definition.mode, apart=True
     )
     receiver = Receiver(
         shared.emitter,
         permissions,
         parent.approvals,
-        around.workspace,
+        environment.workspace,
         shared.lock,
         shared.inspection,
-        around.outputs,
-        around.hooks,
+        environment.outputs,
+        environment.hooks,
     )
     return await Merge(receiver, f"the agent {definition.name}", context, token).carry_out(
         worktree, result

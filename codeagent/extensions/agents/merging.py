@@ -16,11 +16,15 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.permissions import Permissions, fingerprint
-from codeagent.core.agents import CopiedFile, Worktree
+from codeagent.changes.change_set import ChangeSet, diff_blocks, listing, named
+from codeagent.changes.diff import count
+from codeagent.changes.hunks import Answered
+from codeagent.core.agents import Worktree
 from codeagent.core.cancel import CancelToken
+from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock, DisplayBlock, TextBlock, cut
+from codeagent.core.display import DisplayBlock, TextBlock, cut
 from codeagent.core.errors import (
     CheckpointError,
     MissingPath,
@@ -35,12 +39,8 @@ from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
 from codeagent.core.ports import OutputStore, Workspace
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
-from codeagent.extensions.file_tools.changeset import ChangeSet, Removal, named, paths_key
-from codeagent.tools.edit.diff import count, diff_block
-from codeagent.tools.edit.encoding import NotText, TextFile, read_text
-from codeagent.tools.edit.hunks import as_answered
-from codeagent.tools.edit.reads import NOTHING, digest
-from codeagent.tools.edit.replacing import Edited
+from codeagent.tools.changes import file_node
+from codeagent.tools.edit.accepted import land_all
 
 _WRITE = "write"
 """The tool whose rules and hooks decide what is taken, together with the rules that deny or ask
@@ -51,8 +51,6 @@ _MOST_BYTES = 32 << 20
 """The most changes offered; beyond that they are only kept as a diff, like everything that is not
 taken."""
 _MOST_DIFFS = 20
-_Step = Edited | Removal
-_NO_TEXT = TextFile(b"", "", "utf-8", b"")
 _EDITED = "its lines cannot be edited here: choose hunks, take it, or leave it"
 _RULE = "a rule cannot be added here: take it, or leave it"
 _WHOLE = "this cannot be answered hunk by hunk: take it, or leave it"
@@ -75,16 +73,6 @@ class Receiver:
     hooks: Hooks
 
 
-@dataclass(frozen=True)
-class _Change:
-    """A child's change to one file."""
-
-    step: _Step
-    preview: Preview
-    diff: DiffBlock | None
-    """None if it cannot be shown as text."""
-
-
 class Merge:
     """Everything that one child changed, on its way into the workspace."""
 
@@ -96,9 +84,9 @@ class Merge:
         self._agent = agent
         self._context = context
         self._token = token
-        self._changes: list[_Change] = []
+        self._changes: list[Change[Node]] = []
         self._conflicts: list[str] = []
-        self._taken: list[_Step] = []
+        self._taken: list[Change[Node]] = []
         self._unasked: dict[str, JsonValue] = {}
         """What allowed the change, by path, for what is taken without a question."""
         self._left: list[str] = []
@@ -144,7 +132,7 @@ class Merge:
             return f"{_NOTHING_TAKEN}: {fault}.", "failed"
         if not self._taken:
             return f"{_NOTHING_TAKEN}.", "denied" if self._changes else "failed"
-        return f"Taken into the workspace: {', '.join(map(_line, self._taken))}.", None
+        return f"Taken into the workspace: {', '.join(map(listing, self._taken))}.", None
 
     async def _read(self, worktree: Worktree) -> None:
         """Read all changes: keep the whole diff, and sort what can be offered. Raises
@@ -174,20 +162,20 @@ class Merge:
             self._changes, self._conflicts = [], []
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
 
-    def _take_in(self, file: CopiedFile) -> None:
+    def _take_in(self, file: Change[Node]) -> None:
         """Sort a file into what can be offered, conflicts, and what cannot be taken; blocks on a
         large file."""
-        before, after = _bytes(file.before), _bytes(file.after)
-        if any(node is not None and node.kind == "link" for node in (file.before, file.after)):
+        if "link" in file.contents:
             self._left.append(f"{spelled(file.path)} (a link)")
             return
         could, can = (
             node is not None and node.kind == "executable" for node in (file.before, file.after)
         )
-        if could != can and after is not None:
+        if could != can and file.after is not None:
             self._left.append(
                 f"{spelled(file.path)} (that it can {'' if can else 'no longer '}be run)"
             )
+        before, after = _bytes(file.before), _bytes(file.after)
         if before == after:
             return
         try:
@@ -195,26 +183,26 @@ class Merge:
         except (WorkspaceError, OSError):
             self._conflicts.append(file.path)
             return
-        if present == after:
+        if _bytes(present) == after:
             return
-        if present != before:
+        if _bytes(present) != before:
             self._conflicts.append(file.path)
             return
-        self._changes.append(_change(file))
+        self._changes.append(_onto(file, present))
 
-    def _judged(self, path: str) -> tuple[ApprovalKey, Verdict]:
-        key = paths_key(self._to.workspace, [path])
+    def _judged(self, change: Change[Node]) -> tuple[ApprovalKey, Verdict]:
+        key = ChangeSet((change,)).policy_key(self._to.workspace)
         return key, self._to.permissions.policy.check(_WRITE, key, "prompt", "files")
 
     async def _ask_about_all(self) -> None:
         """Decide about every file before any is changed. Raises RunCancelled."""
         rest = False
         for number, change in enumerate(self._changes, start=1):
-            path, all_of = change.step.path, len(self._changes)
+            path, all_of = change.path, len(self._changes)
             if objection := await self._objection(change):
                 self._left.append(f"{spelled(path)} ({objection})")
                 continue
-            key, verdict = self._judged(path)
+            key, verdict = self._judged(change)
             may_follow = rest and key.sensitive is None and verdict.source != "rule"
             match verdict.permission:
                 case "deny":
@@ -236,9 +224,9 @@ class Merge:
                     self._unasked[spelled(path)] = (
                         verdict.reason if verdict.permission == "auto" else _WITH_THE_REST
                     )
-                    self._taken.append(change.step)
+                    self._taken.append(change)
 
-    async def _objection(self, change: _Change) -> str:
+    async def _objection(self, change: Change[Node]) -> str:
         """Return why a hook keeps the file from being taken, as a phrase; empty if none does.
         Raises RunCancelled.
 
@@ -247,9 +235,9 @@ class Merge:
         """
         if not self._to.hooks.may_modify(_WRITE):
             return ""
-        arguments = {"path": spelled(change.step.path)}
-        if change.diff is not None and isinstance(change.step, Edited):
-            arguments["content"] = change.step.after
+        arguments = {"path": spelled(change.path)}
+        if change.after is not None and diff_blocks(change):
+            arguments["content"] = _texts(change)[1]
         call = ToolCall(id=self._context.call_id, name=_WRITE, arguments=json.dumps(arguments))
         match await self._token.guard(self._to.hooks.before_tool(call)):
             case Deny(reason):
@@ -259,10 +247,10 @@ class Merge:
             case _:
                 return ""
 
-    async def _ask(self, change: _Change, reason: str) -> bool:
+    async def _ask(self, change: Change[Node], reason: str) -> bool:
         """Ask about one file; return whether the rest is to be taken as well. Raises
         RunCancelled."""
-        preview, path = change.preview, change.step.path
+        preview, path = _preview(change), change.path
         why = reason
         while True:
             binding = fingerprint(_WRITE, {"path": path}, preview.base or "", self._agent)
@@ -286,17 +274,18 @@ class Merge:
                         continue
                     return decision.answer == "session"
 
-    def _answered(self, change: _Change, hunks: Sequence[bool | tuple[str, ...]] | None) -> None:
+    def _answered(
+        self, change: Change[Node], hunks: Sequence[bool | tuple[str, ...]] | None
+    ) -> None:
         """Raises Failed if the answers do not fit."""
-        step = change.step
-        if hunks is None or not isinstance(step, Edited):
-            self._taken.append(step)
+        if hunks is None or change.after is None:
+            self._taken.append(change)
             return
-        took = as_answered(step, hunks)
-        if took.after != step.after:
-            self._left.append(f"{spelled(step.path)} (in part)")
-        if took.after != step.before:
-            self._taken.append(took)
+        answered = Answered.of(change, hunks)
+        if not answered.whole:
+            self._left.append(f"{spelled(change.path)} (in part)")
+        if not answered.left_out:
+            self._taken.append(answered.took)
 
     async def _apply(self) -> None:
         """Raises Failed, and changes nothing then; RunCancelled."""
@@ -308,20 +297,20 @@ class Merge:
             await asyncio.to_thread(self._do, ChangeSet(tuple(self._taken)))
         finally:
             self._to.lock.leave(alone=False)
-        for step in self._taken:
-            written = "" if isinstance(step, Removal) else digest(step.data)
-            self._to.inspection.wrote({"path": spelled(step.path), "sha256": written})
+        for change in self._taken:
+            written = "" if change.after is None else digest(change.after.data)
+            self._to.inspection.wrote({"path": spelled(change.path), "sha256": written})
 
     def _do(self, changes: ChangeSet) -> None:
-        """Apply the changes unless the files differ from what was allowed. Raises Failed;
-        blocks."""
-        for step in changes.steps:
-            _, verdict = self._judged(step.path)
+        """Land the changes unless the files differ from what was allowed. Raises Failed; blocks."""
+        for change in changes.changes:
+            path = change.path
+            _, verdict = self._judged(change)
             if verdict.permission == "deny":
-                raise Failed(f"{spelled(step.path)}: {verdict.reason}")
-            if self._to.workspace.key(step.path) != step.path:
-                raise Failed(f"{spelled(step.path)} has become a link, or is behind one")
-        changes.apply(self._context)
+                raise Failed(f"{spelled(path)}: {verdict.reason}")
+            if self._to.workspace.key(path) != path:
+                raise Failed(f"{spelled(path)} has become a link, or is behind one")
+        land_all(changes, self._context)
 
     def _ended(self, result: ToolResult, text: str, error: ErrorKind | None = None) -> ToolResult:
         """Return the result with what was taken and what was not; blocks on a large diff."""
@@ -334,16 +323,14 @@ class Merge:
             text += f" Not taken: {', '.join(self._left[:_MOST_DIFFS])}{more}."
         if self._handle and (self._left or error is not None or result.error is not None):
             text += f' All that it changed: output_read(id="{self._handle}").'
-        shown_steps = ChangeSet(tuple(self._taken)).blocks if error is None else ()
-        shown_steps = shown_steps or tuple(
-            change.diff for change in self._changes if change.diff is not None
-        )
+        shown = self._taken if self._taken and error is None else self._changes
+        blocks = ChangeSet(tuple(shown)).blocks
         details: dict[str, JsonValue] = {
-            "taken": [spelled(step.path) for step in self._taken] if error is None else [],
+            "taken": [spelled(change.path) for change in self._taken] if error is None else [],
             "unasked": self._unasked if error is None else {},
             "diff": self._handle,
         }
-        told = _told(result, text, error, shown_steps[:_MOST_DIFFS])
+        told = _told(result, text, error, blocks[:_MOST_DIFFS])
         return replace(told, details={**result.details, "worktree": details})
 
 
@@ -365,18 +352,14 @@ def _told(
     return replace(result, content=content, error=info, blocks=shown_blocks)
 
 
-def _line(step: _Step) -> str:
-    letter = "D" if isinstance(step, Removal) else "A" if step.old is None else "M"
-    return f"{letter} {spelled(step.path)}"
-
-
-def _diff(file: CopiedFile, hidden: bool) -> str:
+def _diff(file: Change[Node], hidden: bool) -> str:
     """Return the change as a `git diff -U0`, or a line that there is one; slow for a large file."""
-    path, old, new = spelled(file.path), _text(file.before), _text(file.after)
+    path = spelled(file.path)
     if hidden:
         return f"{path}: changed, and not for the model to read without a question\n"
-    if old is None or new is None:
+    if file.texts is None:
         return f"{path}: not text\n"
+    old, new = file.texts
     if old == new:
         return f"{path}: {'an empty file' if file.before is None or file.after is None else 'the same text'}\n"
     shift = 0
@@ -391,40 +374,36 @@ def _diff(file: CopiedFile, hidden: bool) -> str:
     return "\n".join([*lines, ""])
 
 
-def _change(file: CopiedFile) -> _Change:
-    path, old, new = file.path, _bytes(file.before), _bytes(file.after)
-    before, after = _text(file.before), _text(file.after)
-    if new is None:
-        diff = None if before is None else diff_block(path, before, "")
-        step = Removal(path, old or b"", before or "")
-        said = TextBlock(text=f"{spelled(path)} is removed")
-        return _Change(
-            step, Preview(spelled(path), (said,) if diff is None else (said, diff)), diff
-        )
-    if before is None or after is None or (before == after and old is not None):
-        edited = Edited(path, old, _NO_TEXT, "", new, NOTHING, (), (), 1)
-        what = (
-            "which is not text" if before is None or after is None else "whose text stays the same"
-        )
-        said = TextBlock(text=f"{spelled(path)}, {what}, becomes {count(len(new), 'byte')}")
-        return _Change(edited, Preview(spelled(path), (said,), base=edited.binding), None)
-    edited = Edited(path, old, read_text(old or b""), after, new, NOTHING, (), (), 1)
-    return _Change(edited, edited.preview(), diff_block(path, before, after))
+def _onto(file: Change[Node], present: Node | None) -> Change[Node]:
+    """Return the child's change for the file that the workspace has, which keeps its mode."""
+    after = file.after
+    if after is None or present is None:
+        return Change(file.path, present, after and Node("file", after.data))
+    return Change(file.path, present, replace(present, data=after.data))
+
+
+def _preview(change: Change[Node]) -> Preview:
+    path, after = spelled(change.path), change.after
+    if after is None:
+        return Preview(path, (TextBlock(text=f"{path} is removed"), *diff_blocks(change)))
+    texts = change.texts
+    if texts is not None and (texts[0] != texts[1] or change.before is None):
+        return ChangeSet((change,)).preview()
+    what = "which is not text" if texts is None else "whose text stays the same"
+    said = TextBlock(text=f"{path}, {what}, becomes {count(len(after.data), 'byte')}")
+    return Preview(path, (said,), base=ChangeSet((change,)).binding)
+
+
+def _texts(change: Change[Node]) -> tuple[str, str]:
+    assert change.texts is not None
+    return change.texts
 
 
 def _bytes(node: Node | None) -> bytes | None:
     return None if node is None else node.data
 
 
-def _text(node: Node | None) -> str | None:
-    """Return the text of a file: empty if it does not exist, None if it is not text."""
-    try:
-        return "" if node is None else None if node.kind == "link" else read_text(node.data).text
-    except NotText:
-        return None
-
-
-def _present(workspace: Workspace, path: str) -> bytes | None:
+def _present(workspace: Workspace, path: str) -> Node | None:
     """Return what the workspace has at the path itself; None if there is nothing.
 
     Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises
@@ -434,6 +413,6 @@ def _present(workspace: Workspace, path: str) -> bytes | None:
         raise NotAFile(f"{path} leads through a link")
     try:
         with workspace.open(path) as file:
-            return file.read(_MOST_BYTES + 1)
+            return file_node(file, file.read(_MOST_BYTES + 1))
     except MissingPath:
         return None

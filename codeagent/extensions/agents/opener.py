@@ -8,19 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
-from codeagent.agent.jobs.store import Jobs
+from codeagent.agent.environment import Recall, ToolEnvironment
 from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.place import agrees_to, start_sandbox
+from codeagent.app.sandbox import start_sandbox
 from codeagent.app.sources import tools_by_reads
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
+from codeagent.config.local_environment import agrees_to
 from codeagent.config.settings import Settings
-from codeagent.core.agents import AgentDefinition
+from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -40,8 +39,6 @@ from codeagent.workspace.files import LocalWorkspace
 if TYPE_CHECKING:  # most agents work where their parent does
     from codeagent.extensions.agents.worktrees import AgentWorktree
 
-WORKTREES = "worktrees"
-"""The folder in the state folder that the worktrees of agents are in."""
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
 _NOT_IN_WORKTREES = frozenset({"git_commit"})
@@ -54,7 +51,7 @@ class ChildOpener:
 
     settings: Settings
     dependencies: ToolDependencies
-    around: ToolEnvironment
+    environment: ToolEnvironment
     open_model: ModelOpener
     catalog: ToolCatalog
     """Of the conversation: an agent that names its tools has them even if a recipe's step holds its
@@ -64,15 +61,15 @@ class ChildOpener:
     async def __call__(
         self, definition: AgentDefinition, parent: Parent, seat: Seat | None
     ) -> OpenedChild:
-        place = self.dependencies.place
+        local = self.dependencies.local
         async with AsyncExitStack() as stack:
             wanted = _model(definition, parent.model)
-            inherited = None if self.around.attended else self.around.limits.max_cost_usd
+            inherited = None if self.environment.attended else self.environment.limits.max_cost_usd
             if (budget := definition.limits.get("max_cost_usd", inherited)) is not None:
-                await asyncio.to_thread(self.around.check_budget, wanted[0], budget)
+                await asyncio.to_thread(self.environment.check_budget, wanted[0], budget)
             model, in_use = await self.open_model(*wanted)
             stack.push_async_callback(model.close)
-            store = SessionStore(place.state_dir, place.redactor)
+            store = SessionStore(local.state_dir, local.redactor)
             # Two small files: in a thread, a call that is cancelled in between would leave them
             # open.
             log = store.create_child(parent.session_id)
@@ -80,16 +77,21 @@ class ChildOpener:
             stack.callback(log.close)
             worktree = await self._worktree(log.session_id, stack) if definition.worktree else None
             closing = await stack.enter_async_context(AsyncExitStack())
-            there, around = self.dependencies, self.around
+            there, environment = self.dependencies, self.environment
             if worktree is not None:
-                there, around = await self._moved(worktree, log.session_id, closing)
+                there, environment = await self._moved(worktree, log.session_id, closing)
+            name = (
+                f"{definition.name}.{log.session_id.rpartition('.')[2]}"
+                if seat is None
+                else seat.inbox.name
+            )
+            inbox = seat.inbox if seat is not None else there.inbox and there.inbox.beside(name)
             own = replace(
                 there,
                 reads=ReadTracker(there.workspace),
                 read_about=set(),
-                questions=UserQuestions(),
-                jobs=Jobs(),
-                todo=Todo(),
+                services=AgentServices(triggers=Triggers(inbox=inbox)),
+                state=replace(there.state, todo=Todo()),
                 session=(parent.session_id, log.folder),
             )
             above = tuple(parent.tools if definition.tools is None else self.catalog)
@@ -116,11 +118,15 @@ class ChildOpener:
             ):
                 raise ConfigError(f"{definition.where}: tools: {said}")
             given: dict[str, Any] = dict(definition.limits)
-            limits = replace(self.around.limits, **given)
-            forget = partial(forget_reads, own.reads, own.read_about)
-            unread = partial(_unread, frozenset(filter(self._must_read, tools)), own.read_about)
-            around = replace(around, tools=tools, limits=limits, unread=unread, forget=forget)
-            around = replace(around, todo=own.todo, scratchpad=own.scratchpad)
+            limits = replace(self.environment.limits, **given)
+            must_read = frozenset(filter(self._must_read, tools))
+            environment = replace(
+                environment,
+                tools=tools,
+                limits=limits,
+                recall=_recall(environment.recall, own, must_read),
+                state=replace(environment.state, todo=own.state.todo, scratchpad=own.scratchpad),
+            )
             strategy = Strategy.parse(self.settings.strategy)
             early_reads = self.settings.early_reads
             conversation = Conversation(
@@ -132,24 +138,11 @@ class ChildOpener:
                 server=in_use.server,
                 early_reads=early_reads,
             )
-            name = (
-                f"{definition.name}.{log.session_id.rpartition('.')[2]}"
-                if seat is None
-                else seat.inbox.name
-            )
-            inbox = seat.inbox if seat is not None else own.inbox and own.inbox.beside(name)
             origin = Origin(
                 parent, name, definition.mode, definition.network, apart=definition.worktree
             )
             agent = Agent(
-                conversation,
-                around,
-                log,
-                questions=own.questions,
-                jobs=own.jobs,
-                model=in_use,
-                origin=origin,
-                triggers=Triggers(inbox=inbox),
+                conversation, environment, log, services=own.services, model=in_use, origin=origin
             )
             closing.push_async_callback(agent.close)
             _tell_server(parent, name, in_use)
@@ -167,9 +160,9 @@ class ChildOpener:
             make_worktree,  # only for agents that ask for one
         )
 
-        place, root = self.dependencies.place, self.dependencies.workspace.root
+        local, root = self.dependencies.local, self.dependencies.workspace.root
         worktree = await make_worktree(
-            place.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
+            local.state_dir / WORKTREES, root, session_id, self.snapshots, self._agreed
         )
         stack.push_async_callback(worktree.remove)
         return worktree
@@ -179,30 +172,41 @@ class ChildOpener:
     ) -> tuple[ToolDependencies, ToolEnvironment]:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises
         SandboxUnavailable."""
-        place = self.dependencies.place
-        copy_of = place.copy_of or place.workspace
+        local = self.dependencies.local
+        copy_of = local.copy_of or local.workspace
         agreed = frozenset({worktree.git})
-        place = replace(place, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
+        local = replace(local, workspace=worktree.root, agreed_git=agreed, copy_of=copy_of)
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
-        around = replace(self.around, workspace=workspace)
+        environment = replace(self.environment, workspace=workspace)
         project = self.dependencies.workspace.root
-        there = replace(self.dependencies, place=place, workspace=workspace, project=project)
+        there = replace(self.dependencies, local=local, workspace=workspace, project=project)
         if self.dependencies.kind is None:
-            return there, around
+            return there, environment
         started = await start_sandbox(
-            self.settings, place, workspace, session_id, _say_nothing, stack, ready=False
+            self.settings, local, workspace, session_id, _say_nothing, stack, ready=False
         )
         if started.trouble is not None:
             raise started.trouble
-        return replace(there, sandbox=started.sandbox), replace(around, sandbox=started.sandbox)
+        return replace(there, sandbox=started.sandbox), replace(
+            environment, sandbox=started.sandbox
+        )
 
     def _agreed(self, git: OutsideGit) -> bool:
-        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.place.config_dir)
+        return agrees_to(git, self.dependencies.workspace.root, self.dependencies.local.config_dir)
 
 
 def _say_nothing(text: str) -> None:
     """Keep quiet about a start that the user already knows from the parent's sandbox."""
+
+
+def _recall(recall: Recall, own: ToolDependencies, must_read: frozenset[Tool[Any]]) -> Recall:
+    """Return what a child still knows, of what it read itself."""
+    return replace(
+        recall,
+        unread=partial(_unread, must_read, own.read_about),
+        forget=partial(forget_reads, own.reads, own.read_about),
+    )
 
 
 def _unread(required: Container[Tool[Any]], read: Container[str], tool: Tool[Any]) -> bool:

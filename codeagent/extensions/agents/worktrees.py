@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codeagent.core.agents import CopiedFile
-from codeagent.core.checkpoints import Snapshot
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
@@ -43,7 +43,7 @@ class AgentWorktree:
         self._store = store
         self._begun = self._now = begun
         self._changed: tuple[str, ...] = ()
-        self._ahead: dict[str, CopiedFile] = {}
+        self._ahead: dict[str, Change[Node]] = {}
         """Files that were read together with one that was asked for."""
         self.git = git
         """The digest of the git directory that its commands may read (`OutsideGit.digest`); empty
@@ -65,12 +65,13 @@ class AgentWorktree:
         )
         return self._changed
 
-    async def file(self, path: str) -> CopiedFile:
+    async def file(self, path: str) -> Change[Node]:
         if path not in self._ahead:
             paths = self._changed[self._changed.index(path) :]
             nodes = await self._store.nodes((self._begun.id, self._now.id), paths, _AHEAD)
             self._ahead = {
-                one: CopiedFile(one, *both) for one, both in zip(paths, nodes, strict=False)
+                one: Change(one, before, after)
+                for one, (before, after) in zip(paths, nodes, strict=False)
             }
         return self._ahead.pop(path)
 

@@ -2,19 +2,17 @@
 or none."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, assert_never
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.deferred import AfterValidator
 from codeagent.core.errors import MissingPath
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, read_text
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs, ToolContext
-from codeagent.extensions.file_tools.changeset import (
-    ChangeSet,
-    ChangeSetTool,
-    FileStep,
-    Move,
-    Removal,
-)
+from codeagent.extensions.file_tools.changeset import ChangeSetTool
 from codeagent.extensions.file_tools.patch import (
     AddFile,
     DeleteFile,
@@ -24,7 +22,6 @@ from codeagent.extensions.file_tools.patch import (
     parse_patch,
     paths_of,
 )
-from codeagent.tools.edit.encoding import NotText, read_text
 from codeagent.tools.edit.reads import NOTHING, ReadState
 from codeagent.tools.edit.replacing import Edited, Replacement, Replacing
 
@@ -63,7 +60,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
     def _paths(self, args: ApplyPatchArgs) -> Sequence[str]:
         return paths_of(parse_patch(args.patch))
 
-    def _changes(self, args: ApplyPatchArgs, ctx: ToolContext, *, again: bool) -> ChangeSet:
+    def _edits(self, args: ApplyPatchArgs, ctx: ToolContext, *, again: bool) -> Sequence[Edited]:
         patches = parse_patch(args.patch)
         used: set[str] = set()
         for path in paths_of(patches):
@@ -73,9 +70,9 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
                     f"the patch names {spelled(path)} twice; put all its changes under one name"
                 )
             used.add(resolved)
-        return ChangeSet(tuple(self._step(patch, ctx, again=again) for patch in patches))
+        return [self._edited(patch, ctx, again=again) for patch in patches]
 
-    def _step(self, patch: FilePatch, ctx: ToolContext, *, again: bool) -> FileStep:
+    def _edited(self, patch: FilePatch, ctx: ToolContext, *, again: bool) -> Edited:
         match patch:
             case AddFile(path=path, lines=lines):
                 return self._added(path, "".join(f"{line}\n" for line in lines), ctx)
@@ -96,27 +93,29 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         work.apply(Replacement(old_string="", new_string=text), "")
         return work.change()
 
-    def _removed(self, path: str, ctx: ToolContext, *, again: bool) -> Removal:
-        resolved, data = self._itself(path, ctx)
+    def _removed(self, path: str, ctx: ToolContext, *, again: bool) -> Edited:
+        resolved, file = self._itself(path, ctx)
         try:
-            before = read_text(data).text
+            text = read_text(file.data)
         except NotText as error:
             raise Failed(f"{spelled(path)} is {error}; remove it with a command") from None
-        if data:
-            self._known(resolved, data, ctx, again=again)
-        return Removal(resolved, data, before)
+        if file.data:
+            self._known(resolved, file.data, ctx, again=again)
+        return Edited(Change(resolved, file, None, decoded=text))
 
     def _moved(
         self, patch: UpdateFile, path: str, to: str, ctx: ToolContext, *, again: bool
-    ) -> Move:
-        resolved, data = self._itself(path, ctx)
+    ) -> Edited:
+        resolved, file = self._itself(path, ctx)
         target = self._free(to, ctx)
         if not patch.chunks:
-            return Move(resolved, target, data, self._seen(resolved, data))
-        known = self._known(resolved, data, ctx, again=again) if data else NOTHING
-        work = Replacing(target, data, known)
+            seen = self._seen(resolved, file.data)
+            return Edited(Change(target, file, file, resolved), seen, seen.lines if seen else ())
+        known = self._known(resolved, file.data, ctx, again=again) if file.data else NOTHING
+        work = Replacing(target, file, known)
         apply_chunks(work, patch.chunks, path)
-        return Move(resolved, target, data, known, work.change())
+        edited = work.change()
+        return replace(edited, change=replace(edited.change, source=resolved))
 
     def _seen(self, path: str, data: bytes) -> ReadState | None:
         """Return what the model has read of a file whose content stays the same."""
@@ -125,18 +124,18 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         except Failed:
             return None
 
-    def _itself(self, path: str, ctx: ToolContext) -> tuple[str, bytes]:
-        """Return a file and its content. Raises MissingPath, or Failed if the path goes through a
+    def _itself(self, path: str, ctx: ToolContext) -> tuple[str, Node]:
+        """Return the path of a file, and the file. Raises MissingPath, or Failed if the path goes through a
         link."""
         resolved = ctx.workspace.resolve(path)
         if resolved != ctx.workspace.relative(path):
             raise Failed(
                 f"{spelled(path)} leads through a link to {resolved}; name that, or remove the link with a command"
             )
-        data = self._present(resolved, ctx)
-        if data is None:
+        file = self._present(resolved, ctx)
+        if file is None:
             raise MissingPath(f"{spelled(path)} does not exist; no file was changed")
-        return resolved, data
+        return resolved, file
 
     def _free(self, path: str, ctx: ToolContext) -> str:
         """Return the path of a file that does not exist yet. Raises Failed, WorkspaceError."""

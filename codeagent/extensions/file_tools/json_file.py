@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Self
 
+from codeagent.changes.diff import diff_block
+from codeagent.changes.keys import path_key
 from codeagent.core.deferred import AfterValidator, Field, model_validator
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, Splice, TextFile, read_text, shown
 from codeagent.core.tool import Access, Failed, NotFound, Preview, Tool, ToolContext, ToolResult
 from codeagent.extensions.file_tools.json_text import (
     JsonText,
@@ -22,13 +25,12 @@ from codeagent.extensions.file_tools.json_text import (
     pointer,
 )
 from codeagent.tools.arguments import Count
-from codeagent.tools.changes import ChangeTool, PathArgs, whole_content
-from codeagent.tools.edit.diff import diff_block
-from codeagent.tools.edit.encoding import NotText, Splice, TextFile, read_text, shown
+from codeagent.tools.changes import ChangeTool, PathArgs, whole_file
+from codeagent.tools.edit.accepted import change_set
 from codeagent.tools.edit.reads import Lines, ReadTracker, line_of, text_lines
 from codeagent.tools.edit.replacing import Edited, Replacing
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import path_key, refuse_hidden_secret
+from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _MOST_CHARACTERS = 16_000
 _MOST_MEMBERS = 200
@@ -97,7 +99,7 @@ class JsonRead(Tool[JsonReadArgs]):
         return await asyncio.to_thread(self._read, path, args, ctx.workspace)
 
     def _read(self, path: str, args: JsonReadArgs, workspace: Workspace) -> ToolResult:
-        data = whole_content(path, workspace, "read it with a command instead")
+        data = whole_file(path, workspace, "read it with a command instead").data
         document = _document(path, _text_file(path, data))
         try:
             value = document.find(parse_place(args.at))
@@ -115,7 +117,7 @@ class JsonRead(Tool[JsonReadArgs]):
         return ToolResult.from_text(_outline(document, value, args), details=details)
 
 
-class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
+class JsonWrite(ChangeTool[JsonWriteArgs]):
     name = "json_write"
     label = "Change JSON"
     description = (
@@ -126,22 +128,21 @@ class JsonWrite(ChangeTool[JsonWriteArgs, Edited]):
 
     async def preview(self, args: JsonWriteArgs, ctx: ToolContext) -> Preview:
         change = await asyncio.to_thread(self._change, args, ctx, again=ctx.base is not None)
-        return change.preview()
+        return change_set([change]).preview()
 
     async def run(self, args: JsonWriteArgs, ctx: ToolContext) -> ToolResult:
         return self._written(
             args, ctx, await asyncio.to_thread(self._change, args, ctx, again=False)
         )
 
-    def _answer(self, args: JsonWriteArgs, change: Edited) -> ToolResult:
-        details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
+    def _answer(self, args: JsonWriteArgs, edited: Edited) -> ToolResult:
+        details = self._reads.wrote(edited.path, edited.data, edited.seen, whole=edited.whole)
         did = [f"set {_named(place)}" for place in args.set] + [
             f"removed {_named(place)}" for place in args.remove
         ]
-        text = "\n".join([f"{spelled(change.path)}: {', '.join(did)}.", *change.notes])
-        return ToolResult.from_text(
-            text, blocks=(diff_block(change.path, change.before, change.after),), details=details
-        )
+        text = "\n".join([f"{spelled(edited.path)}: {', '.join(did)}.", *edited.notes])
+        block = diff_block(edited.path, *edited.texts)
+        return ToolResult.from_text(text, blocks=(block,), details=details)
 
     def _change(self, args: JsonWriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
         """Compute the change; call it in a thread, as the document is parsed again for each

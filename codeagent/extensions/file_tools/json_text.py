@@ -7,7 +7,7 @@ from functools import cached_property
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
-from codeagent.tools.edit.encoding import Splice
+from codeagent.core.text_files import Splice
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DOTTED = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")

@@ -5,9 +5,9 @@ from typing import Annotated, Self
 
 from codeagent.core.deferred import Field, model_validator
 from codeagent.core.tool import ToolArgs, ToolContext
-from codeagent.extensions.file_tools.changeset import ChangeSet, ChangeSetTool
+from codeagent.extensions.file_tools.changeset import ChangeSetTool
 from codeagent.tools.arguments import PathText
-from codeagent.tools.edit.replacing import Replacement, Replacing
+from codeagent.tools.edit.replacing import Edited, Replacement, Replacing
 
 _MOST_EDITS = 200
 
@@ -46,7 +46,7 @@ class MultiEdit(ChangeSetTool[MultiEditArgs]):
     def _paths(self, args: MultiEditArgs) -> Sequence[str]:
         return [edit.path for edit in args.edits]
 
-    def _changes(self, args: MultiEditArgs, ctx: ToolContext, *, again: bool) -> ChangeSet:
+    def _edits(self, args: MultiEditArgs, ctx: ToolContext, *, again: bool) -> Sequence[Edited]:
         works: dict[str, Replacing] = {}
         for number, edit in enumerate(args.edits, start=1):
             path = ctx.workspace.resolve(edit.path)
@@ -57,4 +57,4 @@ class MultiEdit(ChangeSetTool[MultiEditArgs]):
             works[path].apply(
                 edit, f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
             )
-        return ChangeSet(tuple(work.change() for work in works.values()))
+        return [work.change() for work in works.values()]

@@ -11,8 +11,8 @@ from typing import assert_never
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import unspelled
+from codeagent.core.text_files import Splice
 from codeagent.core.tool import Failed
-from codeagent.tools.edit.encoding import Splice
 from codeagent.tools.edit.match import nearest, newlines_as_there
 from codeagent.tools.edit.normalize import plain
 from codeagent.tools.edit.reads import text_lines
@@ -76,6 +76,7 @@ class UpdateFile:
 
 
 FilePatch = AddFile | DeleteFile | UpdateFile
+"""What a patch says about a file, before the file was looked at; a `Change` is made from it."""
 
 
 @lru_cache(maxsize=16)

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -9,7 +10,6 @@ from codeagent.core.sanitize import spelled
 from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.shell.rules import path_key
 from codeagent.tools.walk import DEEPEST, TreeWalk
 
 _MOST_LINES = 2000

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     images = RepositoryImages(workspace_of(args.cwd), config_dir())
     return trust_image(images) if args.action == "trust" else distrust_image(images)
 

@@ -5,10 +5,16 @@ import argparse
 import os
 import re
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
-from codeagent.commands.chat import add_model_arguments
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_model_arguments,
+    duration,
+    print_json,
+    say,
+    workspace_of,
+)
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
@@ -16,6 +22,9 @@ from codeagent.core.mcp import login_name
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.mcp.entries import ServerEntry, written_timeout
 from codeagent.extensions.mcp.files import PROJECT_FILE, ConfiguredServers, ServerFiles
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
@@ -142,18 +151,18 @@ def _adding(
     return adding
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     """Raises ConfigError."""
     if args.action == "serve":
         from codeagent.extensions.mcp.serve import (
             command as mcp_serve,  # imports everything that a conversation needs
         )
 
-        return mcp_serve.main(args)
+        return mcp_serve.main(args, app)
     if args.action in ("test", "login"):
         from codeagent.extensions.mcp import reach as mcp_reach  # as above
 
-        return mcp_reach.test(args) if args.action == "test" else mcp_reach.login(args)
+        return mcp_reach.test(args, app) if args.action == "test" else mcp_reach.login(args)
     files = ServerFiles(config_dir(), workspace_of(args.cwd))
     match args.action:
         case "list":
@@ -360,12 +369,12 @@ def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
     for line in _lines(entries):
         print(line)
-    from codeagent.extensions.mcp.reach import place_of
+    from codeagent.extensions.mcp.reach import local_of
     from codeagent.extensions.mcp.servers import (
         accept_programs,
     )  # imports everything that a conversation needs
 
-    files_of_theirs = accept_programs(place_of(args), entries)
+    files_of_theirs = accept_programs(local_of(args), entries)
     if files_of_theirs:
         print(
             "with these files of their programs; a change of one is shown to you before it is run:"

@@ -10,11 +10,10 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import add_cwd, read_named, say, settings_of
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
@@ -41,6 +40,9 @@ from codeagent.extensions.openapi.source import (
 from codeagent.net.web.client import WebClient, WebRequest
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.schema import problems_of
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _LONGEST_NAME = 24
 _MOST_WARNINGS = 10
@@ -98,16 +100,16 @@ def add_document_arguments(actions: Any) -> None:
     add_cwd(adding, removing)
 
 
-def document_files(place: Place) -> DocumentFiles:
-    return DocumentFiles(place.own_folder, place.workspace, accept=place.trust_project)
+def document_files(local: LocalEnvironment) -> DocumentFiles:
+    return DocumentFiles(local.own_folder, local.workspace, accept=local.trust_project)
 
 
-async def add_document(args: argparse.Namespace, place: Place) -> int:
+async def add_document(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Add a document. Raises ConfigError without changing anything."""
-    data, base = await _fetched(args, place)
-    local = None if base or args.document == "-" else place.workspace / args.document
+    data, base = await _fetched(args, local)
+    path = None if base or args.document == "-" else local.workspace / args.document
     try:
-        document = ApiDocument(read_text(data) if local is None else joined(read_text(data), local))
+        document = ApiDocument(read_text(data) if path is None else joined(read_text(data), path))
         kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
         read_text(
             kept
@@ -122,8 +124,8 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         picked = chosen(operations, options.only)
     except (BadDocument, ValueError, OSError) as error:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
-    files = document_files(place)
-    sets = await asyncio.to_thread(describe_tools, place, settings_of(args, place.workspace))
+    files = document_files(local)
+    sets = await asyncio.to_thread(app.describe_tools, local, settings_of(args, local.workspace))
     if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
         raise ConfigError(
             f"there is another toolset named {name}; give this one a --name; nothing was added"
@@ -132,7 +134,7 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
         say(f"warning: {problem}")
     record = DocumentRecord(
         origin=base
-        or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
+        or ("standard input" if args.document == "-" else str(local.workspace / args.document)),
         sha256=hashlib.sha256(kept).hexdigest(),
         about=about_of(document, len(picked)),
         base=base,
@@ -153,8 +155,8 @@ async def add_document(args: argparse.Namespace, place: Place) -> int:
     return 0
 
 
-def remove_document(args: argparse.Namespace, place: Place) -> int:
-    folder = document_files(place).remove(args.name)
+def remove_document(args: argparse.Namespace, local: LocalEnvironment) -> int:
+    folder = document_files(local).remove(args.name)
     print(f"removed {args.name} from {folder}")
     return 0
 
@@ -193,14 +195,14 @@ def check_document(path: Path, shown: str) -> int:
     return 0
 
 
-async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
+async def _fetched(args: argparse.Namespace, local: LocalEnvironment) -> tuple[bytes, str]:
     """Return the bytes of the document and their address, which is empty for a file. Raises
     ConfigError."""
     target = args.document
     if target == "-":
         return sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), ""
     if not re.match(r"https?://", target, re.IGNORECASE):
-        return read_named(place.workspace / target, target, LARGEST_DOCUMENT), ""
+        return read_named(local.workspace / target, target, LARGEST_DOCUMENT), ""
     try:
         url = WebUrl.parse(target)
         client = WebClient(

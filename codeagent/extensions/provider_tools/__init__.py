@@ -5,6 +5,9 @@ from codeagent.core.extension import Extension, OfferedSet
 EXTENSION = Extension(
     name="provider_tools",
     about="the set `provider`: tools that a model's provider runs itself",
+    settings={
+        "provider_tools": "codeagent.extensions.provider_tools.settings:ProviderToolSettings"
+    },
     sets=(
         OfferedSet(
             name="provider",
@@ -13,4 +16,5 @@ EXTENSION = Extension(
             make="codeagent.extensions.provider_tools.tool:provider_tools",
         ),
     ),
+    at_provider="codeagent.extensions.provider_tools.declared:known_tools",
 )

@@ -6,12 +6,12 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from codeagent.core.messages import ImagePart, WebSource
+from codeagent.core.messages import ImagePart
 from codeagent.core.model import ProviderUse
 from codeagent.core.sanitize import one_line, visible
+from codeagent.llm.provider_tools import objects_in, sources_of
 
 _LONGEST_OUTPUT = 20_000
-_MOST_SOURCES = 50
 _LARGEST_IMAGE = 32 << 20
 _TARGETS = ("query", "queries", "url", "command", "code", "path", "pattern")
 """Where the input of a call, or an item of OpenAI's, says what it is for."""
@@ -20,7 +20,7 @@ _NAMES = {"code_interpreter_call": "code_execution", "image_generation_call": "i
 _IMAGES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 
 
-def block_use(call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse:
+def of_block(call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse:
     """Read a call of Anthropic's, empty if an earlier answer made it, and its `…_tool_result`
     block."""
     name = str(call.get("name") or str(result.get("type")).removesuffix("_tool_result"))
@@ -34,7 +34,7 @@ def block_use(call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse
     said = [found.get(name) for name in ("stdout", "stderr", "content")]
     code = found.get("return_code")
     failed = found.get("error_code") or (f"exit {code}" if code else "")
-    files = [one.get("file_id") for one in _objects(found.get("content"))]
+    files = [one.get("file_id") for one in objects_in(found.get("content"))]
     return ProviderUse(
         tool=tool,
         target=_target(call.get("input")),
@@ -45,13 +45,11 @@ def block_use(call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse
     )
 
 
-def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
-    """Read an item of OpenAI's responses; None if it is not a call that OpenAI ran."""
+def of_item(item: Mapping[str, Any]) -> ProviderUse:
+    """Read an item of OpenAI's responses: a call that OpenAI ran."""
     kind = str(item.get("type"))
-    if not kind.endswith("_call") or kind in ("function_call", "computer_call", "local_shell_call"):
-        return None
     action = item.get("action")
-    outputs = _objects(item.get("outputs"))
+    outputs = objects_in(item.get("outputs"))
     status = item.get("status")
     urls = [one.get("url") for one in outputs if one.get("type") == "image"]
     made = _image(item.get("result"), f"image/{item.get('output_format') or 'png'}")
@@ -61,7 +59,7 @@ def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
         or _target(item)
         or one_line(str(item.get("revised_prompt") or ""), 200),
         output=_output([one.get("logs") for one in outputs]),
-        sources=sources_of(_objects(action.get("sources")) if isinstance(action, dict) else ()),
+        sources=sources_of(objects_in(action.get("sources")) if isinstance(action, dict) else ()),
         images=tuple(image for image in (made, *map(_linked, urls)) if image is not None),
         error=""
         if status in (None, "completed", "in_progress", "generating")
@@ -69,47 +67,11 @@ def item_use(item: Mapping[str, Any]) -> ProviderUse | None:
     )
 
 
-def sources_of(found: Iterable[Any]) -> tuple[WebSource, ...]:
-    """Read results and citations, some of them bare addresses, each page once; what has no address
-    is left out."""
-    pages: dict[str, WebSource] = {}
-    for one in _objects([{"url": one} if isinstance(one, str) else one for one in found]):
-        inner = one.get("url_citation")
-        page = inner if isinstance(inner, dict) else one
-        url = one_line(str(page.get("url") or ""), 500)
-        if url and len(pages) < _MOST_SOURCES:
-            pages.setdefault(
-                url, WebSource(title=one_line(str(page.get("title") or ""), 200), url=url)
-            )
-    return tuple(pages.values())
-
-
 def cited_files(found: Iterable[Any]) -> tuple[str, ...]:
     """Return the names and ids of the files that citations of OpenAI's name; they stay in its
     container."""
-    files = (one for one in _objects(found) if one.get("type") == "container_file_citation")
+    files = (one for one in objects_in(found) if one.get("type") == "container_file_citation")
     return tuple(one_line(f"{one.get('filename')} ({one.get('file_id')})", 300) for one in files)
-
-
-def without_images(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the item of OpenAI's without the images in it, which are kept as files; it finds its
-    own by their ids."""
-    match item:
-        case {"type": "image_generation_call", "id": image_id}:
-            return {"type": "image_generation_call", "id": image_id}
-        case {"type": "code_interpreter_call", "outputs": list(outputs)}:
-            return {
-                **item,
-                "outputs": [one for one in _objects(outputs) if one.get("type") != "image"],
-            }
-        case _:
-            return dict(item)
-
-
-def _objects(found: Any) -> list[dict[str, Any]]:
-    return (
-        [one for one in found if isinstance(one, dict)] if isinstance(found, list | tuple) else []
-    )
 
 
 def _target(given: Any) -> str:

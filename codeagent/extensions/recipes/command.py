@@ -4,10 +4,8 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_tools, read_recipes
 from codeagent.commands.arguments import (
     add_cwd,
     named_inputs,
@@ -16,6 +14,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, state_dir
 from codeagent.config.settings import LIMITS
 from codeagent.core.acts import RunRecipe
@@ -30,6 +29,10 @@ from codeagent.core.recipes import (
 )
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+    from codeagent.tools.catalog import ToolCatalog
 
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
 
@@ -65,46 +68,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(listing, showing, checking, importing, trusting, distrusting)
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError."""
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
+    local = LocalEnvironment(
+        workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir()
+    )
     match args.action:
         case "check":
-            return _check(place.workspace / args.file, str(args.file), place)
+            return _check(local.workspace / args.file, str(args.file), local, app)
         case "import":
             from codeagent.extensions.recipes.import_command import (
                 import_workflow,
             )  # reads YAML, which a list need not
 
-            return import_workflow(args, place)
+            return import_workflow(args, local, app)
         case "list":
-            return _list(read_recipes(place), as_json=args.json)
+            return _list(app.read_recipes(local), as_json=args.json)
         case "show":
-            return _show(find_recipe(read_recipes(place), args.name), as_json=args.json)
+            return _show(find_recipe(app.read_recipes(local), args.name), as_json=args.json)
         case "trust":
-            return _trust(read_recipes(place))
+            return _trust(app.read_recipes(local))
         case _:
-            read_recipes(place).distrust()
+            app.read_recipes(local).distrust()
             print("the recipes of this project are no longer trusted")
             return 0
 
 
-def chosen_recipe(args: argparse.Namespace, place: Place) -> RunRecipe:
+def chosen_recipe(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> RunRecipe:
     """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
     given = named_inputs(args.input)
-    _refuse_file(args.recipe, place)
-    recipe = find_recipe(read_recipes(place), args.recipe)
+    _refuse_file(args.recipe, local)
+    recipe = find_recipe(app.read_recipes(local), args.recipe)
     require_trust(recipe)
     firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LIMITS)
     resumed = args.resume is not None or args.go_on
     return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
 
 
-def _refuse_file(given: str, place: Place) -> None:
+def _refuse_file(given: str, local: LocalEnvironment) -> None:
     """Raise ConfigError if a file is given instead of a name."""
-    path = place.workspace / given
+    path = local.workspace / given
     if not given.endswith((".yaml", ".yml", ".md")) or not path.is_file():
         return
     from codeagent.extensions.recipes.reading import load_recipe  # only to say what the file is
@@ -209,13 +214,12 @@ def _trust(book: RecipeBook) -> int:
     return 0
 
 
-def _misnamed(recipe: Recipe, place: Place) -> str:
+def _misnamed(recipe: Recipe, catalog: "ToolCatalog") -> str:
     """Say what is wrong with the tools that the steps list, as far as it is known without starting
     a source.
 
     A tool of a file that waits for trust may be listed: the recipe runs once the file is trusted.
     """
-    catalog = describe_tools(place)
     waiting = catalog.waiting()
     listed = (
         (step.id, [name for name in step.tools or () if name not in waiting])
@@ -225,14 +229,14 @@ def _misnamed(recipe: Recipe, place: Place) -> str:
     return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
 
 
-def _check(path: Path, shown: str, place: Place) -> int:
+def _check(path: Path, shown: str, local: LocalEnvironment, app: "App") -> int:
     """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be
     read."""
     from codeagent.extensions.recipes.reading import (
         load_recipe,  # only a check needs it, not a list
     )
 
-    own = place.config_dir
+    own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     content = read_named(path, shown, LARGEST_FILE)
     loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
@@ -240,7 +244,7 @@ def _check(path: Path, shown: str, place: Place) -> int:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if loaded.recipe is None:
         return 2
-    if wrong := _misnamed(loaded.recipe, place):
+    if wrong := _misnamed(loaded.recipe, app.describe_tools(local)):
         say(f"{shown}: {wrong}")
         return 2
     steps = len(loaded.recipe.steps)

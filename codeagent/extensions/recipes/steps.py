@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any
 
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.limits import Limits
 from codeagent.agent.loop import Conversation, RunContext
 from codeagent.core.acts import RunRecipe
@@ -136,8 +136,8 @@ class StepScope:
         self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel
     ) -> None:
         self._context = context
-        self._tools, self._inputs = environment.tools, environment.inputs
-        self._unread = environment.unread
+        self._tools, self._inputs = environment.tools, environment.state.inputs
+        self._unread = environment.recall.unread
         self._check_budget = environment.check_budget
         self._opens = opens
         self._model: Model | None = None

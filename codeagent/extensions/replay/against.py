@@ -11,13 +11,12 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, open_runtime
 from codeagent.commands.arguments import print_json, say, settings_of
 from codeagent.commands.demo import commit_all
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.paths import state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Interrupt, Steer
 from codeagent.core.audit import SessionStats, gather_stats
@@ -26,13 +25,16 @@ from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import BatchPlanned, KnownEvent
 from codeagent.core.json_types import MAIN
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.replay.comparison import Divergence, Outline, divergence, outline
 from codeagent.headless import Headless, Streams
 from codeagent.session.store import SessionStore
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _COMMANDS = ("bash", "python")
 """Tools that would run on this machine if there were no sandbox."""
@@ -46,7 +48,7 @@ denied."""
 
 
 def compare(
-    args: argparse.Namespace, store: SessionStore, session_id: str
+    args: argparse.Namespace, app: "App", store: SessionStore, session_id: str
 ) -> Coroutine[Any, Any, int]:
     """Return the work that runs the prompts of a session again, reports, and ends with the exit
     code.
@@ -60,11 +62,11 @@ def compare(
         raise CodeagentError(
             f"the files that session {session_id} began with are not known; nothing was run"
         )
-    return _compare(args, store, session_id, recorded)
+    return _compare(args, app, store, session_id, recorded)
 
 
 async def _compare(
-    args: argparse.Namespace, store: SessionStore, session_id: str, recorded: Outline
+    args: argparse.Namespace, app: "App", store: SessionStore, session_id: str, recorded: Outline
 ) -> int:
     copy = await asyncio.to_thread(_empty_folder)
     changed: tuple[str, ...] = ()
@@ -72,7 +74,7 @@ async def _compare(
         snapshots = await _copied(recorded, session_id, copy)
         try:
             begun = (await snapshots.take()).id
-            new_id, sent, code = await _run(args, recorded, copy)
+            new_id, sent, code = await _run(args, app, recorded, copy)
             changed = tuple(change.path for change in await snapshots.changes(begun, None))
         finally:
             snapshots.close()
@@ -138,27 +140,24 @@ async def _copied(recorded: Outline, session_id: str, copy: Path) -> GitCheckpoi
     return GitCheckpoints(state_dir(), copy)
 
 
-async def _run(args: argparse.Namespace, recorded: Outline, copy: Path) -> tuple[str, int, int]:
+async def _run(
+    args: argparse.Namespace, app: "App", recorded: Outline, copy: Path
+) -> tuple[str, int, int]:
     """Send the prompts, one after the other, as long as they end well.
 
     Returns the new session's id, how many prompts were sent, and the exit code of the last one.
     """
     settings, here = _settings(args, copy), partial(_moved, recorded.workspace, str(copy))
-    place = Place(copy, state_dir(), dict(os.environ), KeyStore(config_dir()).find, config_dir())
+    local = LocalEnvironment.of_user(copy)
     front = Headless(
-        Streams(None, Streams.standard().err), place.redactor, output="text", approve=args.yes
+        Streams(None, Streams.standard().err), local.redactor, output="text", approve=args.yes
     )
     try:
-        runtime = await open_runtime(
-            settings,
-            place,
-            resume=None,
-            tell=front.say,
-            observer=front.show_outside,
-            attended=False,
+        session = await app.open_session(
+            settings, local, tell=front.say, observer=front.show_outside
         )
-        try:
-            steering = _Steering(runtime)
+        async with session:
+            steering = _Steering(session)
             sent, code = 0, 0
             for exchange in recorded.exchanges:
                 front.say(
@@ -167,12 +166,10 @@ async def _run(args: argparse.Namespace, recorded: Outline, copy: Path) -> tuple
                 steering.due = [
                     (batch, replace(act, text=here(act.text))) for batch, act in exchange.steering
                 ]
-                sent, code = sent + 1, await front.run(runtime, here(exchange.prompt))
+                sent, code = sent + 1, await front.run(session, here(exchange.prompt))
                 if code not in _GOES_ON:
                     break
-            return runtime.agent.session_id, sent, code
-        finally:
-            await runtime.close()
+            return session.id, sent, code
     finally:
         await front.close()
 
@@ -192,12 +189,12 @@ def _settings(args: argparse.Namespace, copy: Path) -> Settings:
 class _Steering:
     """Repeats what the user said while the model was working, after the same number of batches."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, session: Session) -> None:
         self.due: list[tuple[int, Steer | Interrupt]] = []
         """Texts of the running prompt: the number of batches after which each is sent, and the
         act."""
-        self._agent = runtime.agent
-        runtime.agent.observe(self._observe)
+        self._agent = session.agent
+        session.agent.observe(self._observe)
 
     def _observe(self, event: KnownEvent) -> None:
         while (

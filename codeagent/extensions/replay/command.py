@@ -2,13 +2,14 @@
 model."""
 
 import argparse
+import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
@@ -23,7 +24,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelRequest
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.extensions.replay.pictures import (
     FORMATS,
     PictureRequest,
@@ -40,6 +41,9 @@ from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.skills import SkillFolders
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _FASTEST = 1000.0
 _NOTHING_RUNS = SandboxInfo(kind="replay", image="", image_origin="none", user="", network="none")
@@ -99,9 +103,11 @@ def _speed(text: str) -> float:
 class ReplayLauncher(LocalLauncher):
     """Opens a recording instead of a conversation; everything else on the screen works."""
 
-    def __init__(self, workspace: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
+    def __init__(
+        self, workspace: Path, app: "App", play: Callable[[], SessionPlayer], outputs: Path
+    ) -> None:
         """`outputs` is the folder of the recorded session's outputs."""
-        super().__init__(workspace)
+        super().__init__(workspace, app)
         self._play = play
         self._outputs = outputs
 
@@ -113,9 +119,9 @@ class ReplayLauncher(LocalLauncher):
 
     async def open(
         self, settings: Settings, *, resume: str | None, tell: Callable[[str], None]
-    ) -> Runtime:
+    ) -> Session:
         player = self._play()
-        return Runtime(
+        return Session(
             agent=player,
             sandbox=None,
             sandbox_info=_NOTHING_RUNS,
@@ -134,8 +140,10 @@ class _PictureLauncher(ReplayLauncher):
     """Shows the recorded folder, whatever folder the pictures are made in, and nothing that changed
     since."""
 
-    def __init__(self, recorded: Path, play: Callable[[], SessionPlayer], outputs: Path) -> None:
-        super().__init__(Path.cwd(), play, outputs)
+    def __init__(
+        self, recorded: Path, app: "App", play: Callable[[], SessionPlayer], outputs: Path
+    ) -> None:
+        super().__init__(Path.cwd(), app, play, outputs)
         self._recorded = recorded
 
     @property
@@ -146,7 +154,7 @@ class _PictureLauncher(ReplayLauncher):
         return "", 0
 
 
-def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     """Show the screen until the user leaves, or draw it. Raises SessionNotFound, SessionError,
     ConfigError."""
     store = open_store()
@@ -155,9 +163,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     if args.against is not None:
         from codeagent.extensions.replay.against import compare  # most replays compare nothing
 
-        return compare(args, store, session_id)
+        return compare(args, app, store, session_id)
     if (request := PictureRequest.of(args, session_id)) is not None:
-        return _draw(request, args, store, session_id)
+        return _draw(request, args, app, store, session_id)
     events, outputs = _recorded(store, session_id), store.folder(session_id) / "outputs"
     require_terminal("`codeagent sessions show` and `sessions export` work without a screen")
     workspace = Path.cwd()
@@ -167,8 +175,9 @@ def main(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
     async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
         if options.resume is not None:
-            return SessionClient(LocalLauncher(workspace), state)
-        return SessionClient(ReplayLauncher(workspace, play, outputs), state)
+            await asyncio.to_thread(app.prepare)
+            return SessionClient(LocalLauncher(workspace, app), state)
+        return SessionClient(ReplayLauncher(workspace, app, play, outputs), state)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
     return run_app(
@@ -195,7 +204,11 @@ def _refuse_misplaced(args: argparse.Namespace) -> None:
 
 
 async def _draw(
-    request: PictureRequest, args: argparse.Namespace, store: SessionStore, session_id: str
+    request: PictureRequest,
+    args: argparse.Namespace,
+    app: "App",
+    store: SessionStore,
+    session_id: str,
 ) -> int:
     """Write the pictures of a session. Raises SessionError, ConfigError, CodeagentError."""
     summary, redactor = store.summary(session_id), Redactor(os.environ)
@@ -206,7 +219,9 @@ async def _draw(
         session_id, masked, Jobs(), speed=(args.speed or 1.0) if request.moves else inf, tell=False
     )
     workspace = Path(redactor.clean(summary.workspace) or Path.cwd())
-    launcher = _PictureLauncher(workspace, lambda: player, store.folder(session_id) / "outputs")
+    launcher = _PictureLauncher(
+        workspace, app, lambda: player, store.folder(session_id) / "outputs"
+    )
     launcher.settings(
         LaunchOptions(theme=args.theme)
     )  # their faults are reported before anything takes time

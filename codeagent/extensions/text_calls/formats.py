@@ -35,8 +35,9 @@ from codeagent.extensions.text_calls.marks import (
     Source,
 )
 from codeagent.extensions.text_calls.named_blocks import BRACKET, TAGS, NamedMarks
-from codeagent.extensions.text_calls.protocol import Body, ProtocolChoice
+from codeagent.extensions.text_calls.protocol import Body
 from codeagent.extensions.text_calls.reader import Reader
+from codeagent.extensions.text_calls.settings import TextToolSetting
 from codeagent.llm.stream import is_object
 from codeagent.llm.wire import only_text
 
@@ -322,11 +323,11 @@ def delimited(opening: str, closing: str, body: Body = "json") -> TextProtocol:
     )
 
 
-def protocol_of(choice: ProtocolChoice) -> TextProtocol | None:
+def protocol_of(choice: TextToolSetting) -> TextProtocol | None:
     """Return the chosen protocol; None for native calls. Raises ValueError for `delimited` without
     its marks."""
     if choice.protocol == "delimited":
-        return delimited(choice.opening, choice.closing, choice.body)
+        return delimited(choice.open, choice.close, choice.body)
     return PROTOCOLS.get(choice.protocol)
 
 

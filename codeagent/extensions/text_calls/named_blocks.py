@@ -86,7 +86,7 @@ class NamedMarks:
         def read(head: str, name: str, source: Source, opened: re.Match[str]) -> Block:
             name = name or opened["name"]
             tool = known.get(name) or ToolDefinition(name, "", {})
-            return _NamedBlock(source, self, tool, opened[0], head, heads).read()
+            return _NamedBlock(source, self, tool, opened[0], nested=head, heads=heads).read()
 
         if not self.names_tool:
             parts: tuple[MarkPart, ...] = (

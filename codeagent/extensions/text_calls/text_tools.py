@@ -3,11 +3,9 @@
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
-from codeagent.core.errors import ModelError
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -42,8 +40,7 @@ from codeagent.extensions.text_calls.protocol import (
     Retracted,
     Text,
 )
-from codeagent.llm.errors import refuses_roles, refuses_tools
-from codeagent.llm.learned import Learned
+from codeagent.llm.folded_roles import merged
 from codeagent.llm.retry import ModelWrapper
 from codeagent.llm.wire import from_result_of
 
@@ -57,70 +54,6 @@ _REPORT_ENDS = ":\n"
 _SHORTEST_CALL = 40
 """Characters of an answer that are held back before they are said to be those of a call."""
 _WAS_THINKING = "this block was part of your thinking, so nothing ran"
-
-
-class NativeFirstModel(ModelWrapper):
-    """A model with native calls until its provider refuses them; from then on, the same
-    conversation as text."""
-
-    def __init__(self, inner: Model, protocol: str, learned: Learned | None = None) -> None:
-        """`protocol` is the name of the one for text; `learned`: what is known about the model's
-        server."""
-        super().__init__(inner)
-        self._learned = learned or Learned()
-        self._protocol = protocol
-        self._as_text: TextToolModel | None = None
-        self._lacked = False
-        """Whether the server said that its template has no tools, which may change when it is
-        restarted."""
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        await self._learned.look()
-        if self._lacked and not self._learned.lacks_tools:
-            self._lacked = False
-            self._as_text = None
-            yield Adapted(
-                f"{self.name}: its server says that its template has tools; they are sent as such"
-            )
-        if self._as_text is None and self._learned.lacks_tools:
-            self._lacked = True
-            self._as_text = self._text_model()
-            yield Adapted(
-                f"{self.name}: its server says that its template has no tools; they are written as text"
-                f" ({self._protocol})"
-            )
-        if self._as_text is not None:
-            events = self._as_text.stream(request)
-        else:
-            events = self._unless_refused(
-                request, partial(self._needs_text, request), partial(self._in_text, request)
-            )
-        async for event in events:
-            yield event
-
-    async def _in_text(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
-        self._as_text = self._text_model()
-        yield Retrying(
-            f"{error}; tools are written as text from here on ({self._protocol})", 2, 0.0
-        )
-        async for event in self._as_text.stream(request):
-            yield event
-
-    def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
-        """Tell whether calls and results were refused: by what runs the model, or by the roles of
-        its template."""
-        if request.tools and refuses_tools(error):
-            return True
-        return refuses_roles(error) and any(
-            isinstance(one, ToolMessage) for one in request.messages
-        )
-
-    def _text_model(self) -> "TextToolModel":
-        from codeagent.extensions.text_calls.formats import (
-            PROTOCOLS,  # parsers that most models never need
-        )
-
-        return TextToolModel(self._inner, PROTOCOLS[self._protocol])
 
 
 class TextToolModel(ModelWrapper):
@@ -259,25 +192,3 @@ def _results(results: Sequence[ToolMessage], protocol: "TextProtocol") -> UserMe
         if images:
             content += [TextPart(text=from_result_of(result)), *images]
     return UserMessage(content=tuple(content), source="note")
-
-
-def merged(messages: Iterator[Message]) -> Iterator[Message]:
-    """Join user messages that follow each other: many chat templates refuse two in a row."""
-    for _, group in groupby(messages, lambda message: isinstance(message, UserMessage)):
-        users: list[UserMessage] = []
-        for message in group:
-            if isinstance(message, UserMessage):
-                users.append(message)
-            else:
-                yield message
-        if users:
-            yield reduce(_joined, users)
-
-
-def _joined(one: UserMessage, other: UserMessage) -> UserMessage:
-    """Join two messages; two texts become one text: some servers accept nothing else."""
-    match (*one.content, *other.content):
-        case (TextPart(text=first), TextPart(text=second)):
-            return UserMessage.from_text(f"{first}\n\n{second}", one.source)
-        case parts:
-            return replace(one, content=parts)

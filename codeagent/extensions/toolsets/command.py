@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from codeagent.app import Place
-from codeagent.app.describe import describe_tools
 from codeagent.commands.arguments import print_json, say, settings_of
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import Usage
 from codeagent.core.sanitize import one_line
@@ -18,18 +18,23 @@ from codeagent.extensions.toolsets.splits import SplitFailed, split
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.source import Toolset
 
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
 _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed"}
 
 
 @asynccontextmanager
-async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[ToolCatalog]:
+async def tools_of(
+    args: argparse.Namespace, local: LocalEnvironment, app: "App"
+) -> AsyncIterator[ToolCatalog]:
     """Return the tools of a conversation with these arguments, including toolsets that are on from
     its start.
 
     Raises CodeagentError.
     """
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    catalog = await asyncio.to_thread(describe_tools, place, settings)
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    catalog = await asyncio.to_thread(app.describe_tools, local, settings)
     if wrong := catalog.unlisted(certain=True):
         raise ConfigError(wrong[0])
     try:
@@ -40,10 +45,10 @@ async def tools_of(args: argparse.Namespace, place: Place) -> AsyncIterator[Tool
         await catalog.toolsets.close()
 
 
-async def list_sets(args: argparse.Namespace, place: Place) -> int:
+async def list_sets(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises
     ConfigError."""
-    async with tools_of(args, place) as catalog:
+    async with tools_of(args, local, app) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
             return _print_tools(await _ready(catalog, args.name), as_json=args.json)
@@ -66,11 +71,11 @@ async def list_sets(args: argparse.Namespace, place: Place) -> int:
     return 0
 
 
-async def split_set(args: argparse.Namespace, place: Place) -> int:
+async def split_set(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Have a model divide a toolset, which stays divided while it has the same tools. Raises
     CodeagentError."""
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    async with tools_of(args, place) as catalog:
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    async with tools_of(args, local, app) as catalog:
         toolset = await _ready(catalog, args.name)
         if toolset.name != toolset.source:
             raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
@@ -82,7 +87,7 @@ async def split_set(args: argparse.Namespace, place: Place) -> int:
             return 0
         try:
             made = await split(
-                toolset.source, catalog.toolsets.listing(toolset.source), settings, place
+                toolset.source, catalog.toolsets.listing(toolset.source), settings, local
             )
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")

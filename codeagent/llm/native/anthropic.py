@@ -12,15 +12,17 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ProviderContent, Thinking, Usage
 from codeagent.core.model import ModelRequest
-from codeagent.extensions.provider_tools.requests import (
+from codeagent.llm.errors import ProviderError
+from codeagent.llm.per_message import PerMessage, encoded, json_body
+from codeagent.llm.provider_tools import (
+    MakeProviderTools,
+    ProviderTools,
     content_for,
     declared_in,
     sendable,
+    sources_of,
     with_calls,
 )
-from codeagent.extensions.provider_tools.uses import block_use, sources_of
-from codeagent.llm.errors import ProviderError
-from codeagent.llm.per_message import PerMessage, encoded, json_body
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
 from codeagent.llm.wire import (
@@ -55,7 +57,8 @@ class AnthropicWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target, self._effort = target, effort
+        self._target = target
+        self._effort = effort
         self._turns = {
             thinks: PerMessage(partial(_turn, target=target, thinks=thinks))
             for thinks in (True, False)
@@ -225,7 +228,8 @@ class AnthropicReader:
     """Reads one stream. If it has blocks of the provider's own tools, its end comes with all its
     blocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: MakeProviderTools = ProviderTools) -> None:
+        self._tools = tools
         self._calls: dict[Any, tuple[int, bool]] = {}
         """By the index of its block: the number of an open call, and whether its arguments have
         begun."""
@@ -271,7 +275,8 @@ class AnthropicReader:
                     (one.whole() for one in self._blocks.values() if one.begun.get("id") == used),
                     {},
                 )
-                return _piece(work=ProviderWork(uses=(block_use(call, block),)))
+                use = self._tools().of_block(call, block)
+                return _NOTHING if use is None else _piece(work=ProviderWork(uses=(use,)))
             case {"type": "text", "text": str(text)} if text:
                 return _piece(text=text)
             case {"type": "thinking"}:
@@ -279,7 +284,8 @@ class AnthropicReader:
             case {"type": "redacted_thinking", "data": str(data)}:
                 return _piece(thinking=(Thinking(redacted=data),))
             case {"type": "tool_use"}:
-                number, self._count = self._count, self._count + 1
+                number = self._count
+                self._count += 1
                 given = block.get("input")
                 arguments = json.dumps(given, ensure_ascii=False) if given else ""
                 self._calls[index] = number, bool(given)

@@ -10,10 +10,9 @@ from codeagent.core.budget import Effort
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, Message, Thinking
 from codeagent.core.model import ModelRequest
-from codeagent.extensions.provider_tools.requests import declared_in
-from codeagent.extensions.provider_tools.uses import sources_of
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.provider_tools import declared_in, sources_of
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.usage import field, read_usage

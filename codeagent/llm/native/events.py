@@ -34,7 +34,8 @@ class EventParser:
         """Pieces of the line that has not ended."""
         self._data: list[bytes] = []
         """Lines of data of the event that has not ended."""
-        self._first, self._after_return = True, False
+        self._first = True
+        self._after_return = False
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of each event that ends in the chunk. Raises ValueError for one of more
@@ -50,7 +51,8 @@ class EventParser:
             lines[0] = b"".join((*self._line, lines[0]))
             self._line.clear()
         if lines and self._first:
-            lines[0], self._first = lines[0].removeprefix(_MARK), False
+            lines[0] = lines[0].removeprefix(_MARK)
+            self._first = False
         events = [event for line in lines if (event := self._take(line)) is not None]
         if rest:
             self._line.append(rest)
@@ -110,7 +112,8 @@ class StreamOrWhole:
     """Tells a stream of events from a whole completion, and from anything else."""
 
     def __init__(self, wire: WireFormat, content_type: str) -> None:
-        self._wire, self._content_type = wire, content_type
+        self._wire = wire
+        self._content_type = content_type
         self._begun = b""
         self._streams = False
 

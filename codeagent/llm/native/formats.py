@@ -2,11 +2,13 @@
 answers it."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, assert_never
 
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelRequest
+from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import Target, WireFormat
 from codeagent.llm.stream import StreamPiece
 
@@ -38,8 +40,9 @@ class Format:
     """One per answer."""
 
 
-def format_of(wire: WireFormat) -> Format:
-    """Return one format, importing only what it needs."""
+def format_of(wire: WireFormat, tools: MakeProviderTools = ProviderTools) -> Format:
+    """Return one format, importing only what it needs; `tools` reads what a provider's own tools
+    did."""
     match wire:
         case "chat":
             from codeagent.llm.native.chat import ChatReader, ChatWriter
@@ -48,10 +51,10 @@ def format_of(wire: WireFormat) -> Format:
         case "responses":
             from codeagent.llm.native.responses import ResponsesReader, ResponsesWriter
 
-            return Format(ResponsesWriter, ResponsesReader)
+            return Format(ResponsesWriter, partial(ResponsesReader, tools))
         case "anthropic":
             from codeagent.llm.native.anthropic import AnthropicReader, AnthropicWriter
 
-            return Format(AnthropicWriter, AnthropicReader)
+            return Format(AnthropicWriter, partial(AnthropicReader, tools))
         case _:
             assert_never(wire)

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from itertools import chain
 
 from codeagent.core.model import ModelRequest
-from codeagent.extensions.provider_tools.requests import declared_in, with_provider_tools
 from codeagent.llm.errors import ProviderError, Redirected, lacks_path
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.native.formats import RequestWriter, format_of
 from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.provider_tools import declared_in
 from codeagent.llm.providers import Endpoint, Target, native_target
 from codeagent.llm.stream import StreamPiece
 from codeagent.net.http import HttpClient, Response
@@ -34,10 +34,9 @@ class NativeModel(ProviderModel):
             await self._client.close()
 
     async def _find_target(self) -> Target:
-        found = native_target(self._name, self._api_base, self._api_key, os.environ)
-        assert found is not None
-        searches = found.provider == "openai" and "search" in found.bare_name
-        target = with_provider_tools(found, self._name, self._provider_tools, searches=searches)
+        target = native_target(self._name, self._api_base, self._api_key, os.environ)
+        assert target is not None
+        self._passes_searches = target.provider == "openai" and "search" in target.bare_name
         self._writer = format_of(target.format).writer(target, self._thinking)
         return target
 
@@ -56,7 +55,7 @@ class NativeModel(ProviderModel):
         async with self._answer(self._client, target.endpoint, headers, body) as response:
             yield ()
             events = EventReader(wire, response.headers.get("content-type", "").lower())
-            reader = format_of(wire).reader()
+            reader = format_of(wire, self._provider_tools).reader()
             while not events.done and (chunk := await response.read()):
                 yield chain.from_iterable(map(reader.read, events.feed(chunk)))
             yield chain.from_iterable(map(reader.read, events.end()))

@@ -10,15 +10,18 @@ from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.messages import Message, Thinking, Usage
 from codeagent.core.model import ModelRequest, ProviderUse
-from codeagent.extensions.provider_tools.requests import content_for, declared_in, with_calls
-from codeagent.extensions.provider_tools.uses import (
-    cited_files,
-    item_use,
-    sources_of,
-    without_images,
-)
 from codeagent.llm.errors import ProviderError
 from codeagent.llm.per_message import Converted, PerMessage, encoded, in_order, json_body
+from codeagent.llm.provider_tools import (
+    MakeProviderTools,
+    ProviderTools,
+    content_for,
+    declared_in,
+    is_provider_call,
+    sources_of,
+    with_calls,
+    without_images,
+)
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
@@ -118,7 +121,8 @@ class ResponsesReader:
     repeats it is left out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: MakeProviderTools = ProviderTools) -> None:
+        self._tools = tools
         self._heard: dict[int, _Heard] = {}
         self._text = False
         self._items: list[tuple[int, dict[str, Any]]] = []
@@ -162,14 +166,20 @@ class ResponsesReader:
         own did."""
         if isinstance(item, dict):
             self._items.append((index, item))
-            if (use := item_use(item)) is not None:
-                yield StreamPiece(Delta(work=ProviderWork((use,))), None)
+            if uses := self._uses([item]):
+                yield StreamPiece(Delta(work=ProviderWork(uses)), None)
         yield from _calls(*self._item(index, item))
         heard = self._heard.get(index)
         if (
             heard is not None and heard.name and heard.arguments
         ):  # else the rest is in the list at the end
             yield from _calls(CallPiece(index, ends=True))
+
+    def _uses(self, items: Iterable[dict[str, Any]]) -> tuple[ProviderUse, ...]:
+        """Return what the provider's own tools did, according to those of the items that are calls
+        of them."""
+        found = (self._tools().of_item(item) for item in items if is_provider_call(item))
+        return tuple(use for use in found if use is not None)
 
     def _item(self, index: int, item: Any, *, begins: bool = False) -> Iterator[CallPiece]:
         """Yield what is new of a call; one that has ended without an id of its own has that of its
@@ -185,7 +195,8 @@ class ResponsesReader:
         new_id = None if heard.id else call_id or None
         name = None if heard.name else item.get("name") or None
         arguments = "" if heard.arguments else item.get("arguments") or ""
-        heard.id, heard.name = heard.id or bool(new_id), heard.name or bool(name)
+        heard.id = heard.id or bool(new_id)
+        heard.name = heard.name or bool(name)
         heard.arguments = heard.arguments or bool(arguments)
         if new_id or name or arguments:
             yield CallPiece(index, new_id, name, arguments)
@@ -205,15 +216,11 @@ class ResponsesReader:
         reason = (response.get("incomplete_details") or {}).get("reason")
         finish = "length" if reason == "max_output_tokens" else reason or "stop"
         ended = [item for _, item in sorted(self._items, key=itemgetter(0))] or items
-        untold = map(item_use, [] if self._items else items)
-        used = any(item_use(item) for item in ended)
+        used = any(map(is_provider_call, ended))
         notes = [*chain.from_iterable(map(_annotations, ended))]
-        files = cited_files(notes)
+        noted = self._tools().of_notes(notes) if notes else None
         work = ProviderWork(
-            (
-                *filter(None, untold),
-                *([ProviderUse(tool="code_execution", files=files)] if files else []),
-            ),
+            (*self._uses([] if self._items else items), *([] if noted is None else [noted])),
             sources_of(notes),
             tuple(map(without_images, ended)) if used else (),
         )

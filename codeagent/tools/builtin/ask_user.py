@@ -25,7 +25,7 @@ class AskUser(Tool[AskUserArgs]):
 
     name = "ask_user"
     label = "Question"
-    description = "Ask the user what only they can decide, and wait."
+    description = "Ask the user what only they can decide."
     Args = AskUserArgs
     permission = "auto"
     concurrency = "shared"

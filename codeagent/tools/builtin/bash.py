@@ -45,9 +45,7 @@ _NETWORKED = "network access: it could send what it reads to the hosts it may re
 class BashArgs(ToolArgs):
     command: Annotated[str, written("command")]
     timeout: Annotated[float | None, Field(gt=0, description="Seconds"), AS_SECONDS] = None
-    run_in_background: Annotated[
-        bool, Field(description="Run as a job; no time limit unless timeout is set")
-    ] = False
+    run_in_background: Annotated[bool, Field(description="Run as a job")] = False
     network: Annotated[bool, Field(description="Reach public hosts over HTTP(S); always asks")] = (
         False
     )
@@ -65,7 +63,7 @@ class Bash(Tool[BashArgs]):
     name = "bash"
     label = "Bash"
     description = (
-        "Run a bash command in the workspace root. Only files are kept between calls. Standard "
+        "Run a bash command in the workspace root. Only files last between calls; standard "
         "input is empty."
     )
     Args = BashArgs

@@ -2,11 +2,11 @@
 
 from typing import Self
 
+from codeagent.changes.diff import count, diff_block
 from codeagent.core.deferred import model_validator
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.tools.changes import ChangeTool, PathArgs
-from codeagent.tools.edit.diff import count, diff_block
 from codeagent.tools.edit.replacing import Edited, Replacement
 
 
@@ -40,21 +40,22 @@ class EditArgs(PathArgs):
         return (Replacement(old_string=old, new_string=new, replace_all=self.replace_all),)
 
 
-class Edit(ChangeTool[EditArgs, Edited]):
+class Edit(ChangeTool[EditArgs]):
     name = "edit"
     label = "Edit"
     description = (
-        "Replace old_string, copied from a file that was read, with new_string. It must occur exactly once, unless "
-        "replace_all is set. edits are applied in order, all or none. An empty old_string makes a new file."
+        "Replace old_string, copied from a file that was read, with new_string. It must occur once, unless "
+        "replace_all is set. edits apply in order, all or none."
     )
     Args = EditArgs
 
-    def _answer(self, args: EditArgs, change: Edited) -> ToolResult:
-        details = self._reads.wrote(change.path, change.data, change.seen, whole=change.known.whole)
-        did = "Created" if change.old is None else "Edited"
-        what = "" if change.old is None else f": {count(change.replaced, 'replacement')}"
-        text = "\n".join([f"{did} {spelled(change.path)}{what}.", *change.told, *change.notes])
-        block = diff_block(change.path, change.before, change.after)
+    def _answer(self, args: EditArgs, edited: Edited) -> ToolResult:
+        details = self._reads.wrote(edited.path, edited.data, edited.seen, whole=edited.whole)
+        new = edited.change.before is None
+        did = "Created" if new else "Edited"
+        what = "" if new else f": {count(edited.replaced, 'replacement')}"
+        text = "\n".join([f"{did} {spelled(edited.path)}{what}.", *edited.told, *edited.notes])
+        block = diff_block(edited.path, *edited.texts)
         return ToolResult.from_text(text, blocks=(block,), details=details)
 
     def _change(self, args: EditArgs, ctx: ToolContext, *, again: bool) -> Edited:

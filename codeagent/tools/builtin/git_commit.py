@@ -2,9 +2,14 @@
 with approval."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
-from codeagent.core.commits import CommitChange, CommitPlan, Committed, Committer
+from codeagent.changes.diff import count, diff_block
+from codeagent.changes.keys import path_key
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import ChangeKind, Node
+from codeagent.core.commits import CommitPlan, Committed, Committer
 from codeagent.core.deferred import Field
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
@@ -13,17 +18,16 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import shown
 from codeagent.core.tool import BaseChanged, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import PathText, written
-from codeagent.tools.edit.diff import count, diff_block
-from codeagent.tools.edit.encoding import NotText, read_text, shown
-from codeagent.tools.shell.rules import path_key
 
 _MOST_PATHS = 200
 _LONGEST_MESSAGE = 20_000
 _MOST_DIFFS = 20
 _MOST_NAMED = 20
 _SHORT = 8
+_WORDS: dict[ChangeKind, str] = {"added": "new", "modified": "changed", "deleted": "deleted"}
 
 
 class GitCommitArgs(ToolArgs):
@@ -39,12 +43,8 @@ class GitCommit(Tool[GitCommitArgs]):
     name = "git_commit"
     label = "Commit"
     description = (
-        "Commit these paths (files, folders, deleted files) to the user's git repository as they are on disk, and "
-        "nothing else. The user sees the diff first. Only when asked to."
-    )
-    hint = (
-        "git in bash only reads: add, commit, stash and checkout fail. Use git_commit; for "
-        "anything else ask the user."
+        "Commit these paths as they are on disk, deleted ones too. The user sees the diff first. "
+        "Only when asked to."
     )
     Args = GitCommitArgs
     permission = "prompt"
@@ -74,7 +74,7 @@ class GitCommit(Tool[GitCommitArgs]):
     async def preview(self, args: GitCommitArgs, ctx: ToolContext) -> Preview:
         plan = await asyncio.to_thread(self._committer.plan, args.message, args.paths)
         return Preview(
-            self.target(args), (_facts(args.message, plan), *_blocks(plan.changes)), base=plan.base
+            self.target(args), (_facts(args.message, plan), *_blocks(plan)), base=plan.base
         )
 
     async def run(self, args: GitCommitArgs, ctx: ToolContext) -> ToolResult:
@@ -96,10 +96,7 @@ class GitCommit(Tool[GitCommitArgs]):
 
     def _answer(self, args: GitCommitArgs, done: Committed) -> ToolResult:
         plan = done.plan
-        named = [
-            f"{change.kind} {spelled(change.path)}{_note(change)}"
-            for change in plan.changes[:_MOST_NAMED]
-        ]
+        named = [_said(change) for change in plan.changes[:_MOST_NAMED]]
         rest = len(plan.changes) - len(named)
         lines = [
             f"Committed {done.commit[:_SHORT]} on {shown(plan.branch)}: {self.target(args)}",
@@ -122,8 +119,7 @@ class GitCommit(Tool[GitCommitArgs]):
 
 def _facts(message: str, plan: CommitPlan) -> TextBlock:
     kinds = [
-        (sum(change.kind == kind for change in plan.changes), kind)
-        for kind in ("new", "changed", "deleted")
+        (sum(change.kind == kind for change in plan.changes), word) for kind, word in _WORDS.items()
     ]
     counted = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
     after = f"after {plan.parent[:_SHORT]}" if plan.parent else "its first commit"
@@ -143,29 +139,31 @@ def _named(names: tuple[str, ...]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def _blocks(changes: tuple[CommitChange, ...]) -> list[DisplayBlock]:
+def _blocks(plan: CommitPlan) -> list[DisplayBlock]:
     """Return a diff for each text file, if there are few; the rest by name, so that every file is
     shown."""
     blocks: list[DisplayBlock] = []
     listed: list[str] = []
-    for change in changes:
-        texts = None if change.left_out or len(blocks) >= _MOST_DIFFS else _texts(change)
+    for change in plan.changes:
+        left_out = plan.left_out.get(change.path, "")
+        texts = None if left_out or len(blocks) >= _MOST_DIFFS else _texts(change)
         if texts is not None and texts[0] != texts[1]:
             blocks.append(diff_block(f"{change.path}{_note(change)}", *texts))
         else:
-            why = f" ({change.left_out})" if change.left_out else ""
-            listed.append(f"{change.kind} {spelled(change.path)}{_note(change)}{why}")
+            listed.append(_said(change) + (f" ({left_out})" if left_out else ""))
     return [*blocks, FilesBlock(paths=tuple(listed))] if listed else blocks
 
 
-def _texts(change: CommitChange) -> tuple[str, str] | None:
-    """Return the content before and after; None if one of them is not text."""
-    try:
-        before, after = (read_text(data or b"").text for data in (change.before, change.after))
-    except NotText:
-        return None
-    return before, after
+def _texts(change: Change[Node]) -> tuple[str, str] | None:
+    """Return the content before and after, of a link its target; None if one of them is not
+    text."""
+    before, after = (node and replace(node, kind="file") for node in (change.before, change.after))
+    return Change(change.path, before, after).texts
 
 
-def _note(change: CommitChange) -> str:
+def _said(change: Change[Node]) -> str:
+    return f"{_WORDS[change.kind]} {spelled(change.path)}{_note(change)}"
+
+
+def _note(change: Change[Node]) -> str:
     return f" ({change.note})" if change.note else ""

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -9,7 +10,6 @@ from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.shell.rules import path_key
 from codeagent.tools.walk import DEEPEST, TreeWalk
 
 _DEPTH = 3
@@ -26,7 +26,7 @@ class List(Tool[ListArgs]):
     label = "List"
     description = (
         f"Show a directory as a tree with sizes, {_DEPTH} levels deep, without ignored files. "
-        "With glob, list matching paths: *.py, src/**/test_*."
+        "With glob, list matching paths: *.py, src/**."
     )
     Args = ListArgs
     permission = "auto"

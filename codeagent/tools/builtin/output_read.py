@@ -6,9 +6,9 @@ from typing import Annotated
 from codeagent.core.deferred import Field
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import OutputPage, OutputStore
+from codeagent.core.text_files import shown
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count
-from codeagent.tools.edit.encoding import shown
 from codeagent.tools.paging import fitting, shortened
 from codeagent.tools.shell.run import readable
 
@@ -30,10 +30,7 @@ class OutputReadArgs(ToolArgs):
 class OutputRead(Tool[OutputReadArgs]):
     name = "output_read"
     label = "Output"
-    description = (
-        "Read more of a cut output by the id in its marker. offset: first line, from 1; column: "
-        "read on in that line."
-    )
+    description = "Read more of a cut output by the id in its marker."
     Args = OutputReadArgs
     permission = "auto"
     concurrency = "shared"

@@ -33,7 +33,7 @@ def _encodable(value: str) -> str:
 
 class PythonArgs(ToolArgs):
     code: Annotated[str, written("code", "write \\0 in a string"), AfterValidator(_encodable)]
-    timeout: Annotated[float | None, Field(gt=0, description="Seconds"), AS_SECONDS] = None
+    timeout: Annotated[float | None, Field(gt=0), AS_SECONDS] = None
 
     @model_validator(mode="after")
     def _timeout_is_in_seconds(self) -> Self:

@@ -6,12 +6,14 @@ import os
 import time
 from typing import BinaryIO
 
+from codeagent.changes.keys import path_key
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, is_binary, read_text, shown
 from codeagent.core.tool import (
     Access,
     Failed,
@@ -23,10 +25,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.edit.encoding import NotText, is_binary, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, text_lines
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import path_key, refuse_hidden_secret
+from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -90,8 +91,8 @@ class Read(Tool[ReadArgs]):
     name = "read"
     label = "Read"
     description = (
-        "Read a text file, or look at an image. Each line comes with its number and a tab, which are not part of the "
-        "file. offset is the first line, from 1."
+        "Read a text file or an image. Each line comes with its number and a tab, which are "
+        "not part of the file."
     )
     Args = ReadArgs
     permission = "auto"

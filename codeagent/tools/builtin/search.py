@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import field
 from typing import Annotated
 
+from codeagent.changes.diff import count
+from codeagent.changes.keys import path_key
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import FilesBlock
@@ -17,13 +19,11 @@ from codeagent.core.paths import secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotText, read_text, shown
 from codeagent.core.tool import Denied, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.edit.diff import count
-from codeagent.tools.edit.encoding import NotText, read_text, shown
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, shown_files
 from codeagent.tools.ripgrep import LeftOut, MatchedLine, Query, digest_of, find_ripgrep, search
-from codeagent.tools.shell.rules import path_key
 
 _LIMIT = 100
 _WIDEST = 400
@@ -53,7 +53,7 @@ class SearchArgs(ToolArgs):
     glob: str | None = None
     literal: bool = False
     ignore_case: bool = False
-    context: Annotated[int, Field(ge=0, le=20, description="Lines around each match")] = 0
+    context: Annotated[int, Field(ge=0, le=20)] = 0
     limit: Annotated[Count, Field(le=1000)] = _LIMIT
 
 
@@ -61,8 +61,8 @@ class Search(Tool[SearchArgs]):
     name = "search"
     label = "Search"
     description = (
-        "Search files for a regular expression (ripgrep) or literal text; answers path:line:text. "
-        "Ignored and binary files are left out. glob: *.py, src/**."
+        "Search files for a regular expression (ripgrep) or literal text, without ignored and binary "
+        "files. glob: *.py, src/**."
     )
     Args = SearchArgs
     permission = "auto"

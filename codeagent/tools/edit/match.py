@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections import Counter
 from difflib import SequenceMatcher
 
+from codeagent.changes.diff import same_ends
 from codeagent.core.dataclass import dataclass
-from codeagent.tools.edit.diff import same_ends
+from codeagent.core.text_files import Splice
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
-from codeagent.tools.edit.encoding import Splice
 from codeagent.tools.edit.merge import AmbiguousEdit
 from codeagent.tools.edit.reads import line_of
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
 
+from codeagent.changes.diff import same_ends
 from codeagent.core.dataclass import dataclass
-from codeagent.tools.edit.diff import same_ends
 
 _SPACES = (
     "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"

@@ -1,7 +1,6 @@
 """Tracks which lines of each file the model has read, so that it never changes what it has not seen
 (FEATURES F18)."""
 
-import hashlib
 import re
 import threading
 from collections import OrderedDict
@@ -9,15 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import BinaryIO
 
+from codeagent.changes.diff import LEFT_OUT, unified
+from codeagent.core.changes import digest
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled
+from codeagent.core.text_files import NotText, read_text
 from codeagent.core.tool import Failed
-from codeagent.tools.edit.diff import LEFT_OUT, unified
-from codeagent.tools.edit.encoding import NotText, read_text
 
 LARGEST_FILE = 16 << 20
 """Bytes; a larger file can only be paged through, not edited."""
@@ -400,10 +400,6 @@ def _longest_run(
     if not best or (len(best) > 1 and best[0][0] == best[1][0]):
         return 0, 0
     return best[0][1], best[0][0]
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def joined(runs: Iterable[Lines]) -> tuple[Lines, ...]:

@@ -1,14 +1,80 @@
 """Applies replacements to the text of one file, one after the other, either all or none."""
 
+from dataclasses import replace
+
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
+from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import spelled
+from codeagent.core.text_files import NotEncodable, NotText, Splice, read_text
 from codeagent.core.tool import Failed, InvalidArgs, ToolArgs
-from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
-from codeagent.tools.edit.hunks import PendingChange
-from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadState, after_change, line_of
+from codeagent.tools.edit.reads import (
+    LARGEST_FILE,
+    Lines,
+    ReadState,
+    ReadTracker,
+    after_change,
+    line_of,
+)
 
 LARGEST_RESULT = 2 * LARGEST_FILE
 """The most bytes of a file after an edit."""
+
+
+_STALE = (
+    "The file had changed since you read it; the user saw what this change makes of it and approved that. Read the "
+    "file again before you change more of it."
+)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A change of one file, and what the model knows of it."""
+
+    change: Change[Node]
+    known: ReadState | None = None
+    """What the model had seen of the content before; None if nothing."""
+    seen: tuple[Lines, ...] = ()
+    """The known lines of the content after; all of them if all were known before."""
+    told: tuple[str, ...] = ()
+    """What the model is told of strings that were not found exactly as given."""
+    replaced: int = 0
+
+    @property
+    def path(self) -> str:
+        return self.change.path
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        assert self.change.texts is not None
+        return self.change.texts
+
+    @property
+    def data(self) -> bytes:
+        """The content after."""
+        assert self.change.after is not None
+        return self.change.after.data
+
+    @property
+    def whole(self) -> bool:
+        """Whether the model knew all of the content before."""
+        return self.known is not None and self.known.whole
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Further notes for the model."""
+        return (_STALE,) if self.known is not None and self.known.stale else ()
+
+    def record(self, reads: ReadTracker) -> list[JsonValue]:
+        """Record what the model knows of the file once the change has landed; return the details
+        of the result."""
+        known: list[JsonValue] = []
+        if self.change.source is not None or self.change.after is None:
+            known.append({"path": spelled(self.change.paths[0]), "sha256": ""})
+        if self.known is not None and self.change.after is not None:
+            known.append(reads.wrote(self.path, self.data, self.seen, whole=self.known.whole))
+        return known
 
 
 class Replacement(ToolArgs):
@@ -17,28 +83,17 @@ class Replacement(ToolArgs):
     replace_all: bool = False
 
 
-@dataclass(frozen=True)
-class Edited(PendingChange):
-    """A change, and what the model knows about the result and is told."""
-
-    seen: tuple[Lines, ...]
-    """The known lines of the new content; all of them if all were known before."""
-    told: tuple[str, ...]
-    """Notes on strings that were not found exactly as given."""
-    replaced: int
-
-
 class Replacing:
     """One file with the replacements so far."""
 
-    def __init__(self, path: str, old: bytes | None, known: ReadState) -> None:
+    def __init__(self, path: str, old: Node | None, known: ReadState) -> None:
         """`old` is the current content, None if there is no file. Raises Failed if it is not
         text."""
         self._path = path
         self._old = old
         self._known = known
         try:
-            self._begun = self.file = read_text(old or b"")
+            self._begun = self.file = read_text(b"" if old is None else old.data)
         except NotText as error:
             raise Failed(f"{spelled(path)} is {error}; it is not edited") from None
         self._seen = known.lines
@@ -47,18 +102,10 @@ class Replacing:
 
     def change(self) -> Edited:
         """The change so far."""
-        file, told = self.file, tuple(self.notes)
-        return Edited(
-            self._path,
-            self._old,
-            self._begun,
-            file.text,
-            file.data,
-            self._known,
-            self._seen,
-            told,
-            self._replaced,
-        )
+        data = self.file.data
+        after = Node("file", data) if self._old is None else replace(self._old, data=data)
+        change = Change(self._path, self._old, after, decoded=self._begun)
+        return Edited(change, self._known, self._seen, tuple(self.notes), self._replaced)
 
     def knows(self, first: int, last: int) -> bool:
         """Whether the model has read these lines, or the user sees what happens to them."""

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.errors import ConfigError
 from codeagent.core.host_files import kind_of
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.paths import host_reason, in_git_layout, plain_name, secret_reason
+from codeagent.core.paths import host_reason, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
-from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed
 from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
@@ -253,24 +252,6 @@ def _example_path(path: str, *, reading: bool) -> ApprovalKey:
     return ApprovalKey(kind="path", parts=(folded,), opaque=outside, sensitive=sensitive)
 
 
-def path_key(workspace: Workspace, path: str, *, reading: bool) -> ApprovalKey:
-    """The normalized path, and where its links lead: a rule that allows must match both.
-
-    Files of secrets are sensitive; for a change also files that run outside the sandbox, or decide
-    what git runs.
-    """
-    try:
-        asked = workspace.relative(path)
-    except WorkspaceError:
-        return ApprovalKey(kind="path", parts=(path,), opaque=True)
-    parts = tuple(dict.fromkeys((asked, workspace.key(path))))
-    changing = () if reading else (lambda part: _git_reason(workspace, part), host_reason)
-    reasons = [
-        reason for why in (*changing, secret_reason) for part in parts if (reason := why(part))
-    ]
-    return ApprovalKey(kind="path", parts=parts, sensitive=next(iter(reasons), None))
-
-
 def refuse_hidden_secret(asked: str, resolved: str) -> None:
     """Raise Failed if a link with a harmless name leads to a file of secrets."""
     reason = secret_reason(resolved)
@@ -278,31 +259,3 @@ def refuse_hidden_secret(asked: str, resolved: str) -> None:
         raise Failed(
             f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name"
         )
-
-
-def _git_reason(workspace: Workspace, path: str) -> str | None:
-    """Return why a change of the file may make a folder a repository, or change what git runs in
-    it; else None.
-
-    Every repository has a HEAD: writing it, or a file beside one, needs approval, however
-    incomplete the rest is.
-    """
-    parts = path.split("/")
-    for at, part in enumerate(parts):
-        if not in_git_layout(part):
-            continue
-        folder = posixpath.join(*parts[:at]) if at else "."
-        if (at == len(parts) - 1 and _is_head(part)) or _has_head(workspace, folder):
-            return f"{path} makes a bare repository: a shell or an editor in its folder may run what it names"
-    return None
-
-
-def _has_head(workspace: Workspace, folder: str) -> bool:
-    try:
-        return any(_is_head(entry.name) for entry in workspace.entries(folder))
-    except WorkspaceError:
-        return False
-
-
-def _is_head(name: str) -> bool:
-    return plain_name(name) == "head"

@@ -46,6 +46,11 @@ OnUpdate = Callable[..., Awaitable[None]]
 """As `ToolContext.on_update`."""
 _Ending = Literal["done", "timeout", "cancelled"]
 _NO_MODULE = lazy_regex(r"ModuleNotFoundError: No module named '([\w.]{1,100})'")
+_GIT_HELD = lazy_regex(r"\.git\b[^\n]{0,300}: Read-only file system")
+_GIT_HELP = (
+    "git in bash only reads, so add, commit, stash and checkout fail; git_commit commits, and anything else is for the "
+    "user to do: ask"
+)
 _ENVIRONMENTS = (".venv", "venv", "env")
 _LISTS = (
     "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",
@@ -272,7 +277,7 @@ async def run_for_model(
     if not ctx.is_job():
         shown = await asyncio.to_thread(reads.printed, command.text, run.output.finish())
     if run.result.exit_code and (
-        help_ := await asyncio.to_thread(_import_help, run.output.finish(), ctx.workspace)
+        help_ := await asyncio.to_thread(_help, run.output.finish(), ctx.workspace)
     ):
         run = replace(run, result=replace(run.result, notices=(*run.result.notices, help_)))
     return (run if title is None else replace(run, command=title)).answer(shown)
@@ -329,9 +334,11 @@ async def run_command(
             raise error
 
 
-def _import_help(printed: str, workspace: Workspace) -> str:
-    """Return a hint if an import failed and the project has, or lists, what it needs; else an empty
-    text."""
+def _help(printed: str, workspace: Workspace) -> str:
+    """Return a hint if git could not write, or if an import failed and the project has, or lists,
+    what it needs; else an empty text."""
+    if _GIT_HELD.search(printed):
+        return _GIT_HELP
     missing = _NO_MODULE.search(printed)
     if missing is None:
         return ""

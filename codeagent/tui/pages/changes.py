@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.events import Key, Resize
 
 from codeagent.core.acts import RestoreFile
+from codeagent.core.changes import Change
 from codeagent.core.checkpoints import ChangedFile, Changes, Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, cut, landed
@@ -41,12 +42,10 @@ _WAIT = "the agent is working: changes can be undone when it is done, or after E
 
 @dataclass(frozen=True)
 class ChangedFileView:
-    """A file at two moments, `then` and `now`; a restore is refused if the file no longer is as in
-    `now`."""
+    """What the screen shows of a `Change`: a file then and now; a restore is refused if the file no
+    longer is as it is now."""
 
-    path: str
-    then: Node | None
-    now: Node | None
+    change: Change[Node]
     diff: DiffBlock | None
     """None if there are no lines to compare."""
     notes: tuple[str, ...]
@@ -59,24 +58,22 @@ class ChangedFileView:
         answers = [True] * len(hunks)
         answers[at] = False
         text = landed(self.diff.before, hunks, answers)
-        if text == self.diff.before or self.now is None:
-            return self.then
-        return replace(self.now, data=text.encode(errors="surrogateescape"))
+        if text == self.diff.before or self.change.after is None:
+            return self.change.before
+        return replace(self.change.after, data=text.encode(errors="surrogateescape"))
 
 
-def changed_file(path: str, then: Node | None, now: Node | None) -> ChangedFileView:
-    """Compare a file at two moments; None if it did not exist. Bytes that are not UTF-8 become lone
-    surrogates."""
+def changed_file(change: Change[Node]) -> ChangedFileView:
+    """Compare a file at two moments. Bytes that are not UTF-8 become lone surrogates."""
+    then, now = change.before, change.after
     before, after = _text(then), _text(now)
     notes = tuple(note for note in (_kind_note(then, now),) if note)
-    if before is not None and after is not None:
-        ends = () if before != after or notes else ("it is as it was",)
-        return ChangedFileView(
-            path, then, now, DiffBlock(path=path, before=before, after=after), (*notes, *ends)
-        )
-    return ChangedFileView(
-        path, then, now, None, (*notes, *(what for what in (_what(then, now),) if what))
-    )
+    if before is None or after is None:
+        more = tuple(what for what in (_what(then, now),) if what)
+        return ChangedFileView(change, None, (*notes, *more))
+    ends = () if before != after or notes else ("it is as it was",)
+    diff = DiffBlock(path=change.path, before=before, after=after)
+    return ChangedFileView(change, diff, (*notes, *ends))
 
 
 def _text(node: Node | None) -> str | None:
@@ -241,7 +238,7 @@ class ChangesScreen(DiffPage[None]):
                 f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back"
             )
             return
-        what = f"hunk {at + 1} of {self.count} in {view.path}"
+        what = f"hunk {at + 1} of {self.count} in {view.change.path}"
         self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
 
     def action_restore_file(self) -> None:
@@ -249,9 +246,9 @@ class ChangesScreen(DiffPage[None]):
         if view is None:
             self.say("there is no file here to restore")
             return
-        edited = any(file.path == view.path and file.edited for file in self._changes.files)
-        what = f"take all of {view.path} back" + (f", though {_EDITED}" if edited else "")
-        self._ask(_Asked(view, view.then, view.path), what)
+        edited = any(file.path == view.change.path and file.edited for file in self._changes.files)
+        what = f"take all of {view.change.path} back" + (f", though {_EDITED}" if edited else "")
+        self._ask(_Asked(view, view.change.before, view.change.path), what)
 
     def action_confirm(self) -> None:
         asked = self._asked
@@ -286,7 +283,7 @@ class ChangesScreen(DiffPage[None]):
             self.say(_WAIT)
             return
         refused = await self._client.finish(
-            RestoreFile(asked.view.path, asked.node, asked.view.now)
+            RestoreFile(asked.view.change.path, asked.node, asked.view.change.after)
         )
         await self._reload()
         self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
@@ -341,7 +338,7 @@ class ChangesScreen(DiffPage[None]):
             except CheckpointError as error:
                 self._words(str(error))
                 return
-            view, self._hunks = await asyncio.to_thread(_compared, key, then, now)
+            view, self._hunks = await asyncio.to_thread(_compared, Change(key, then, now))
             self._view, diff = view, view.diff
             self.pane.show_hunks(key, self.rows(), line_end_notes(diff) if diff else (), view.notes)
             self.draw()
@@ -360,7 +357,11 @@ class ChangesScreen(DiffPage[None]):
     @property
     def _shown(self) -> ChangedFileView | None:
         """Return the marked file, once the pane shows it."""
-        return self._view if self._view is not None and self._view.path == self._marked else None
+        return (
+            self._view
+            if self._view is not None and self._view.change.path == self._marked
+            else None
+        )
 
     @property
     def _marked(self) -> str:
@@ -383,10 +384,8 @@ class ChangesScreen(DiffPage[None]):
         self._files.styles.height = max(1, min(len(self._keys()), self.size.height // 4))
 
 
-def _compared(
-    path: str, then: Node | None, now: Node | None
-) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
-    view = changed_file(path, then, now)
+def _compared(change: Change[Node]) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
+    view = changed_file(change)
     return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
 
 

@@ -46,6 +46,8 @@ workspace."""
 
 @dataclass(frozen=True)
 class FileRow:
+    """A row of the page: what the change of one file, from now to then, looks like."""
+
     path: str
     words: str
     """What going back does to the file: `+1 −2`, `is removed`, `comes back`."""

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import NamedTuple
 
 from codeagent.core.checkpoints import NodeKind
 from codeagent.core.dataclass import dataclass
@@ -15,6 +16,10 @@ Stamp = tuple[int, int, int, int, int]
 NO_STAMP: Stamp = (0, 0, 0, 0, 0)
 """The stamp of a file that changed so recently that its stamp might not show the next change."""
 IndexEntry = tuple[Stamp, NodeKind, str]
+Leaf = tuple[bytes, str]
+"""What a tree of git's has of a file: its mode, and the hash of its content."""
+_KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
+_MODES = {kind: mode for mode, kind in _KINDS.items()}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), snapshot TEXT, about BLOB);
 CREATE TABLE IF NOT EXISTS files (
@@ -22,6 +27,23 @@ CREATE TABLE IF NOT EXISTS files (
     kind TEXT, name TEXT
 ) WITHOUT ROWID;
 """
+
+
+class FileState(NamedTuple):
+    """The kind of the file at a path, and the hash of its content."""
+
+    kind: NodeKind
+    blob: str
+
+
+def state_of(leaf: Leaf | None) -> FileState | None:
+    """Return the state of a file in a tree of git's."""
+    return None if leaf is None else FileState(_KINDS.get(leaf[0], "file"), leaf[1])
+
+
+def mode_of(kind: NodeKind) -> bytes:
+    """Return the mode as git writes it."""
+    return _MODES[kind]
 
 
 @dataclass

@@ -4,7 +4,6 @@ it wrote itself.
 All sessions of a workspace write to one SQLite file, so their entries have one order.
 """
 
-import hashlib
 import os
 import secrets
 import sqlite3
@@ -15,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.index import open_database
 
@@ -39,13 +37,6 @@ _ADD = (
 _INTEND = "INSERT INTO moments (session, at, path, before, after) VALUES (?, ?, ?, ?, ?)"
 _NEWEST = "SELECT coalesce(max(id), 0) FROM moments"
 _LANDING = "SELECT id, session, path, before, after, landed FROM moments WHERE path IS NOT NULL"
-
-
-def content_name(node: Node | None) -> str:
-    """Return what the record calls this content: its SHA-256, empty for no file."""
-    if node is None:
-        return ""
-    return ("link:" if node.kind == "link" else "") + hashlib.sha256(node.data).hexdigest()
 
 
 class Moment(NamedTuple):

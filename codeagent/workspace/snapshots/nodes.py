@@ -6,29 +6,28 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
-from codeagent.core.checkpoints import Node, NodeKind
+from codeagent.core.checkpoints import Node
 from codeagent.core.errors import ContentChanged, ProtectedPath
 from codeagent.core.paths import protected_part
 from codeagent.disk import atomic
 from codeagent.disk.confined import Location
-from codeagent.disk.opens import create_file, open_below, open_file, open_folder, sync_file_system
+from codeagent.disk.opens import (
+    NOT_THERE,
+    create_file,
+    open_below,
+    open_file,
+    open_folder,
+    remove_empty_folders,
+    sync_file_system,
+)
 from codeagent.workspace.snapshots.contents import Content, NotCovered, read_content, stamp_of
-from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
+from codeagent.workspace.snapshots.index import NO_STAMP, FileState, Stamp
 from codeagent.workspace.snapshots.objects import blob_name
 
-_NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _FEW = 32
 """Up to so many files are flushed one by one; a flush of the whole file system waits for what
 others wrote, too."""
-
-
-class FileState(NamedTuple):
-    """The kind of the file at a path, and the hash of its content."""
-
-    kind: NodeKind
-    blob: str
 
 
 Placing = tuple[str, Node, FileState | None]
@@ -78,11 +77,9 @@ class FileWriter:
     def content(self, path: str) -> Content | None:
         """Read what is at the path; None if nothing, or a folder. Raises NotCovered."""
         with self._parent(path) as location:
-            return (
-                None
-                if location is None
-                else read_content(location.parent, location.name, self._limit)
-            )
+            if location is None:
+                return None
+            return read_content(location.parent, location.name, self._limit)
 
     def state(self, path: str) -> FileState | None:
         """Return the state of the file at the path, None if there is none, NO_STATE for what no
@@ -267,16 +264,8 @@ class FileWriter:
         fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
         try:
             atomic.fill(location, fd, node.data, old, owner)
-            if old is not None:
-                kept = stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
-                # Whoever may read the file may run it, or nobody.
-                mode = (
-                    kept | (kept & 0o444) >> 2 | 0o100
-                    if node.kind == "executable"
-                    else kept & ~0o111
-                )
-                if mode != kept:
-                    os.fchmod(fd, mode)
+            if (mode := atomic.mode_for(node, old)) is not None:
+                os.fchmod(fd, mode)
             if sync:
                 os.fsync(fd)
         finally:
@@ -334,7 +323,7 @@ class FileWriter:
         try:
             return open_below(self.root, folders, listed=True)
         except OSError as error:
-            if error.errno in _NOT_THERE:
+            if error.errno in NOT_THERE:
                 return None
             raise
 
@@ -367,7 +356,7 @@ def _name_new(location: Location, draft: str) -> None:
     try:
         atomic.give_name(location, draft, replacing=False)
     except ContentChanged:
-        _remove_empty_folders(location.parent, location.name)
+        remove_empty_folders(location.parent, location.name)
         atomic.give_name(location, draft, replacing=False)
 
 
@@ -392,24 +381,6 @@ def _regular(location: Location) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _remove_empty_folders(parent: int, name: str) -> None:
-    """Remove a folder that contains only empty folders. Raises OSError if it contains more."""
-    try:
-        fd = open_folder(name, within=parent)
-    except OSError as error:
-        if error.errno in _NOT_THERE:
-            return
-        raise
-    try:
-        with os.scandir(fd) as listing:
-            names = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
-        for inner in names:
-            _remove_empty_folders(fd, inner)
-    finally:
-        os.close(fd)
-    os.rmdir(name, dir_fd=parent)
 
 
 def _refuse_protected(path: str) -> None:

@@ -18,10 +18,9 @@ from typing import IO, Literal, Self
 from codeagent.core.errors import CheckpointError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.opens import create_file, open_appended, open_regular, sync_folder
+from codeagent.workspace.snapshots.index import Leaf
 from codeagent.workspace.snapshots.store import SnapshotStore
 
-Leaf = tuple[bytes, str]
-"""Mode as git writes it, and hash."""
 FILES = b"files"
 ABOUT = b"about"
 _TREE = b"40000"

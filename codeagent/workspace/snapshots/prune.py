@@ -7,23 +7,14 @@ import shutil
 import time
 from pathlib import Path
 
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.workspace.snapshots.store import SnapshotStore, is_alive
+from codeagent.workspace.snapshots.store import Retention, SnapshotStore, is_alive
 
 _LAST = "refs/last"
 _SESSIONS = "refs/sessions/"
 _MOST_LOOSE = 2000
 _MOST_PACKS = 40
-
-
-@dataclass(frozen=True)
-class Retention:
-    """How old (in seconds) and how large (in bytes) a workspace's snapshots may be."""
-
-    age: float = 30 * 86400
-    size: int = 2048 << 20
 
 
 def prune(store: SnapshotStore, last: str | None, allowance: Retention) -> bool:

@@ -1,26 +1,26 @@
 """Restores a snapshot: what has to change, whether it may, how it is done, undone or finished after
 a crash."""
 
-import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import assert_never
 
-from codeagent.core.checkpoints import ChangeKind, FileChange, Node, NodeKind
+from codeagent.changes.landing import HalfLanded, NotLanded, land
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.disk.opens import create_file, sync_folder
-from codeagent.disk.private import replace_private
+from codeagent.disk.opens import create_file
 from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
-from codeagent.workspace.snapshots.nodes import FileState, FileWriter, Placing
-from codeagent.workspace.snapshots.objects import Leaf, ObjectReader
+from codeagent.workspace.snapshots.index import FileState, state_of
+from codeagent.workspace.snapshots.nodes import FileWriter, Placing
+from codeagent.workspace.snapshots.objects import ObjectReader
+from codeagent.workspace.snapshots.store import HalfRestored
 
-_KINDS: dict[bytes, NodeKind] = {b"100644": "file", b"100755": "executable", b"120000": "link"}
-_MODES = {kind: mode for mode, kind in _KINDS.items()}
 _MOST_NAMED = 5
 _GROUP = 32_768
 """How many files are written before they are flushed together."""
@@ -28,73 +28,14 @@ _GROUP_SIZE = 128 << 20
 """Bytes of such files: so much room on the disk a restore needs beside what it replaces."""
 
 
-@dataclass(frozen=True)
-class RestoreStep:
-    """One file: what it is before, and what it will be."""
-
-    path: str
-    old: FileState | None
-    new: FileState | None
-
-    def change(self) -> FileChange:
-        kind: ChangeKind = (
-            "added" if self.old is None else "deleted" if self.new is None else "modified"
-        )
-        return FileChange(self.path, kind)
-
-    def back(self) -> "RestoreStep":
-        return RestoreStep(self.path, self.new, self.old)
+StoredChange = Change[FileState]
+"""A change of one file, whose contents are in the store."""
 
 
-class RestoreJournal:
-    """The steps of the restore in progress, written down before the first one, so that a crash can
-    be repaired."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __bool__(self) -> bool:
-        return self._path.exists()
-
-    def write(self, token: str, steps: Sequence[RestoreStep]) -> None:
-        """Write the steps down. Raises OSError; then no restore is in progress."""
-        record = {"token": token, "steps": [(step.path, step.old, step.new) for step in steps]}
-        replace_private(self._path, json.dumps(record).encode())
-
-    def read(self) -> tuple[str, tuple[RestoreStep, ...]]:
-        """Return token and steps. Raises CheckpointError."""
-        try:
-            record = json.loads(self._path.read_bytes())
-            steps = tuple(
-                RestoreStep(path, _known(old), _known(new)) for path, old, new in record["steps"]
-            )
-            return str(record["token"]), steps
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{self._path} cannot be read ({error}), so nobody knows which files an interrupted restore changed; "
-                "nothing was changed: look at the workspace, then remove that file"
-            ) from None
-
-    def clear(self) -> None:
-        self._path.unlink(missing_ok=True)
-        sync_folder(self._path.parent)
-
-
-def _known(pair: Sequence[str] | None) -> FileState | None:
-    """Raises ValueError if it is not a kind of file and a hash."""
-    kind, blob = pair or ("file", "")
-    if kind not in _MODES:
-        raise ValueError(f"{kind!r} is not a kind of file")
-    return None if pair is None else FileState(kind, blob)
-
-
-def mode_of(kind: NodeKind) -> bytes:
-    """Return the mode as git writes it."""
-    return _MODES[kind]
-
-
-def state_of(leaf: Leaf | None) -> FileState | None:
-    return None if leaf is None else FileState(_KINDS.get(leaf[0], "file"), leaf[1])
+def listed(changes: Sequence[StoredChange]) -> Iterator[FileChange]:
+    """Yield what happened to each file, without its content."""
+    for change in changes:
+        yield FileChange(change.path, change.kind)
 
 
 def node_of(reader: ObjectReader, state: FileState | None) -> Node | None:
@@ -126,16 +67,16 @@ def coverage_of(reader: ObjectReader, snapshot: str) -> Coverage:
     return Coverage(decode(reader.about(snapshot)), rules)
 
 
-def differences(reader: ObjectReader, before: str, after: str) -> list[RestoreStep]:
+def differences(reader: ObjectReader, before: str, after: str) -> list[StoredChange]:
     """List what is known to differ; what one of them did not cover is left out. Raises
     CheckpointError."""
     then, now = coverage_of(reader, before), coverage_of(reader, after)
     steps = []
     for raw, was, is_now in reader.changes(reader.files(before), reader.files(after)):
-        step = RestoreStep(os.fsdecode(raw), state_of(was), state_of(is_now))
-        if step.old is None and then.hides(step.path):
+        step = StoredChange(os.fsdecode(raw), state_of(was), state_of(is_now))
+        if step.before is None and then.hides(step.path):
             continue
-        if step.new is None and now.leaves_out(step.path):
+        if step.after is None and now.leaves_out(step.path):
             continue
         steps.append(step)
     return sorted(steps, key=lambda step: step.path)
@@ -153,22 +94,22 @@ class Wanted:
     instead: Mapping[str, FileState | None] = field(default_factory=dict)
     """What these files become, in place of what `target` has."""
 
-    def step(self, path: str, was: FileState | None, then: FileState | None) -> RestoreStep | None:
+    def step(self, path: str, was: FileState | None, then: FileState | None) -> StoredChange | None:
         """Return the step for a file that differs; None if it is to stay."""
         if self.paths is not None and self.paths.isdisjoint(
             (path, *(folder[:-1] for folder in folders_of(path)))
         ):
             return None
-        return RestoreStep(path, was, self.instead.get(path, then))
+        return StoredChange(path, was, self.instead.get(path, then))
 
 
-def plan(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
+def plan(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[StoredChange, ...]:
     """Return what a restore changes. Raises CheckpointError if that would lose something."""
     with landing.steady():
         return _planned(reader, landing, wanted)
 
 
-def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[RestoreStep, ...]:
+def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple[StoredChange, ...]:
     then, now = coverage_of(reader, wanted.target), coverage_of(reader, wanted.present)
     steps = []
     conflicts = []
@@ -178,14 +119,14 @@ def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple
         step = wanted.step(os.fsdecode(raw), state_of(is_now), state_of(was))
         if step is None:
             continue
-        if step.new is None and then.hides(step.path):
+        if step.after is None and then.hides(step.path):
             continue
         found = landing.state(step.path)
-        if found == step.new:
+        if found == step.after:
             continue
-        if found == step.old:
+        if found == step.before:
             steps.append(step)
-        elif step.old is not None or not now.hides(step.path):
+        elif step.before is not None or not now.hides(step.path):
             conflicts.append(step.path)
     if conflicts:
         raise CheckpointError(
@@ -195,32 +136,67 @@ def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple
     return tuple(sorted(steps, key=lambda step: step.path))
 
 
-def perform(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
+class StoredWriter:
+    """Makes changes whose contents are in the store."""
+
+    def __init__(self, reader: ObjectReader, files: FileWriter) -> None:
+        self._reader = reader
+        self._files = files
+
+    def apply(self, changes: Sequence[StoredChange]) -> None:
+        """Make the changes, removals first, so that a folder can become a file and the other way
+        round."""
+        files = self._files
+        files.remove(
+            [
+                (each.path, each.before)
+                for each in changes
+                if each.after is None and each.before is not None
+            ]
+        )
+        group, size = list[Placing](), 0
+        placed = [
+            (each.path, each.after, each.before) for each in changes if each.after is not None
+        ]
+        contents = self._reader.each([after.blob for _, after, _ in placed])
+        for (path, after, before), data in zip(placed, contents, strict=True):
+            group.append((path, Node(after.kind, data), before))
+            size += len(data)
+            if len(group) == _GROUP or size >= _GROUP_SIZE:
+                files.put(group)
+                group, size = [], 0
+        files.put(group)
+        files.settle()
+
+    def take_back(self, changes: Sequence[StoredChange]) -> None:
+        self.apply(changes)
+
+    def done(self, changes: Sequence[StoredChange]) -> list[StoredChange]:
+        return [change for change in changes if self._is_done(change)]
+
+    def _is_done(self, change: StoredChange) -> bool:
+        try:
+            return self._files.state(change.path) == change.after
+        except OSError:
+            return False
+
+
+def perform(reader: ObjectReader, landing: FileWriter, steps: Sequence[StoredChange]) -> None:
     """Do all steps or none. Raises CheckpointError, and HalfRestored if even undoing them fails."""
     try:
-        _apply(reader, landing, steps)
-    except (CodeagentError, OSError) as error:
-        reason = _reason(error)
-    else:
-        return
-    done = [step for step in steps if _is_done(landing, step)]
-    try:
-        _apply(reader, landing, [step.back() for step in done])
-    except (CodeagentError, OSError) as error:
-        raise HalfRestored(
-            f"going back stopped halfway: {reason}; {len(done)} of {len(steps)} files are changed and could not be "
-            f"put back ({_reason(error)}): start codeagent again to finish it"
+        land(StoredWriter(reader, landing), steps)
+    except NotLanded as error:
+        raise CheckpointError(
+            f"going back failed: {_reason(error.reason)}; nothing was changed: fix that, then try again"
         ) from None
-    raise CheckpointError(
-        f"going back failed: {reason}; nothing was changed: fix that, then try again"
-    )
+    except HalfLanded as error:
+        raise HalfRestored(
+            f"going back stopped halfway: {_reason(error.reason)}; {len(error.left)} of {len(steps)} files are changed "
+            f"and could not be put back ({_reason(error.stuck)}): start codeagent again to finish it"
+        ) from None
 
 
-class HalfRestored(CheckpointError):
-    """A restore was left halfway; the journal stays."""
-
-
-def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> str:
+def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[StoredChange]) -> str:
     """Finish the restore that a crash interrupted, or undo it if that fails; tell the user in one
     line.
 
@@ -230,9 +206,9 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
     for step in steps:
         landing.clear(step.path)
         found = landing.state(step.path)
-        if found == step.new:
+        if found == step.after:
             done.append(step)
-        elif found == step.old:
+        elif found == step.before:
             to_do.append(step)
         else:
             kept.append(step.path)
@@ -243,7 +219,7 @@ def resume(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreSte
     else:
         return _recovered("finished", "then", len(steps), kept)
     try:
-        perform(reader, landing, [step.back() for step in done])
+        perform(reader, landing, [step.back for step in done])
     except CheckpointError:
         raise CheckpointError(
             f"going back, which a crash had interrupted, can neither be finished nor undone ({reason}); "
@@ -263,39 +239,13 @@ def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
     return f"going back, which a crash had interrupted, was {how}: {were} {when}{rest}"
 
 
-def _apply(reader: ObjectReader, landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
-    """Do the steps, removals first, so that a folder can become a file and the other way round."""
-    landing.remove(
-        [(step.path, step.old) for step in steps if step.new is None and step.old is not None]
-    )
-    group, size = list[Placing](), 0
-    placed = [(step.path, step.new, step.old) for step in steps if step.new is not None]
-    for (path, new, old), data in zip(
-        placed, reader.each([new.blob for _, new, _ in placed]), strict=True
-    ):
-        group.append((path, Node(new.kind, data), old))
-        size += len(data)
-        if len(group) == _GROUP or size >= _GROUP_SIZE:
-            landing.put(group)
-            group, size = [], 0
-    landing.put(group)
-    landing.settle()
-
-
-def _is_done(landing: FileWriter, step: RestoreStep) -> bool:
-    try:
-        return landing.state(step.path) == step.new
-    except OSError:
-        return False
-
-
-def _check_room(landing: FileWriter, steps: Sequence[RestoreStep]) -> None:
+def _check_room(landing: FileWriter, steps: Sequence[StoredChange]) -> None:
     """Check that no file is in the place of a new file's folder, and no folder with other files in
     its own place."""
-    removed = {step.path for step in steps if step.new is None}
+    removed = {step.path for step in steps if step.after is None}
     known: dict[str, int | None] = {}
     for step in steps:
-        if step.new is None or step.old is not None:
+        if step.after is None or step.before is not None:
             continue
         exists = True
         for folder in folders_of(step.path):

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from codeagent.core.changes import content_name
 from codeagent.core.checkpoints import Node, NodeKind, Theirs
 from codeagent.core.errors import CheckpointError
-from codeagent.workspace.snapshots.moments import Landing, Moment, Record, content_name
-from codeagent.workspace.snapshots.nodes import FileState
+from codeagent.workspace.snapshots.index import FileState
+from codeagent.workspace.snapshots.moments import Landing, Moment, Record
 from codeagent.workspace.snapshots.objects import ObjectReader
-from codeagent.workspace.snapshots.restore import RestoreStep, differences, node_of
+from codeagent.workspace.snapshots.restore import StoredChange, differences, node_of
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 Side = Literal["mine", "theirs", "nobody's", "unclear"]
@@ -97,7 +98,7 @@ class Shares:
                 kept.add(step.path)
             elif "theirs" in sides:
                 try:
-                    merged[step.path] = self._without_mine(of_file, step.new)
+                    merged[step.path] = self._without_mine(of_file, step.after)
                 except _Refused as reason:
                     refused[step.path] = str(reason)
         return Theirs(frozenset(kept), merged, refused)
@@ -109,7 +110,7 @@ class Shares:
             if period.begins.snapshot == period.after:
                 continue
             for step in differences(self._reader, period.begins.snapshot, period.after):
-                turns[step.path].append(FileTurn(self._side(step, period), step.old, step.new))
+                turns[step.path].append(FileTurn(self._side(step, period), step.before, step.after))
         return turns
 
     def _periods(self, present: str) -> Iterator[_Period]:
@@ -137,7 +138,7 @@ class Shares:
     def _whose(self, moment: Moment) -> Side:
         return "mine" if moment.name in self._own else "theirs"
 
-    def _side(self, step: RestoreStep, period: _Period) -> Side:
+    def _side(self, step: StoredChange, period: _Period) -> Side:
         landings = [one for one in self._landings.get(step.path, ()) if _may_show(one, period)]
         sides = period.ran | {self._lander(one) for one in landings}
         written = self._written(step, landings)
@@ -156,14 +157,14 @@ class Shares:
         at_work = [one for one in moments if one.session == landing.session and one.id < landing.id]
         return self._whose(at_work[-1]) if at_work else "theirs"
 
-    def _written(self, step: RestoreStep, landings: Sequence[Landing]) -> list[Landing]:
+    def _written(self, step: StoredChange, landings: Sequence[Landing]) -> list[Landing]:
         """Return the landings that follow each other from the old state to the new one; empty if
         there are none."""
         done = [landing for landing in landings if landing.landed is not None]
         if len(done) < len(landings):
             return []
-        old = content_name(node_of(self._reader, step.old))
-        new = content_name(node_of(self._reader, step.new))
+        old = content_name(node_of(self._reader, step.before))
+        new = content_name(node_of(self._reader, step.after))
         for start, first in enumerate(done):
             if first.before != old:
                 continue

@@ -7,6 +7,7 @@ repositories) can make it run anything.
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -15,21 +16,27 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import NodeKind
+from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.host_programs import GIT_CHECKPOINTS, open_program, run_program
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.disk.locks import open_lock_file, try_lock, wait_for_lock
+from codeagent.disk.opens import sync_folder
 from codeagent.disk.private import replace_private, write_private
 from codeagent.disk.repository import isolated_environment
+from codeagent.workspace.snapshots.index import FileState
 
 UMASK = 0o077
 """For git, which writes the store."""
 _OLDEST_GIT = (2, 29)
+_KINDS: tuple[NodeKind, ...] = ("file", "executable", "link")
 _LOCK_SECONDS = 120.0
 _STOP_STEP = 0.1
 _MERGE = "merge-"
@@ -57,6 +64,14 @@ _CONFIG = """\
 
 class GitRefused(CheckpointError):
     """Git failed with an error of its own: the store may be damaged."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How old (in seconds) and how large (in bytes) a workspace's snapshots may be."""
+
+    age: float = 30 * 86400
+    size: int = 2048 << 20
 
 
 class SnapshotStore:
@@ -379,3 +394,49 @@ def _unusable(folder: Path, error: OSError) -> CheckpointError:
     return CheckpointError(
         f"checkpoints cannot be kept in {folder}: {reason}; nothing was changed: {remedy}"
     )
+
+
+class HalfRestored(CheckpointError):
+    """A restore was left halfway; the journal stays."""
+
+
+class RestoreJournal:
+    """The steps of the restore in progress, written down before the first one, so that a crash can
+    be repaired."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __bool__(self) -> bool:
+        return self._path.exists()
+
+    def write(self, token: str, steps: Sequence[Change[FileState]]) -> None:
+        """Write the steps down. Raises OSError; then no restore is in progress."""
+        record = {"token": token, "steps": [(step.path, step.before, step.after) for step in steps]}
+        replace_private(self._path, json.dumps(record).encode())
+
+    def read(self) -> tuple[str, tuple[Change[FileState], ...]]:
+        """Return token and steps. Raises CheckpointError."""
+        try:
+            record = json.loads(self._path.read_bytes())
+            steps = tuple(
+                Change(path, _known(old), _known(new)) for path, old, new in record["steps"]
+            )
+            return str(record["token"]), steps
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{self._path} cannot be read ({error}), so nobody knows which files an interrupted restore changed; "
+                "nothing was changed: look at the workspace, then remove that file"
+            ) from None
+
+    def clear(self) -> None:
+        self._path.unlink(missing_ok=True)
+        sync_folder(self._path.parent)
+
+
+def _known(pair: Sequence[str] | None) -> FileState | None:
+    """Raises ValueError if it is not a kind of file and a hash."""
+    kind, blob = pair or ("file", "")
+    if kind not in _KINDS:
+        raise ValueError(f"{kind!r} is not a kind of file")
+    return None if pair is None else FileState(kind, blob)

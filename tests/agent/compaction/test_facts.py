@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from codeagent.agent.compaction.facts import FileFacts
+from codeagent.changes.diff import diff_block
 from codeagent.session.fold import ToolDetails
-from codeagent.tools.edit.diff import diff_block
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put

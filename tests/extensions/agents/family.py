@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
-from codeagent.agent.calls import ToolEnvironment
+from codeagent.agent.environment import Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.loop import Conversation
-from codeagent.core.agents import AgentDefinition, CopiedFile
+from codeagent.core.agents import AgentDefinition
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
 from codeagent.core.ports import Sandbox
@@ -62,7 +63,7 @@ class EmptyWorktree:
         await asyncio.sleep(0)
         return ()
 
-    async def file(self, path: str) -> CopiedFile:
+    async def file(self, path: str) -> Change[Node]:
         raise AssertionError("nothing was changed")
 
     async def remove(self) -> None:
@@ -127,7 +128,7 @@ class Nursery:
         registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
-        around = ToolEnvironment(
+        environment = ToolEnvironment(
             registry,
             place,
             self.sandbox,
@@ -137,7 +138,7 @@ class Nursery:
             limits,
             self.hooks,
             attended=self.attended,
-            context=self.context,
+            preferences=Preferences(self.context),
         )
         conversation = Conversation(model, "system", registry.definitions(), Strategy(), limits)
         origin = Origin(
@@ -147,7 +148,7 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, around, journal, questions=UserQuestions(), origin=origin)
+        agent = Agent(conversation, environment, journal, origin=origin)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)

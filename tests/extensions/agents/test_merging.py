@@ -11,9 +11,10 @@ import pytest
 from codeagent.agent.agent import Agent
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, Modify
 from codeagent.core.acts import Answer, SetMode
-from codeagent.core.agents import AgentDefinition, CopiedFile
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.cancel import CancelToken
+from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.events import KnownEvent
@@ -49,8 +50,8 @@ class Copied:
     async def changed(self) -> tuple[str, ...]:
         return tuple(sorted(self.files))
 
-    async def file(self, path: str) -> CopiedFile:
-        return CopiedFile(path, *self.files[path])
+    async def file(self, path: str) -> Change[Node]:
+        return Change(path, *self.files[path])
 
     async def remove(self) -> None:
         raise AssertionError("whoever made it removes it")

@@ -1,18 +1,21 @@
 """The apply_patch tool: adding, updating, moving and deleting files as one, by the rules of the
 format."""
 
+import errno
 import json
 import os
 
 import pytest
 from pydantic import BaseModel
 
+from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock
-from codeagent.core.errors import MissingPath, WorkspaceError
+from codeagent.core.errors import MissingPath
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import Failed, InvalidArgs
+from codeagent.disk import atomic
+from codeagent.disk.confined import Location
 from codeagent.tools.arguments import parse_arguments
-from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.file_tools.conftest import ExtraBox
 from tests.fakes import put, tool_context
 
@@ -190,15 +193,16 @@ async def test_a_failure_half_way_puts_everything_back(
     put(box.root, "two.txt", "2\n")
     for path in ("one.txt", "two.txt"):
         await box.call("read", path=path)
-    remove = LocalWorkspace.remove
+    remove = atomic.remove
 
-    def stubborn(self: LocalWorkspace, path: str, *, base: str) -> None:
-        if path == "two.txt":
-            raise WorkspaceError("cannot remove two.txt: Operation not permitted; it was kept")
-        remove(self, path, base=base)
+    def stubborn(location: Location, base: Node, *, forced: bool = False) -> None:
+        if location.path == "two.txt":
+            raise OSError(errno.EPERM, "Operation not permitted")
+        remove(location, base, forced=forced)
 
-    monkeypatch.setattr(LocalWorkspace, "remove", stubborn)
-    with pytest.raises(Failed, match="Operation not permitted; it was kept; no file was changed"):
+    monkeypatch.setattr(atomic, "remove", stubborn)
+    why = "cannot remove two.txt: Operation not permitted; it was kept; no file was changed"
+    with pytest.raises(Failed, match=why):
         await apply(
             box,
             "*** Add File: new.txt",

@@ -1,6 +1,7 @@
 """The multi_edit tool: several files, all or nothing, only what was read, and only what was
 approved."""
 
+import errno
 import json
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.display import DiffBlock, TextBlock
-from codeagent.core.errors import MissingPath, ProtectedPath, WorkspaceError
+from codeagent.core.errors import MissingPath, ProtectedPath
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import (
@@ -21,11 +22,13 @@ from codeagent.core.tool import (
     Preview,
     ToolContext,
 )
+from codeagent.disk import atomic
+from codeagent.disk.confined import Location
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.file_tools.conftest import ExtraBox
 from tests.fakes import put, tool_context
+from tests.landings import write
 
 A = "def f():\n    return 1\n"
 B = "import f\n\nprint(f())\n"
@@ -78,16 +81,14 @@ async def test_if_a_file_cannot_be_written_the_others_are_put_back(
     box: ExtraBox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = {"path": "new.py", "old_string": "", "new_string": "x\n"}
-    write = LocalWorkspace.write
+    name = atomic.FileDraft.name
 
-    def full(self: LocalWorkspace, path: str, data: bytes, *, base: str | None) -> None:
-        if path == "src/b.py":
-            raise WorkspaceError(
-                "cannot write src/b.py: No space left on device; the old content was kept"
-            )
-        write(self, path, data, base=base)
+    def full(self: atomic.FileDraft, location: Location) -> None:
+        if location.path == "src/b.py":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        name(self, location)
 
-    monkeypatch.setattr(LocalWorkspace, "write", full)
+    monkeypatch.setattr(atomic.FileDraft, "name", full)
     with pytest.raises(
         Failed, match="No space left on device; the old content was kept; no file was changed"
     ):
@@ -219,7 +220,7 @@ async def test_a_protected_or_sensitive_file_is_treated_as_by_edit(box: ExtraBox
         await box.call("multi_edit", edits=[BOTH[0], hook])
     assert box.content("a.py") == A
     with pytest.raises(ProtectedPath):
-        box.workspace.write(".git/x", b"", base=None)
+        write(box.workspace, ".git/x", b"", base=None)
 
 
 def test_calls_for_one_file_wait_only_for_that_file(box: ExtraBox) -> None:

@@ -1,9 +1,12 @@
 """Tools that the provider runs itself: declared on each wire, heard, sent back as they came, and
 paid for."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,18 +24,21 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest, ProviderUse, ToolsLeftOut
 from codeagent.core.tool import ToolDefinition
-from codeagent.extensions.provider_tools.requests import with_calls
+from codeagent.extensions.provider_tools.declared import KnownTools
 from codeagent.extensions.text_calls.formats import PROTOCOLS
 from codeagent.extensions.text_calls.text_tools import TextToolModel
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.native.model import NativeModel
 from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.provider_tools import with_calls
+from codeagent.llm.providers import WireFormat
 from codeagent.llm.retry import RetryingModel
 from codeagent.llm.scripted import ScriptedModel
 from codeagent.llm.scripted import Turn as ScriptedTurn
 from codeagent.llm.stream import Accumulator, Delta, ProviderWork
 from codeagent.llm.usage import Price
-from tests.llm.asking import LITELLM_WORKER, READ, Heard, ask, result
+from tests.llm.asking import LITELLM_WORKER, READ, Heard, ask, request, result
+from tests.llm.native.litellm_bodies import Asked, as_ours, ours, posted
 from tests.provider_streams import CITED, FOUND, PNG, SEARCH, anthropic_answer, responses_answer
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server
 from tests.table import for_each
@@ -74,7 +80,13 @@ async def connected(
     """A model, and the loopback server it is asked at."""
     serve = anthropic_server if name.startswith("anthropic/") else openai_server
     async with serve(turns, repeat=True) as server:
-        model = make(name, api_base=server.base_url, api_key="k", idle_timeout=20, **options)
+        model = make(
+            name,
+            api_base=server.base_url,
+            api_key="k",
+            idle_timeout=20,
+            **{"provider_tools": KnownTools, **options},
+        )
         yield model, server
         await model.close()
         assert server.rejected == []
@@ -140,6 +152,33 @@ async def test_each_wire_declares_its_tools_in_its_own_form_in_both_lanes(
     assert "code-execution" not in server.requests[2].headers.get("anthropic-beta", "")
 
 
+@for_each(
+    ("wire_format", "asked"),
+    [
+        ("anthropic", Asked("anthropic/claude-sonnet-4-5", "high")),
+        ("responses", Asked("openai/gpt-5-codex", "low")),
+        ("chat", Asked("openai/gpt-4o-search-preview")),
+    ],
+)
+def test_what_a_provider_runs_is_declared_as_litellm_declares_it(
+    wire_format: WireFormat, asked: Asked
+) -> None:
+    """But for what ADR 22 names: litellm does not ask the responses API for what has to be sent
+    back."""
+    conversation = replace(request(USER), tools=(*request().tools, *OWN))
+    found, (theirs,) = asyncio.run(posted(asked, [conversation], KnownTools))
+    known = KnownTools().declared(found, asked.name, searches=wire_format == "chat")
+    target = replace(found, provider_tools=known)
+    (own,) = ours(wire_format, asked, target, conversation)
+    included = own.pop("include", [])
+    expected = as_ours(theirs, asked, target, conversation)
+    for tool in expected.get("tools", ()):
+        if tool["type"] not in ("function", "custom"):
+            tool.pop("strict", None)
+    assert own == expected
+    assert bool(included) == (wire_format == "responses")
+
+
 @LITELLM_WORKER
 @pytest.mark.parametrize("name", ["xai/grok-4", "groq/openai/gpt-oss-120b"])
 async def test_a_search_that_litellm_drops_or_that_could_not_be_heard_is_not_declared_but_said(
@@ -178,7 +217,7 @@ async def test_the_settings_say_which_tools_a_model_has(
     declared: dict[str, list[str]], sent: Any
 ) -> None:
     async with connected(
-        NativeModel, "openai/gpt-4o", Turn(text="ok"), provider_tools=declared
+        NativeModel, "openai/gpt-4o", Turn(text="ok"), provider_tools=partial(KnownTools, declared)
     ) as (model, server):
         await ask(model, asking())
     assert server.requests[0].body.get("web_search_options") == sent

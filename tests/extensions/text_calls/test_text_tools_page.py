@@ -6,6 +6,7 @@ from pathlib import Path
 from codeagent.config.layers import load_settings
 from codeagent.core.tool import ToolDefinition
 from codeagent.extensions.text_calls.protocol import ParsedCall
+from codeagent.extensions.text_calls.settings import TextToolSettings
 from codeagent.tools.shell.rules import decides
 from tests.extensions.text_calls.reading import BRACKET, JSON, WRITE, XML, calls, read
 
@@ -25,7 +26,11 @@ def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
     settings = load_settings(
         {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
     )
-    assert [one.protocol for one in settings.text_tools.models] == ["hermes", "delimited", "native"]
+    assert [one.protocol for one in settings.section("text_tools", TextToolSettings).models] == [
+        "hermes",
+        "delimited",
+        "native",
+    ]
 
 
 def test_the_examples_of_calls_are_calls() -> None:

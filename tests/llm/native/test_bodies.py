@@ -2,12 +2,9 @@
 explains."""
 
 import asyncio
-import copy
 import functools
 import itertools
-import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -25,12 +22,11 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
-from codeagent.extensions.provider_tools.requests import with_provider_tools
 from codeagent.llm.native.formats import format_of
 from codeagent.llm.providers import Target, WireFormat
 from tests.effort import times
 from tests.llm.asking import request, result
-from tests.llm.native.litellm_bodies import Asked, Json, posted
+from tests.llm.native.litellm_bodies import Asked, Json, as_ours, ours, posted
 from tests.table import for_each
 
 pytestmark = pytest.mark.xdist_group("litellm")  # the worker that imports it
@@ -210,36 +206,6 @@ def bodies() -> Captured:
     return captured()
 
 
-def as_ours(body: Json, asked: Asked, target: Target, conversation: ModelRequest) -> Json:
-    """Return litellm's body with the differences that ADR 15 explains."""
-    body = copy.deepcopy(body)
-    if "input" in body:
-        for tool in body.get("tools", ()):
-            tool["strict"] = False
-    if asked == Asked("openai/responses/gpt-5"):
-        body["max_output_tokens"] = 32_000
-    if target.bare_name == "o3" or "magistral" in target.bare_name:
-        body["messages"][0] = {"role": "system", "content": conversation.system}
-    if asked == Asked("deepseek/deepseek-reasoner", "off"):
-        del body["reasoning_effort"]
-        body["thinking"] = {"type": "disabled"}
-        for message in body["messages"]:
-            message.pop("reasoning_content", None)
-    if target.bare_name == "deepseek-v4-pro":
-        for message in body["messages"]:
-            if message["role"] == "assistant":
-                message["reasoning_content"] = " "
-    return body
-
-
-def ours(
-    wire_format: WireFormat, asked: Asked, target: Target, *conversations: ModelRequest
-) -> list[Json]:
-    """Write one request after the other, as a model does."""
-    writer = format_of(wire_format).writer(target, asked.effort)
-    return [json.loads(writer.body(conversation)) for conversation in conversations]
-
-
 @for_each(
     ("wire_format", "asked", "conversation"),
     [
@@ -326,38 +292,6 @@ def test_any_conversation_is_written_as_litellm_writes_it(history: list[Message]
         assert ours(wire_format, asked, target, conversation) == [
             as_ours(theirs, asked, target, conversation)
         ]
-
-
-AT_PROVIDER = tuple(
-    ToolDefinition(name, "", {}, True)
-    for name in ("web_search", "code_execution", "image_generation")
-)
-
-
-@for_each(
-    ("wire_format", "asked"),
-    [
-        ("anthropic", Asked("anthropic/claude-sonnet-4-5", "high")),
-        ("responses", Asked("openai/gpt-5-codex", "low")),
-        ("chat", Asked("openai/gpt-4o-search-preview")),
-    ],
-)
-def test_what_a_provider_runs_is_declared_as_litellm_declares_it(
-    wire_format: WireFormat, asked: Asked
-) -> None:
-    """But for what ADR 22 names: litellm does not ask the responses API for what has to be sent
-    back."""
-    conversation = replace(request(USER), tools=(*request().tools, *AT_PROVIDER))
-    found, (theirs,) = asyncio.run(posted(asked, [conversation]))
-    target = with_provider_tools(found, asked.name, {}, searches=wire_format == "chat")
-    (own,) = ours(wire_format, asked, target, conversation)
-    included = own.pop("include", [])
-    expected = as_ours(theirs, asked, target, conversation)
-    for tool in expected.get("tools", ()):
-        if tool["type"] not in ("function", "custom"):
-            tool.pop("strict", None)
-    assert own == expected
-    assert bool(included) == (wire_format == "responses")
 
 
 @pytest.mark.parametrize(("wire_format", "asked"), MAIN, ids=str)

@@ -58,6 +58,23 @@ async def test_silence_memory_left_processes_and_notices_are_said(box: Toolbox) 
 
 
 @pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("fatal: Unable to create '/w/.git/index.lock': Read-only file system\n", True),
+        ("error: could not lock config file .git/config: Read-only file system\n", True),
+        ("touch: cannot touch '/usr/x': Read-only file system\n", False),
+        ("fatal: not a git repository\n", False),
+    ],
+)
+async def test_a_git_that_cannot_write_is_told_what_commits(
+    box: Toolbox, printed: str, said: bool
+) -> None:
+    box.sandbox = FakeSandbox([("stderr", printed.encode())], CommandResult(exit_code=128))
+    error = await failing(box, "git add -A && git commit -m x")
+    assert ("[git in bash only reads" in text_of(error.content)) is said
+
+
+@pytest.mark.parametrize(
     ("arguments", "seconds"),
     [
         ({}, 120),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.commits import CommitChange, CommitPlan, CommitRefused, Committed
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
+from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.display import DiffBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
 from codeagent.core.messages import text_of
@@ -18,7 +20,7 @@ from codeagent.tools.builtin.git_commit import GitCommit, GitCommitArgs
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
 
-CHANGE = CommitChange("a.py", "changed", b"one\ntwo\n", b"one\n2\n")
+CHANGE = Change("a.py", Node("file", b"one\ntwo\n"), Node("file", b"one\n2\n"))
 PLAN = CommitPlan("main", "1" * 40, "Ada <ada@example.org>", (CHANGE,), (), False, "base-1")
 
 
@@ -114,14 +116,16 @@ async def test_the_repository_around_a_folder_is_named(workspace: LocalWorkspace
 
 
 async def test_every_file_is_there_as_a_diff_or_by_name(workspace: LocalWorkspace) -> None:
-    texts = [CommitChange(f"f{n:02}", "new", None, b"x\n") for n in range(25)]
+    file = Node("file", b"x\n")
+    texts = [Change(f"f{n:02}", None, file) for n in range(25)]
     others = [
-        CommitChange("image.png", "new", None, b"\x89PNG\0\0\0"),
-        CommitChange("run", "changed", b"x\n", b"x\n", note="now executable"),
-        CommitChange("big", "changed", None, None, left_out="too large"),
-        CommitChange("gone", "deleted", b"x\n", None),
+        Change("image.png", None, Node("file", b"\x89PNG\0\0\0")),
+        Change("run", file, Node("executable", b"x\n")),
+        Change("big", Node("file", b""), Node("file", b"")),
+        Change("gone", file, None),
     ]
-    tool = GitCommit(workspace, FakeCommitter(replace(PLAN, changes=(*others, *texts))))
+    plan = replace(PLAN, changes=(*others, *texts), left_out={"big": "too large"})
+    tool = GitCommit(workspace, FakeCommitter(plan))
     blocks = (await preview(tool, workspace)).blocks
     diffs = [block.path for block in blocks if isinstance(block, DiffBlock)]
     listed = [path for block in blocks if isinstance(block, FilesBlock) for path in block.paths]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from codeagent.tools.edit.encoding import read_text
+from codeagent.core.text_files import read_text
 from codeagent.tools.edit.match import NoMatch, find
 from tests.effort import times
 from tests.table import for_each

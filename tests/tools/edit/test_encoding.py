@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.text_files import NotEncodable, NotText, Splice, read_text
 from codeagent.core.tool import ToolError
-from codeagent.tools.edit.encoding import NotEncodable, NotText, Splice, read_text
 from codeagent.tools.edit.match import NoMatch, find
 from tests.effort import times, up_to
 from tests.fakes import put

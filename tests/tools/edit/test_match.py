@@ -2,7 +2,7 @@
 
 import pytest
 
-from codeagent.tools.edit.encoding import read_text
+from codeagent.core.text_files import read_text
 from codeagent.tools.edit.match import NoMatch, find
 from tests.table import for_each
 

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock, cut
 from codeagent.tui.pages.changes import changed_file
@@ -12,7 +13,7 @@ TEXT = Node("file", b"a\nb\n")
 
 
 def test_a_text_is_compared_by_lines() -> None:
-    view = changed_file("a.txt", TEXT, Node("file", b"a\nc\n"))
+    view = changed_file(Change("a.txt", TEXT, Node("file", b"a\nc\n")))
 
     assert view.diff == DiffBlock(path="a.txt", before="a\nb\n", after="a\nc\n")
     assert view.notes == ()
@@ -31,7 +32,7 @@ def test_a_text_is_compared_by_lines() -> None:
     ],
 )
 def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, words: str) -> None:
-    view = changed_file("a.txt", then, now)
+    view = changed_file(Change("a.txt", then, now))
 
     assert view.notes[0] == words
     assert view.diff is not None
@@ -61,7 +62,7 @@ def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, wor
 def test_what_has_no_lines_is_said_in_words(
     then: Node | None, now: Node | None, words: tuple[str, ...]
 ) -> None:
-    view = changed_file("a", then, now)
+    view = changed_file(Change("a", then, now))
 
     assert view.diff is None
     assert view.notes == words
@@ -73,23 +74,25 @@ def test_taking_all_hunks_back_one_by_one_is_the_file_as_it_was(old: bytes, new:
     present: Node | None = now
     for _ in range(len(hunks_of(then, now))):
         assert present is not None
-        present = changed_file("a", then, present).without_hunk(0)
+        present = changed_file(Change("a", then, present)).without_hunk(0)
 
     assert present == then
 
 
 def test_taking_the_only_hunk_of_a_new_file_back_leaves_no_file() -> None:
-    assert changed_file("a", None, TEXT).without_hunk(0) is None
-    assert changed_file("a", TEXT, None).without_hunk(0) == TEXT
+    assert changed_file(Change("a", None, TEXT)).without_hunk(0) is None
+    assert changed_file(Change("a", TEXT, None)).without_hunk(0) == TEXT
 
 
 def test_a_hunk_taken_back_leaves_whether_the_file_may_be_run() -> None:
-    view = changed_file("a", Node("file", b"1\n2\n3\n"), Node("executable", b"one\n2\nthree\n"))
+    view = changed_file(
+        Change("a", Node("file", b"1\n2\n3\n"), Node("executable", b"one\n2\nthree\n"))
+    )
 
     assert view.without_hunk(1) == Node("executable", b"one\n2\n3\n")
 
 
 def hunks_of(then: Node, now: Node) -> tuple[object, ...]:
-    diff = changed_file("a", then, now).diff
+    diff = changed_file(Change("a", then, now)).diff
     assert diff is not None
     return cut(diff.before, diff.after)

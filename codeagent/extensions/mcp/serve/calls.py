@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, assert_never
 
-from codeagent.core.acts import Answer, CancelCall, Stop
+from codeagent.commands.arguments import say
+from codeagent.core.acts import Answer, CancelCall, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
@@ -24,12 +25,13 @@ from codeagent.core.events import (
     ToolStarted,
     ToolUpdated,
 )
+from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ContentPart, TextPart, ToolCall, Usage
 from codeagent.core.model import ModelAnswer, ModelEvent, ModelInUse, ModelRequest
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
-from codeagent.core.runtime import AgentHandle, Runtime
+from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line
 
 _END_SECONDS = 5.0
@@ -46,14 +48,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """The end of a call."""
 
     content: tuple[ContentPart, ...]
     is_error: bool
 
 
-Step = Progress | ApprovalRequested | Outcome
+Step = Progress | ApprovalRequested | CallOutcome
 
 
 class PendingCall:
@@ -75,7 +77,7 @@ class PendingCall:
     def put(self, step: Step) -> None:
         if self._ended:
             return
-        self._ended = isinstance(step, Outcome)
+        self._ended = isinstance(step, CallOutcome)
         if self._steps and isinstance(self._steps[-1], Progress):
             self._steps.pop()
         self._steps.append(step)
@@ -198,7 +200,7 @@ class CallQueue:
             case ToolUpdated() | ToolProgress() if event.call_id in self._calls:
                 self._calls[event.call_id].put(Progress(_last_line(event.text)))
             case ToolResultAdded():
-                self._end(event.call_id, Outcome(event.content, event.is_error))
+                self._end(event.call_id, CallOutcome(event.content, event.is_error))
             case RunFinished() if event.reason not in ("done", "denied"):
                 return event.error or f"the run ended before the call was made ({event.reason})"
             case RunNotBegun():
@@ -207,7 +209,7 @@ class CallQueue:
                 pass
         return None
 
-    def _end(self, call_id: str, outcome: Outcome) -> None:
+    def _end(self, call_id: str, outcome: CallOutcome) -> None:
         self._withdrawn.discard(call_id)
         if (pending := self._calls.pop(call_id, None)) is not None:
             pending.put(outcome)
@@ -226,34 +228,64 @@ class CallQueue:
         )  # if it has not started yet, it is cancelled once it does
 
 
-def failure(text: str) -> Outcome:
-    return Outcome((TextPart(text=text),), is_error=True)
+def failure(text: str) -> CallOutcome:
+    return CallOutcome((TextPart(text=text),), is_error=True)
 
 
-async def run_agent(runtime: Runtime, prompt: str, pending: PendingCall) -> None:
-    """Work on another program's prompt to the end; the outcome is the model's last message."""
-    async for event in runtime.agent.run(prompt):
+class AgentReader:
+    """Reads the work of an agent on another program's prompt, for the call that started it; its
+    outcome is the model's last message."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self.pending = PendingCall(self._answer, cancel)
+        self._session: Session | None = None
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show_outside(self, event: KnownEvent) -> None:
+        """Show nothing: only the run is reported."""
+
+    async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
+        require_sandbox(session)
+        self._session = session
+        async for event in session.agent.run(prompt):
+            self._take(event)
+
+    def _answer(self, approval_id: str, decision: Decision) -> None:
+        if self._session is not None:
+            self._session.do(Answer(approval_id, decision))
+
+    def _take(self, event: KnownEvent) -> None:
         match event:
             case ApprovalRequested():
-                pending.put(event)
+                self.pending.put(event)
             case ToolStarted():
-                pending.put(Progress(one_line(f"{event.name} {event.target}", _WIDTH)))
+                self.pending.put(Progress(one_line(f"{event.name} {event.target}", _WIDTH)))
             case MessageAdded(message=AssistantMessage(text=text), agent=agent) if (
                 text.strip() and agent == MAIN
             ):
-                pending.put(Progress(_last_line(text)))
+                self.pending.put(Progress(_last_line(text)))
             case RunNotBegun():
-                pending.put(failure(event.text))
+                self.pending.put(failure(event.text))
             case RunFinished() if event.agent == MAIN:
-                pending.put(_end_of(event))
+                self.pending.put(_end_of(event))
             case _:
                 pass
 
 
-def _end_of(event: RunFinished) -> Outcome:
+def require_sandbox(session: Session) -> None:
+    """Raise CodeagentError if the session has no place to run commands in."""
+    if session.sandbox is None:
+        raise CodeagentError(
+            "nothing is offered: it needs a sandbox, or --sandbox off; see codeagent doctor"
+        )
+
+
+def _end_of(event: RunFinished) -> CallOutcome:
     match event.reason:
         case "done":
-            return Outcome(
+            return CallOutcome(
                 (TextPart(text=event.text or "The agent said nothing."),), is_error=False
             )
         case "failed" | "limit" | "denied" | "interrupted":

@@ -3,27 +3,28 @@ your approvals."""
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from codeagent.app import Place, open_runtime
-from codeagent.app.images import accepted_image
 from codeagent.commands.arguments import say, settings_of, workspace_of
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.paths import config_dir
+from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.runtime import Runtime
-from codeagent.extensions.mcp.serve.calls import CallingModel
+from codeagent.extensions.mcp.serve.calls import CallingModel, require_sandbox
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
+def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     """Check everything that can be wrong before the event loop starts. Raises ConfigError."""
     workspace = workspace_of(args.cwd)
     settings = settings_of(args, workspace)
@@ -32,21 +33,17 @@ def main(args: argparse.Namespace) -> Coroutine[Any, Any, int]:
             "this speaks MCP on standard input and output, so another program has to start it, with the command "
             "codeagent mcp serve; nothing was run"
         )
-    environment, trusted = dict(os.environ), args.trust_project
-    image = accepted_image(settings, workspace, config_dir()) if trusted else ""
-    place = Place(
-        workspace,
-        state_dir(),
-        environment,
-        KeyStore(config_dir()).find,
-        config_dir(),
-        trust_project=trusted,
-        accepted_image=image,
+    image = ""
+    if args.trust_project:
+        image = app.accepted_image(settings, workspace, config_dir())
+    local = LocalEnvironment.of_user(
+        workspace, trust_project=args.trust_project, accepted_image=image
     )
-    return _serve(settings, place)
+    app.prepare()
+    return _serve(settings, local, app)
 
 
-async def _serve(settings: Settings, place: Place) -> int:
+async def _serve(settings: Settings, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if the program closed the connection. Raises CodeagentError."""
     from codeagent.extensions.mcp.serve import (
         lines,
@@ -54,15 +51,16 @@ async def _serve(settings: Settings, place: Place) -> int:
     )
 
     model, ended = CallingModel(), list[int]()
-    runtime = await _opened(_offered(settings, model), replace(place, has_servers=False), model)
-
-    async def open_agent() -> Runtime:
-        return await _opened(settings, place, None)
-
-    offer = server.Offer(
-        runtime, model, None if settings.model is None else open_agent, place.redactor
+    session = await app.open_session(
+        _offered(settings, model),
+        replace(local, has_servers=False),
+        tell=say,
+        open_model=model.open,
     )
     try:
+        require_sandbox(session)
+        work = None if settings.model is None else partial(_work, app, settings, local)
+        offer = server.Offer(session, model, work, local.redactor)
         serving = asyncio.ensure_future(server.serve(offer, lines.InputLines()))
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, _end, number, serving, ended)
@@ -72,8 +70,14 @@ async def _serve(settings: Settings, place: Place) -> int:
     except (OSError, ValueError) as error:
         raise CodeagentError(f"standard input cannot be read ({error})") from error
     finally:
-        await runtime.close()
+        await session.close()
     return 128 + ended[0] if ended else 0
+
+
+async def _work(
+    app: "App", settings: Settings, local: LocalEnvironment, prompt: str, reader: RunReader
+) -> Outcome:
+    return await app.work(Task(prompt, local, settings, lists_changes=False), reader)
 
 
 def _offered(settings: Settings, model: CallingModel) -> Settings:
@@ -92,26 +96,6 @@ def _offered(settings: Settings, model: CallingModel) -> Settings:
         "toolsets": ToolsetSettings(),
     }
     return replace(settings, **changes)
-
-
-async def _opened(settings: Settings, place: Place, model: CallingModel | None) -> Runtime:
-    """Open a conversation with the sandbox that was asked for. Raises CodeagentError."""
-    runtime = await open_runtime(
-        settings,
-        place,
-        resume=None,
-        tell=say,
-        observer=lambda event: None,
-        attended=False,
-        open_model=None if model is None else model.open,
-        recalls=model is None,
-    )
-    if runtime.sandbox is None:
-        await runtime.close()
-        raise CodeagentError(
-            "nothing is offered: it needs a sandbox, or --sandbox off; see codeagent doctor"
-        )
-    return runtime
 
 
 def _end(number: int, serving: asyncio.Future[None], ended: list[int]) -> None:

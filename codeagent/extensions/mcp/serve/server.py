@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from codeagent import __version__
-from codeagent.core.acts import Answer
+from codeagent.config.sessions import Outcome, RunReader
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock, plain_text
@@ -22,17 +22,17 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.messages import ContentPart, ImagePart, TextPart
 from codeagent.core.policy import Decision
 from codeagent.core.redact import Redactor
-from codeagent.core.runtime import Runtime
+from codeagent.core.runtime import Session
 from codeagent.core.sanitize import folded, on_one_line, one_line, visible
 from codeagent.core.tool import ToolDefinition
 from codeagent.extensions.mcp.serve.calls import (
+    AgentReader,
     CallingModel,
+    CallOutcome,
     CallQueue,
-    Outcome,
     PendingCall,
     Progress,
     failure,
-    run_agent,
 )
 from codeagent.extensions.mcp.serve.lines import InputLines
 
@@ -75,18 +75,19 @@ _LONGEST_QUESTION = 8000
 """Characters shown of what a question is about."""
 
 Context = ServerRequestContext[Any, Any]
-OpenAgent = Callable[[], Awaitable[Runtime]]
+WorkOn = Callable[[str, RunReader], Awaitable[Outcome]]
+"""Works on a prompt. Raises CodeagentError."""
 
 
 @dataclass(frozen=True)
 class Offer:
     """What is offered to the other program."""
 
-    runtime: Runtime
+    session: Session
     """The settings for the calls, which use the model below."""
     model: CallingModel
-    open_agent: OpenAgent | None
-    """Opens a conversation with a real model for `agent`; None if no model is set."""
+    work: WorkOn | None
+    """Works with a real model, for `agent`; None if no model is set."""
     redactor: Redactor
 
 
@@ -119,11 +120,11 @@ class _Service:
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
-        self._queue = CallQueue(offer.runtime.agent, offer.model)
+        self._queue = CallQueue(offer.session.agent, offer.model)
         self._tools = [
-            _described(tool) for tool in offer.runtime.next_request().tools if tool.name in OFFERED
+            _described(tool) for tool in offer.session.next_request().tools if tool.name in OFFERED
         ]
-        if offer.open_agent is not None:
+        if offer.work is not None:
             self._tools.append(_AGENT)
         self._asked: dict[str, tuple[PendingCall, ApprovalRequested, asyncio.TimerHandle]] = {}
         """Calls whose question was sent as their result, by the token that the program returns."""
@@ -146,7 +147,7 @@ class _Service:
                     case Progress(text):
                         told += 1
                         await context.session.report_progress(told, message=self._clean(text))
-                    case Outcome() as outcome:
+                    case CallOutcome() as outcome:
                         return self._result(outcome)
                     case question if not _can_ask(context, question):
                         pending.answer(question, _refusal(question))
@@ -182,11 +183,11 @@ class _Service:
         arguments = params.arguments or {}
         if _JOB in arguments:
             raise MCPError(types.INVALID_PARAMS, f"{_JOB} is not offered here; call it without")
-        if params.name == _AGENT.name and self._offer.open_agent is not None:
-            return self._start_agent(arguments, self._offer.open_agent)
+        if params.name == _AGENT.name and self._offer.work is not None:
+            return self._start_agent(arguments, self._offer.work)
         return self._queue.start(_program(context), params.name, arguments)
 
-    def _start_agent(self, arguments: Mapping[str, Any], open_agent: OpenAgent) -> PendingCall:
+    def _start_agent(self, arguments: Mapping[str, Any], work: WorkOn) -> PendingCall:
         """Start an agent. Raises MCPError."""
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip() or len(arguments) > 1:
@@ -201,34 +202,24 @@ class _Service:
                 )
             )
             return refused
-        opened: list[Runtime] = []
-
-        def answer(approval_id: str, decision: Decision) -> None:
-            opened[0].agent.do(Answer(approval_id, decision))
 
         def cancel() -> None:
             task.cancel()
 
-        pending = PendingCall(answer, cancel)
-        task = asyncio.create_task(self._run_agent(prompt, pending, opened, open_agent))
+        reader = AgentReader(cancel)
+        task = asyncio.create_task(self._run_agent(prompt, reader, work))
         self._agents.add(task)
         task.add_done_callback(self._agents.discard)
-        return pending
+        return reader.pending
 
-    async def _run_agent(
-        self, prompt: str, pending: PendingCall, opened: list[Runtime], open_agent: OpenAgent
-    ) -> None:
-        """Open a conversation, run it, close it; the call gets its outcome even if that fails."""
+    async def _run_agent(self, prompt: str, reader: AgentReader, work: WorkOn) -> None:
+        """Have an agent work on the prompt; the call gets its outcome even if that fails."""
         try:
-            opened.append(await open_agent())
-            try:
-                await run_agent(opened[0], prompt, pending)
-            finally:
-                await opened[0].close()
+            await work(prompt, reader)
         except CodeagentError as error:
-            pending.put(failure(str(error)))
+            reader.pending.put(failure(str(error)))
         finally:
-            pending.put(failure("the agent was stopped"))
+            reader.pending.put(failure("the agent was stopped"))
 
     def _ask(self, pending: PendingCall, question: ApprovalRequested) -> types.InputRequiredResult:
         """Return the question as the result: the program calls again, with the answer and the
@@ -267,7 +258,7 @@ class _Service:
         why = folded(on_one_line(self._clean(question.reason)))
         return f"{one_line(question.name, 80)}: {why}\n\n{what}"
 
-    def _result(self, outcome: Outcome) -> types.CallToolResult:
+    def _result(self, outcome: CallOutcome) -> types.CallToolResult:
         return types.CallToolResult(
             content=[self._content(part) for part in outcome.content], is_error=outcome.is_error
         )

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from codeagent.config.sessions import RunReader
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, RunFinished, ToolResultAdded
 from codeagent.core.messages import TextPart, Usage
-from codeagent.extensions.mcp.serve.calls import CallingModel, CallQueue, Outcome
+from codeagent.extensions.mcp.serve.calls import CallingModel, CallOutcome, CallQueue
 from codeagent.extensions.mcp.serve.server import _Service
 from tests.tui.fake_launcher import FakeAgent
 
@@ -50,7 +51,8 @@ async def test_a_run_that_ends_early_leaves_no_call_without_an_outcome(
     async with asyncio.timeout(10):
         outcomes = [await call.next() for call in pending]
     assert all(
-        isinstance(one, Outcome) and one.is_error and one.content[0].text == why for one in outcomes
+        isinstance(one, CallOutcome) and one.is_error and one.content[0].text == why
+        for one in outcomes
     ), outcomes
     work = queue._work
     assert work is not None
@@ -65,7 +67,7 @@ async def test_a_call_that_is_cancelled_before_it_was_made_is_not_made() -> None
     pending.cancel()
     assert model.waiting == []
     outcome = await pending.next()
-    assert isinstance(outcome, Outcome) and outcome.is_error
+    assert isinstance(outcome, CallOutcome) and outcome.is_error
 
 
 class AnsweringAgent(EndingAgent):
@@ -95,7 +97,7 @@ async def test_a_run_whose_calls_were_answered_ends_by_itself_when_the_connectio
     model = CallingModel()
     agent = AnsweringAgent(model)
     queue = CallQueue(agent, model)
-    assert isinstance(await queue.start("A program", "read", {"path": "a.txt"}).next(), Outcome)
+    assert isinstance(await queue.start("A program", "read", {"path": "a.txt"}).next(), CallOutcome)
     closing = asyncio.create_task(queue.close())
     await asyncio.sleep(0)
     agent.heard.set()
@@ -107,17 +109,17 @@ async def test_a_run_whose_calls_were_answered_ends_by_itself_when_the_connectio
 async def test_only_so_many_agents_work_at_once() -> None:
     never = asyncio.Event()
 
-    async def open_agent() -> Any:
+    async def work(prompt: str, reader: RunReader) -> Any:
         await never.wait()
 
-    runtime = SimpleNamespace(agent=None, next_request=lambda: SimpleNamespace(tools=()))
-    offer: Any = SimpleNamespace(runtime=runtime, model=None, open_agent=open_agent)
+    session = SimpleNamespace(agent=None, next_request=lambda: SimpleNamespace(tools=()))
+    offer: Any = SimpleNamespace(session=session, model=None, work=work)
     service = _Service(offer)
     for _ in range(8):
-        service._start_agent({"prompt": "go"}, open_agent)
-    outcome = await service._start_agent({"prompt": "go"}, open_agent).next()
+        service._start_agent({"prompt": "go"}, work)
+    outcome = await service._start_agent({"prompt": "go"}, work).next()
     assert (
-        isinstance(outcome, Outcome)
+        isinstance(outcome, CallOutcome)
         and outcome.is_error
         and "8 agents are already at work" in str(outcome.content)
     )

@@ -7,6 +7,7 @@ import pytest
 from codeagent.config.layers import load_settings
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
+from codeagent.extensions.text_calls.settings import TextToolSettings
 
 
 def loaded(folder: Path, text: str) -> Settings:
@@ -21,7 +22,7 @@ def loaded(folder: Path, text: str) -> Settings:
 
 
 def test_without_settings_a_refused_model_speaks_json(tmp_path: Path) -> None:
-    tools = loaded(tmp_path, "").text_tools
+    tools = loaded(tmp_path, "").section("text_tools", TextToolSettings)
     assert (tools.when_refused, tools.models) == ("json", ())
 
 

@@ -1,82 +1,64 @@
-"""The tools that a provider runs itself: how each is declared on the wire, and how an answer that
-used them is kept."""
+"""What every wire has to know of the tools that a provider runs itself: how a request declares them,
+what an answer cites, and what goes back as it came."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import Any
 
-from codeagent.core.dataclass import dataclass
-from codeagent.core.messages import AssistantMessage, Message, ProviderContent, ToolMessage
-from codeagent.core.model import ModelRequest
-from codeagent.llm.providers import Target, WireFormat
+from codeagent.core.messages import (
+    AssistantMessage,
+    Message,
+    ProviderContent,
+    ToolMessage,
+    WebSource,
+)
+from codeagent.core.model import ModelRequest, ProviderUse
+from codeagent.core.sanitize import one_line
+from codeagent.llm.providers import OnWire, Target
 from codeagent.llm.wire import Wire
 
-DeclaredTools = Mapping[str, Collection[str]]
-"""Which of its provider's tools a model has, by a pattern over the model's name; the first that
-matches counts."""
+_MOST_SOURCES = 50
+_OURS = ("function_call", "computer_call", "local_shell_call")
+"""The calls among OpenAI's items that it leaves to us."""
 
 
-@dataclass(frozen=True)
-class OnWire:
-    """What a request needs to declare one tool."""
+class ProviderTools:
+    """What an extension knows of these tools; as it is here, there are none."""
 
-    tool: Wire | None = None
-    """Its entry in the list of tools; None if it has none."""
-    fields: Wire = field(default_factory=dict)
-    """Fields of the request itself."""
-    beta: str = ""
-    """The beta that a header has to name."""
-    include: str = ""
-    """What to ask for besides, so that the answer says what the tool did."""
+    def declared(self, target: Target, model: str, *, searches: bool) -> Mapping[str, OnWire]:
+        """Return how each tool that the target's provider runs for the model is declared, by its
+        name.
 
+        `searches`: what is between us and the server passes on the wish for a search in chat
+        completions.
+        """
+        return {}
 
-_TABLE: Mapping[WireFormat, Mapping[str, OnWire]] = {
-    "anthropic": {
-        "web_search": OnWire({"type": "web_search_20250305", "name": "web_search"}),
-        "code_execution": OnWire(
-            {"type": "code_execution_20250825", "name": "code_execution"},
-            beta="code-execution-2025-08-25",
-        ),
-    },
-    "responses": {
-        "web_search": OnWire({"type": "web_search"}, include="web_search_call.action.sources"),
-        "code_execution": OnWire(
-            {"type": "code_interpreter", "container": {"type": "auto"}},
-            include="code_interpreter_call.outputs",
-        ),
-        "image_generation": OnWire({"type": "image_generation"}),
-    },
-    "chat": {"web_search": OnWire(fields={"web_search_options": {}})},
-}
-_OF_FORMAT = {"anthropic": "anthropic", "responses": "openai"}
-"""Whose models have all tools of a format, unless the settings say otherwise."""
+    def of_block(self, call: Mapping[str, Any], result: Mapping[str, Any]) -> ProviderUse | None:
+        """Read a call of Anthropic's, empty if an earlier answer made it, and its `…_tool_result`
+        block."""
+        return None
+
+    def of_item(self, item: Mapping[str, Any]) -> ProviderUse | None:
+        """Read an item of OpenAI's responses: a call that OpenAI ran."""
+        return None
+
+    def of_notes(self, notes: Iterable[Any]) -> ProviderUse | None:
+        """Read which files in OpenAI's container the notes to an answer name."""
+        return None
 
 
-def with_provider_tools(
-    target: Target, name: str, declared: DeclaredTools, *, searches: bool
-) -> Target:
-    """Return the target with the tools that its provider runs for the model `name`.
-
-    `searches`: what is between us and the server passes on the wish for a search in chat
-    completions.
-    """
-    rows = _TABLE[target.format]
-    said = next((tools for pattern, tools in declared.items() if fnmatchcase(name, pattern)), None)
-    if said is None:
-        known = (
-            searches and target.format == "chat" and bool(target.facts.get("supports_web_search"))
-        )
-        said = rows if known or _OF_FORMAT.get(target.format) == target.provider else ()
-    return replace(target, provider_tools=frozenset(rows) & frozenset(said))
+MakeProviderTools = Callable[[], ProviderTools]
+"""Called once one of these tools is declared, or an answer used one: most conversations have
+none."""
 
 
 def declared_in(request: ModelRequest, target: Target) -> list[OnWire]:
     """Return how the request's provider tools are declared to this server, in order; others are
     left out."""
-    rows = _TABLE[target.format]
-    named = (tool.name for tool in request.tools if tool.at_provider)
-    return [rows[name] for name in named if name in target.provider_tools]
+    rows = target.provider_tools
+    return [rows[tool.name] for tool in request.tools if tool.at_provider and tool.name in rows]
 
 
 def left_out(request: ModelRequest, has: Collection[str]) -> tuple[str, ...]:
@@ -169,3 +151,45 @@ def _containers(message: Message) -> set[str]:
     content = _content(message)
     items = () if content is None else content.items
     return {str(item["container_id"]) for item in items if "container_id" in item}
+
+
+def sources_of(found: Iterable[Any]) -> tuple[WebSource, ...]:
+    """Read results and citations, some of them bare addresses, each page once; what has no address
+    is left out."""
+    pages: dict[str, WebSource] = {}
+    for one in objects_in([{"url": one} if isinstance(one, str) else one for one in found]):
+        inner = one.get("url_citation")
+        page = inner if isinstance(inner, dict) else one
+        url = one_line(str(page.get("url") or ""), 500)
+        if url and len(pages) < _MOST_SOURCES:
+            pages.setdefault(
+                url, WebSource(title=one_line(str(page.get("title") or ""), 200), url=url)
+            )
+    return tuple(pages.values())
+
+
+def is_provider_call(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item of OpenAI's responses is a call that OpenAI ran."""
+    kind = str(item.get("type"))
+    return kind.endswith("_call") and kind not in _OURS
+
+
+def without_images(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the item of OpenAI's without the images in it, which are kept as files; it finds its
+    own by their ids."""
+    match item:
+        case {"type": "image_generation_call", "id": image_id}:
+            return {"type": "image_generation_call", "id": image_id}
+        case {"type": "code_interpreter_call", "outputs": list(outputs)}:
+            return {
+                **item,
+                "outputs": [one for one in objects_in(outputs) if one.get("type") != "image"],
+            }
+        case _:
+            return dict(item)
+
+
+def objects_in(found: Any) -> list[dict[str, Any]]:
+    return (
+        [one for one in found if isinstance(one, dict)] if isinstance(found, list | tuple) else []
+    )

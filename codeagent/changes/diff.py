@@ -1,12 +1,15 @@
 """Diffs of one file, for the user and for the model."""
 
+import os
 from collections.abc import Sequence
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.sanitize import spelled
-from codeagent.tools.edit.encoding import shown
+from codeagent.core.sanitize import on_one_line, spelled
+from codeagent.core.text_files import shown
 
 _CONTEXT = 8
 _MOST_LINES = 120
@@ -48,6 +51,23 @@ def diff_block(path: str, before: str, after: str) -> DiffBlock:
         before=shown(part.before),
         after=shown(part.after),
         start_line=part.first + 1,
+    )
+
+
+def review_block(change: Change[Node]) -> DiffBlock | None:
+    """Return the diff of a change, a link as the text `-> target`; None if there is no text in
+    which the two sides differ."""
+    texts = Change(change.path, _as_text(change.before), _as_text(change.after)).texts
+    if texts is None or texts[0] == texts[1]:
+        return None
+    return diff_block(change.path, *texts)
+
+
+def _as_text(node: Node | None) -> Node | None:
+    if node is None or node.kind != "link":
+        return node
+    return Node(
+        "file", f"-> {on_one_line(os.fsdecode(node.data))}\n".encode(errors="surrogateescape")
     )
 
 

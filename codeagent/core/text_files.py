@@ -78,6 +78,13 @@ class TextFile:
                 f"the file is {self.encoding}, which has no {char!r} (U+{ord(char):04X})"
             ) from None
 
+    def decode(self, data: bytes) -> str:
+        """Return the text of other content in this file's encoding. Raises NotText."""
+        try:
+            return data.removeprefix(self.bom).decode(self.encoding, self._errors)
+        except UnicodeDecodeError:
+            raise NotText(f"not {self.encoding}, as it was") from None
+
     def _width(self, start: int, end: int) -> int:
         """Return the number of bytes of the characters from `start` to `end`."""
         return len(self.text[start:end].encode(self.encoding, self._errors))

@@ -1,0 +1,137 @@
+"""Where a conversation happens: its folders, the environment variables and the kept keys."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from codeagent.config.kept import TrustFile
+from codeagent.config.keys import KeyStore
+from codeagent.config.paths import config_dir, state_dir
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.redact import Redactor
+from codeagent.disk.repository import OutsideGit, repository_of
+
+
+@dataclass(frozen=True)
+class LocalEnvironment:
+    """The folders and the environment of a conversation."""
+
+    workspace: Path
+    state_dir: Path
+    environment: Mapping[str, str]
+    find_key: Callable[[str], str | None] = field(default=lambda variable: None)
+    """Returns the key kept for a variable that the environment lacks; may block. Raises
+    ConfigError."""
+    config_dir: Path | None = None
+    """Where rules and trust are kept beyond a session, and where the user's own tools, skills and
+    hooks are."""
+    trust_project: bool = False
+    """The project's tool files are loaded as they are now, for this conversation."""
+    accepted_image: str = ""
+    """The digest of the image that the repository described when this program began, which accepts
+    it; else empty."""
+    has_servers: bool = True
+    """Configured MCP servers are part of it."""
+    agreed_git: frozenset[str] = frozenset()
+    """Digests of git directories that commands may read, besides those that the user agreed to."""
+    copy_of: Path | None = None
+    """The workspace that this one is a copy of, and whose image and package cache it uses; None if
+    it is not a copy."""
+
+    @classmethod
+    def of_user(
+        cls, workspace: Path, *, trust_project: bool = False, accepted_image: str = ""
+    ) -> "LocalEnvironment":
+        """Return the folders, the environment and the keys of the user who runs this program."""
+        own = config_dir()
+        return cls(
+            workspace,
+            state_dir(),
+            dict(os.environ),
+            KeyStore(own).find,
+            own,
+            trust_project=trust_project,
+            accepted_image=accepted_image,
+        )
+
+    @cached_property
+    def own_folder(self) -> Path | None:
+        """The `config_dir`, unless the agent could write to it."""
+        folder = self.config_dir
+        if folder is None or folder.resolve().is_relative_to(self.workspace.resolve()):
+            return None
+        return folder
+
+    @property
+    def splits(self) -> Path:
+        """The folder that keeps how models divided large toolsets."""
+        return self.state_dir / "toolsets"
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Knows the environment's secrets, and every kept key that was used."""
+        return Redactor(self.environment)
+
+
+def local_environment(workspace: LocalEnvironment | Path | str) -> LocalEnvironment:
+    """Return the folder with the user's environment and keys. Raises ConfigError."""
+    if isinstance(workspace, LocalEnvironment):
+        return workspace
+    folder = Path(workspace).absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"{str(folder)[:200]!r} is not an existing folder; nothing was run")
+    return LocalEnvironment.of_user(folder)
+
+
+@dataclass(frozen=True)
+class GitElsewhere:
+    """A git directory outside the workspace, and what the user said about it."""
+
+    git: OutsideGit
+    _book: TrustFile
+
+    @property
+    def answer(self) -> bool | None:
+        """Whether commands may read it; None if the user was not asked yet. Raises ConfigError."""
+        if self._book.trusts(self.git.digest):
+            return True
+        return False if self._book.trusts(self._refusal) else None
+
+    def keep(self, answer: bool) -> None:
+        """Remember the answer. Raises ConfigError."""
+        self._book.trust(self.git.digest if answer else self._refusal)
+
+    @property
+    def _refusal(self) -> str:
+        return sha256(f"not {self.git.digest}".encode()).hexdigest()
+
+
+def git_elsewhere(workspace: Path, config_dir: Path | None) -> GitElsewhere | None:
+    """Find a git directory outside the workspace, or None; blocks on small files. Raises
+    ConfigError."""
+    repository = repository_of(workspace.resolve())
+    if config_dir is None or repository is None or repository.outside is None:
+        return None
+    return GitElsewhere(
+        repository.outside, TrustFile(config_dir, workspace, Path.home(), "git.jsonl")
+    )
+
+
+def agrees_to(git: OutsideGit, workspace: Path, config_dir: Path | None) -> bool:
+    """Tell whether the user agreed to this very directory; blocks on a small file. Raises
+    ConfigError."""
+    elsewhere = git_elsewhere(workspace, config_dir)
+    return elsewhere is not None and elsewhere.git.digest == git.digest and elsewhere.answer is True
+
+
+def active_environment(root: Path, environment: Mapping[str, str]) -> Path | None:
+    """Return the activated virtual environment; None if it is not inside the workspace."""
+    given = environment.get("VIRTUAL_ENV", "")
+    if not Path(given).is_absolute():
+        return None
+    folder, top = Path(given).resolve(), root.resolve()
+    return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
