@@ -118,7 +118,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
     )
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
-        await _until(lambda: app.chat.state.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.run.phase == "idle")
         app.chat.composer.set_text("write it")
         await pilot.press("enter")
         await _until(lambda: app.chat.state.approvals.waiting)
@@ -129,7 +129,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
         await _until((here.workspace / "new.txt").exists)
         road.end()
         written = len(road.files)
-        await _until(lambda: app.chat.state.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.run.phase == "idle")
         await app.chat.end()
     assert road.before_mark is not None
     return road.before_mark, written

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.arguments import settings_of
 from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
 from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
@@ -89,6 +90,9 @@ class LocalLauncher:
             if options.resume is None
             else self._as_recorded(settings, options, self.find(options.resume))
         )
+
+    def extensions(self, settings: Settings) -> Extensions:
+        return all_extensions().without(settings.extensions.off)
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):

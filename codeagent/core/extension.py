@@ -77,6 +77,72 @@ class Finding:
     """What was found and, for a problem, what to do about it."""
 
 
+CommandGroup = Literal["conversation", "model and money", "screen", "about"]
+"""The headings of /help."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlashCommand:
+    """`/NAME` on the screen."""
+
+    name: str
+    about: str
+    """One line for the user, no full stop."""
+    does: Reference
+    """Of an async function that takes the chat screen (`codeagent.tui.pages.chat`) and the argument,
+    and returns once the pages it opened are closed."""
+    arguments: str = ""
+    """What may follow the command, such as `[text]`."""
+    aliases: tuple[str, ...] = ()
+    group: CommandGroup = "about"
+    after: str = ""
+    """The command that it follows in /help; if empty, it is the last of its group."""
+    while_running: bool = True
+    """It can be used while the agent is working."""
+    needs_conversation: bool = False
+    """It waits until there is a conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageKey:
+    """A key of an extension's page."""
+
+    name: str
+    """The action of the page's class; with its scope in front, also the name in `keys.yaml`."""
+    about: str
+    """One line for the user, no full stop."""
+    keys: tuple[str, ...]
+    """The default keys, as Textual spells them."""
+    approves: bool = False
+    """It makes something run, so Enter or Space alone never triggers it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageKeys:
+    """The keys of an extension's page: one scope of the key sheet and of `keys.yaml`."""
+
+    scope: str
+    heading: str
+    """What the key sheet calls the page."""
+    keys: tuple[PageKey, ...]
+    after: str = ""
+    """The scope that it follows in the key sheet; if empty, it is the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnScreen:
+    """What an extension adds to the screen."""
+
+    commands: tuple[SlashCommand, ...] = ()
+    offers: Reference = ""
+    """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
+    of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
+    keys: tuple[PageKeys, ...] = ()
+    cards: Reference = ""
+    """Of a function that makes what shows the events of other agents in a conversation; see
+    `codeagent.tui.reduce.AgentCards`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileLoader:
     """A kind of tool file."""
@@ -127,6 +193,7 @@ class Extension:
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
+    screen: OnScreen = OnScreen()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
     one decides which image a sandbox gets."""

@@ -1,10 +1,62 @@
 """Tools, resources and prompts of MCP servers."""
 
-from codeagent.core.extension import Extension, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    OnScreen,
+    PageKey,
+    PageKeys,
+    SlashCommand,
+    Subcommand,
+)
 
 EXTENSION = Extension(
     name="mcp",
     about="servers that bring tools of their own, and offering ours to other programs",
+    screen=OnScreen(
+        commands=(
+            SlashCommand(
+                name="mcp",
+                about="servers that bring tools of their own (MCP): state, tools, trust",
+                does="codeagent.extensions.mcp.page:mcp",
+                after="tools",
+                needs_conversation=True,
+            ),
+        ),
+        keys=(
+            PageKeys(
+                scope="mcp",
+                heading="MCP servers: /mcp",
+                after="tools",
+                keys=(
+                    PageKey(name="next", about="choose the next server", keys=("tab", "n")),
+                    PageKey(
+                        name="restart",
+                        about="end the chosen server and start it again",
+                        keys=("r",),
+                    ),
+                    PageKey(
+                        name="trust",
+                        about="trust the servers of the project as they are now; asks once",
+                        keys=("t",),
+                    ),
+                    PageKey(
+                        name="give",
+                        about="give the chosen server of the project the variables it wants; asks once",
+                        keys=("v",),
+                    ),
+                    PageKey(
+                        name="agree",
+                        about="agree to what the chosen server changed; asks once",
+                        keys=("a",),
+                    ),
+                    PageKey(name="yes", about="yes, do it", keys=("y",), approves=True),
+                    PageKey(
+                        name="distrust", about="stop trusting the project's servers", keys=("d",)
+                    ),
+                ),
+            ),
+        ),
+    ),
     subcommands=(
         Subcommand(
             name="mcp",

@@ -11,7 +11,10 @@ from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, Ser
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
 from codeagent.core.mcp import ServerBook, ServerFacts
-from codeagent.tui.actions import bindings
+from codeagent.extensions.mcp import EXTENSION
+from codeagent.tui.bindings import bindings
+from codeagent.tui.commands import page_rows
+from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.guard import TOO_SMALL, TOO_SOON, wholly_on_screen
 from codeagent.tui.parts.line_pane import Piece, wrapped_piece
@@ -52,6 +55,16 @@ class _Question:
     servers: Servers
     note: str = ""
     """What the words do not have room for."""
+
+
+async def mcp(chat: ChatScreen, argument: str) -> None:
+    """Handle `/mcp`."""
+    client = await chat.outbox.ready()
+    servers = client.agent.servers
+    if servers is None or not servers.list():
+        chat.tell("no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one")
+    else:
+        await chat.app.push_screen_wait(ServersScreen(client, servers))
 
 
 def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
@@ -150,7 +163,7 @@ def _diff(diff: DiffBlock) -> Iterator[str]:
 class ServersScreen(Page[None]):
     """Covers the conversation, which continues; shows changes of the servers as they happen."""
 
-    BINDINGS = bindings("mcp")
+    BINDINGS = bindings("mcp", rows=page_rows(EXTENSION))
 
     def __init__(self, client: SessionClient, book: ServerBook) -> None:
         self.pane: TextPane
