@@ -17,7 +17,7 @@ from benchmarks.place import Place, place
 from codeagent.app import LocalApp
 from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.config.place import Place as Folders
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
 from codeagent.tui.app import CodeagentApp
@@ -118,7 +118,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
     )
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
-        await _until(lambda: app.chat.state.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.run.phase == "idle")
         app.chat.composer.set_text("write it")
         await pilot.press("enter")
         await _until(lambda: app.chat.state.approvals.waiting)
@@ -129,7 +129,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
         await _until((here.workspace / "new.txt").exists)
         road.end()
         written = len(road.files)
-        await _until(lambda: app.chat.state.status.now.phase == "idle")
+        await _until(lambda: app.chat.state.status.now.run.phase == "idle")
         await app.chat.end()
     assert road.before_mark is not None
     return road.before_mark, written
@@ -150,7 +150,7 @@ async def _bash_call(root: Path, state: Path) -> int:
     settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
     runtime = await open_session(
         settings,
-        Folders(root, state, os.environ),
+        LocalEnvironment(root, state, os.environ),
         resume=None,
         tell=lambda _: None,
         observer=observe,

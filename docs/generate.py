@@ -58,8 +58,8 @@ from codeagent.extensions.recipes.model import recipe_schema
 from codeagent.extensions.user_tools.yaml_model import file_schema
 from codeagent.tools import builtin, jobs
 from codeagent.tools.schema import arguments_schema
-from codeagent.tui.commands import help_markdown
-from codeagent.tui.keymap import SCOPES, Keymap
+from codeagent.tui.commands import help_markdown, table_with
+from codeagent.tui.keymap import Keymap
 
 DOCS = Path(__file__).parent
 _INCLUDED = re.compile(r"(<!-- include: Loop\.run -->\n```python\n).*?(```\n)", re.DOTALL)
@@ -85,6 +85,7 @@ def main() -> int:
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
         "../codeagent/tools/schemas.json": argument_schemas(),
+        "../codeagent/core/names/slash_commands.txt": slash_commands(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
     if "--check" in sys.argv[1:]:
@@ -100,7 +101,8 @@ def keys() -> str:
     """Return the page of the screen's keys and slash commands, as the key sheet and /help show
     them."""
     parts = [f"# Keys and commands\n\n{_NOTE}\n\nF1 shows the keys in force, `/help` the commands."]
-    rows = Keymap().rows()
+    table = table_with(all_extensions().on)
+    rows = Keymap(table=table).rows()
     for group in dict.fromkeys(row.scope for row in rows):
         lines = [
             f"| {_cell(row.keys)} | {_cell(row.about)} | {f'`{row.id}`' if row.id else ''} |"
@@ -108,10 +110,17 @@ def keys() -> str:
             if row.scope == group
         ]
         head = ["| key | does | name in `keys.yaml` |", "| --- | --- | --- |"]
-        parts.append("\n".join([f"## {SCOPES[group].heading}", "", *head, *lines]))
+        parts.append("\n".join([f"## {table.scopes[group].heading}", "", *head, *lines]))
     return (
-        "\n\n".join([*parts, help_markdown().replace("# Commands", "# Slash commands", 1)]) + "\n"
+        "\n\n".join([*parts, help_markdown(table).replace("# Commands", "# Slash commands", 1)])
+        + "\n"
     )
+
+
+def slash_commands() -> str:
+    """Return the names of all slash commands, which no recipe may have: one a line."""
+    rows = table_with(all_extensions().on).commands
+    return "\n".join(sorted(name for row in rows for name in (row.name, *row.aliases))) + "\n"
 
 
 def settings() -> str:
@@ -138,7 +147,9 @@ def settings() -> str:
 def _section_page(name: str, hint: Any, *, extension: str) -> list[str]:
     """Return the heading, the words and the table of a section, then those of what is nested."""
     kind = _section_of(hint)
-    assert kind is not None, name
+    if kind is None:
+        values = f"Names of your own, each with a value: {_type(get_args(hint)[1])}."
+        return [f"## `[{name}]`", f"{values} Of the extension `{extension}`."]
     title = {dict: f"[{name}.NAME]", tuple: f"[[{name}]]"}.get(get_origin(hint), f"[{name}]")
     of = f"Of the extension `{extension}`." if extension else ""
     inner = get_type_hints(kind, include_extras=True)

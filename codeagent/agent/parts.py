@@ -18,7 +18,7 @@ from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
@@ -127,7 +127,7 @@ class Opening:
     """Whether a run without a user ends only once nothing is left that could wake it."""
     group: "Group | None"
     """The group that it is opened for."""
-    place: Place
+    local: LocalEnvironment
     root: Path
     """The workspace that its tools work in."""
     sandbox: Sandbox | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codeagent.config.place import Place
+    from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, RunReader, Task
     from codeagent.config.settings import Settings
     from codeagent.core.ports import SandboxKind
@@ -44,20 +44,22 @@ class LocalApp:
 
         return await work(task, reader)
 
-    def describe_tools(self, place: "Place", settings: "Settings | None" = None) -> "ToolCatalog":
+    def describe_tools(
+        self, local: "LocalEnvironment", settings: "Settings | None" = None
+    ) -> "ToolCatalog":
         from codeagent.app.describe import describe_tools
 
-        return describe_tools(place, settings)
+        return describe_tools(local, settings)
 
-    def describe_prompt(self, place: "Place", kind: "SandboxKind") -> str:
+    def describe_prompt(self, local: "LocalEnvironment", kind: "SandboxKind") -> str:
         from codeagent.app.describe import describe_prompt
 
-        return describe_prompt(place, kind)
+        return describe_prompt(local, kind)
 
-    def read_recipes(self, place: "Place") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
         from codeagent.app.describe import read_recipes
 
-        return read_recipes(place)
+        return read_recipes(local)
 
     def image_source(
         self, settings: "Settings", workspace: "Path", config_dir: "Path | None"
@@ -74,8 +76,8 @@ class LocalApp:
         return accepted_image(settings, workspace, config_dir)
 
     def docker_sandbox(
-        self, settings: "Settings", place: "Place", root: "Path", session: str
+        self, settings: "Settings", local: "LocalEnvironment", root: "Path", session: str
     ) -> "DockerSandbox":
-        from codeagent.app.place import docker_sandbox
+        from codeagent.app.sandbox import docker_sandbox
 
-        return docker_sandbox(settings, place, root, session)
+        return docker_sandbox(settings, local, root, session)

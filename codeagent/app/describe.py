@@ -7,7 +7,7 @@ from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.extension import resolved
 from codeagent.core.ports import SandboxKind
@@ -22,19 +22,19 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes
     from codeagent.core.recipes import RecipeBook
 
 
-def describe_tools(place: Place, settings: Settings | None = None) -> ToolCatalog:
+def describe_tools(local: LocalEnvironment, settings: Settings | None = None) -> ToolCatalog:
     """Load the tools that a conversation with a container would have; no source is started. Raises
     CodeagentError."""
-    return _looked_at(_dependencies(place, "docker"), settings)
+    return _looked_at(_dependencies(local, "docker"), settings)
 
 
-def describe_prompt(place: Place, kind: SandboxKind) -> str:
+def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
     """Build the system prompt that a conversation there would have. Raises CodeagentError."""
-    dependencies = _dependencies(place, kind)
+    dependencies = _dependencies(local, kind)
     return prompt_for(dependencies)(_looked_at(dependencies, None).always)
 
 
-def read_recipes(place: Place) -> "RecipeBook":
+def read_recipes(local: LocalEnvironment) -> "RecipeBook":
     """Read the recipes that a conversation would have. Blocks on small files. Raises
     CodeagentError."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
@@ -42,7 +42,7 @@ def read_recipes(place: Place) -> "RecipeBook":
     readers = [
         resolved(each.in_folders.prompts) for each in all_extensions().on if each.in_folders.prompts
     ]
-    book: RecipeBook = readers[0](place) if readers else NoRecipes()
+    book: RecipeBook = readers[0](local) if readers else NoRecipes()
     return book
 
 
@@ -52,7 +52,7 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
     parts = open_parts(
         settings,
         History(),
-        dependencies.place,
+        dependencies.local,
         root=dependencies.workspace.root,
         questions=services.questions,
     )
@@ -62,7 +62,7 @@ def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> Too
     return catalog
 
 
-def _dependencies(place: Place, kind: SandboxKind) -> ToolDependencies:
-    workspace = LocalWorkspace(place.workspace)
-    outputs = FileOutputs(place.state_dir / "none", Redactor({}))
-    return ToolDependencies(place, kind, workspace, outputs, ReadTracker(workspace))
+def _dependencies(local: LocalEnvironment, kind: SandboxKind) -> ToolDependencies:
+    workspace = LocalWorkspace(local.workspace)
+    outputs = FileOutputs(local.state_dir / "none", Redactor({}))
+    return ToolDependencies(local, kind, workspace, outputs, ReadTracker(workspace))

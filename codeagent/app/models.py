@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from codeagent.config.extensions import all_extensions
 from codeagent.config.keys import server_variable
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
 from codeagent.core.dataclass import dataclass
@@ -28,7 +28,7 @@ from codeagent.llm.usage import Price
 class OpenModels:
     """Opens the models that a conversation continues with (a `core.model.ModelOpener`)."""
 
-    place: Place
+    local: LocalEnvironment
     options: ModelOptions
     window: int | None = None
     """Tokens that the user configured; None: what is known of the model."""
@@ -39,11 +39,11 @@ class OpenModels:
         self, name: str, api_base: str | None, effort: Effort | None
     ) -> tuple[Model, ModelInUse]:
         options = replace(self.options, thinking=effort)
-        model = await open_model(name, api_base, self.place, options, self.known)
+        model = await open_model(name, api_base, self.local, options, self.known)
         window = (
             self.window or model.context_window or await asyncio.to_thread(context_window, name)
         )
-        server = server_of(name, api_base, self.place.environment)
+        server = server_of(name, api_base, self.local.environment)
         return model, ModelInUse(
             name, api_base, effort, window, lane=self._lane(name, api_base), server=server
         )
@@ -55,7 +55,7 @@ class OpenModels:
 async def open_model(
     name: str,
     api_base: str | None,
-    place: Place,
+    local: LocalEnvironment,
     options: ModelOptions,
     known: dict[tuple[str, str | None], Learned] | None = None,
 ) -> RetryingModel | FallbackModel:
@@ -65,28 +65,28 @@ async def open_model(
     Raises CodeagentError.
     """
     known = {} if known is None else known
-    model = await _open_one(name, api_base, place, options, known)
+    model = await _open_one(name, api_base, local, options, known)
     fallback = options.fallback
     if fallback is None or fallback == name:
         return model
     shared = api_base if same_provider(fallback, name) else None
-    server = server_of(fallback, shared, place.environment)
-    other = "" if server == server_of(name, api_base, place.environment) else server
-    return FallbackModel(model, lambda: _open_one(fallback, shared, place, options, known), other)
+    server = server_of(fallback, shared, local.environment)
+    other = "" if server == server_of(name, api_base, local.environment) else server
+    return FallbackModel(model, lambda: _open_one(fallback, shared, local, options, known), other)
 
 
 async def _open_one(
     name: str,
     api_base: str | None,
-    place: Place,
+    local: LocalEnvironment,
     options: ModelOptions,
     known: dict[tuple[str, str | None], Learned],
 ) -> RetryingModel:
     """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
-    key = await asyncio.to_thread(_kept_key, name, api_base, place)
+    key = await asyncio.to_thread(_kept_key, name, api_base, local)
     if key is not None:
-        place.redactor.learn(*key)
-    learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], place)
+        local.redactor.learn(*key)
+    learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], local)
     known[name, api_base] = learned
     model = resolve_model(
         name, api_base=api_base, api_key=key and key[1], options=options, learned=learned
@@ -96,13 +96,13 @@ async def _open_one(
     return model
 
 
-def _learned(name: str, api_base: str | None, key: str | None, place: Place) -> Learned:
+def _learned(name: str, api_base: str | None, key: str | None, local: LocalEnvironment) -> Learned:
     """Return what is known before the server was asked: where it is, if it is the user's own."""
-    base = own_server(name, api_base, place.environment)
+    base = own_server(name, api_base, local.environment)
     if base is None:
         return Learned()
     try:
-        target = native_target(name, api_base, key, place.environment)
+        target = native_target(name, api_base, key, local.environment)
     except ModelError:  # its first request says what is missing
         return Learned()
     if target is None or target.endpoint is None:
@@ -168,21 +168,21 @@ def _made(make: Reference, settings: Settings) -> ProviderTools:
     return made
 
 
-def _kept_key(name: str, api_base: str | None, place: Place) -> tuple[str, str] | None:
+def _kept_key(name: str, api_base: str | None, local: LocalEnvironment) -> tuple[str, str] | None:
     """Return variable and value; None if the environment has a key, or no key is kept.
 
     A key that was kept for the user's own server wins over the environment, whose key is for the
     whole provider.
     """
-    own = own_server(name, api_base, place.environment)
+    own = own_server(name, api_base, local.environment)
     if own is not None:
         variable = server_variable(own)
-        if value := place.find_key(variable):
+        if value := local.find_key(variable):
             return variable, value
     variables = key_variables(name, api_base)
-    if any(place.environment.get(variable) for variable in variables):
+    if any(local.environment.get(variable) for variable in variables):
         return None
     for variable in variables:
-        if value := place.find_key(variable):
+        if value := local.find_key(variable):
             return variable, value
     return None

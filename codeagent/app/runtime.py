@@ -19,7 +19,7 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
-from codeagent.app.place import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
+from codeagent.app.sandbox import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
 from codeagent.app.sources import (
     extensions_on,
     hand_written,
@@ -35,8 +35,8 @@ from codeagent.app.sources import (
 from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
+from codeagent.config.local_environment import LocalEnvironment, local_environment
 from codeagent.config.paths import user_config_file
-from codeagent.config.place import Place, place_of
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
@@ -86,7 +86,7 @@ async def open_session(
     program, in place of the one in the settings. `group`: the one that is to be run. Raises
     CodeagentError, and then leaves nothing running.
     """
-    place = place_of(workspace)
+    local = local_environment(workspace)
     opening = _Opening(
         resume=resume,
         attended=attended,
@@ -96,10 +96,10 @@ async def open_session(
         open_model=open_model,
         group=group,
     )
-    return await _open(await settings_of(settings, place), place, opening)
+    return await _open(await settings_of(settings, local), local, opening)
 
 
-async def settings_of(given: GivenSettings, place: Place) -> Settings:
+async def settings_of(given: GivenSettings, local: LocalEnvironment) -> Settings:
     """Return all settings; those that were not given come from the environment and the files.
     Raises ConfigError."""
     if isinstance(given, Settings):
@@ -107,9 +107,9 @@ async def settings_of(given: GivenSettings, place: Place) -> Settings:
     return await asyncio.to_thread(
         load_settings,
         given,
-        environment=place.environment,
+        environment=local.environment,
         user_file=user_config_file(),
-        workspace=place.workspace,
+        workspace=local.workspace,
         decides=decides,
     )
 
@@ -127,7 +127,7 @@ class _Opening:
     group: "Group | None"
 
 
-async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
+async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) -> Session:
     settings = with_messages(settings, opening.group)
     if settings.model is None:
         raise ConfigError("no model is set")
@@ -138,11 +138,11 @@ async def _open(settings: Settings, place: Place, opening: _Opening) -> Session:
     )
     async with AsyncExitStack() as stack:
         opener = opening.open_model or OpenModels(
-            place, model_options(settings), settings.context.window
+            local, model_options(settings), settings.context.window
         )
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
-        base = await _base(settings, place, opening, stack)
+        base = await _base(settings, local, opening, stack)
         stack.push_async_callback(base.files.catalog.toolsets.close)
         builder = _builder(base, in_use.context_window)
         agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
@@ -203,26 +203,26 @@ class _Base:
 
 
 async def _base(
-    settings: Settings, place: Place, opening: _Opening, stack: AsyncExitStack
+    settings: Settings, local: LocalEnvironment, opening: _Opening, stack: AsyncExitStack
 ) -> _Base:
     """Open the workspace and the log, start the sandbox, and read the files. Raises
     CodeagentError."""
-    workspace = stack.enter_context(closing(LocalWorkspace(place.workspace)))
-    store = SessionStore(place.state_dir, place.redactor)
+    workspace = stack.enter_context(closing(LocalWorkspace(local.workspace)))
+    store = SessionStore(local.state_dir, local.redactor)
     session = await opened_session(
-        store, opening.resume, workspace, stack, first=partial(remove_leftovers, place.state_dir)
+        store, opening.resume, workspace, stack, first=partial(remove_leftovers, local.state_dir)
     )
     history = session.history
     settings = with_chosen(settings, history)
     rule_book = (
         None
-        if place.config_dir is None
-        else RuleBookFile(place.config_dir, place.workspace, too_broad)
+        if local.config_dir is None
+        else RuleBookFile(local.config_dir, local.workspace, too_broad)
     )
     policy = await asyncio.to_thread(_policy, settings, rule_book, history, opening.tell)
     sandbox = await start_sandbox(
         settings,
-        place,
+        local,
         workspace,
         session.log.session_id,
         opening.tell,
@@ -230,7 +230,7 @@ async def _base(
         ready=opening.needs_sandbox,
     )
     dependencies = await asyncio.to_thread(
-        _dependencies, settings, place, workspace, sandbox, session, opening.group
+        _dependencies, settings, local, workspace, sandbox, session, opening.group
     )
     files = await asyncio.to_thread(
         _read_files, settings, dependencies, history, policy.rules, opening.tell
@@ -253,7 +253,7 @@ def _agent(
 ) -> Agent:
     dependencies, settings = base.dependencies, base.settings
     environment = _environment(base)
-    snapshots = _checkpoints(dependencies.place, base.workspace, stack)
+    snapshots = _checkpoints(dependencies.local, base.workspace, stack)
     conversation = Conversation(
         opened.model,
         builder.system_prompt,
@@ -298,9 +298,11 @@ def _builder(base: _Base, window: int | None) -> PromptBuilder:
     return builder
 
 
-def _checkpoints(place: Place, workspace: LocalWorkspace, stack: AsyncExitStack) -> GitCheckpoints:
+def _checkpoints(
+    local: LocalEnvironment, workspace: LocalWorkspace, stack: AsyncExitStack
+) -> GitCheckpoints:
     """Open the store of snapshots, which also records what is written to the workspace."""
-    snapshots = GitCheckpoints(place.state_dir, workspace.root)
+    snapshots = GitCheckpoints(local.state_dir, workspace.root)
     stack.callback(snapshots.close)
     workspace.recorder = snapshots.landing
     return snapshots
@@ -346,7 +348,7 @@ def _read_files(
     Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
     doubtful = misnamed(catalog, rules, dependencies)
-    hooks, broken = _hooks(settings, dependencies.place, dependencies.workspace, tell)
+    hooks, broken = _hooks(settings, dependencies.local, dependencies.workspace, tell)
     if added := dependencies.services.parts.hooks():
         hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
@@ -393,7 +395,7 @@ def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any
 
 def _dependencies(
     settings: Settings,
-    place: Place,
+    local: LocalEnvironment,
     workspace: Workspace,
     sandbox: StartedSandbox,
     session: OpenedSession,
@@ -402,17 +404,17 @@ def _dependencies(
     log, history = session.log, session.history
     questions = UserQuestions()
     return ToolDependencies(
-        place=place,
+        local=local,
         kind=sandbox.kind,
         workspace=workspace,
-        outputs=FileOutputs(log.folder / "outputs", place.redactor),
+        outputs=FileOutputs(log.folder / "outputs", local.redactor),
         reads=tracked_reads(workspace, history),
         services=AgentServices(
             questions,
             parts=open_parts(
                 settings,
                 history,
-                place,
+                local,
                 root=workspace.root,
                 questions=questions,
                 sandbox=sandbox.sandbox,
@@ -462,7 +464,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def _hooks(
-    settings: Settings, place: Place, workspace: Workspace, tell: Tell
+    settings: Settings, local: LocalEnvironment, workspace: Workspace, tell: Tell
 ) -> tuple[Hooks, tuple[CodedText, ...]]:
     """Collect the programs in the order of the configuration, then the functions of the user's
     files, which it runs; also return a notice for each file that could not be loaded.
@@ -477,7 +479,7 @@ def _hooks(
         programs = command_hooks(
             [CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks]
         )
-    if place.own_folder is not None and may_exist(folder := place.own_folder / "hooks"):
+    if local.own_folder is not None and may_exist(folder := local.own_folder / "hooks"):
         from codeagent.agent.hooks.python import (
             load_python_hooks,
         )  # only for a user who has such files

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.parts import Opening, Parts
-from codeagent.app.place import CodedText, StartedSandbox, told_at_start
+from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
@@ -76,16 +76,16 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
 
 
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
-    place = dependencies.place
+    local = dependencies.local
     return ExtensionContext(
         settings,
         dependencies.workspace,
         dependencies.reads,
-        place.environment,
-        partial(_secret, place),
-        redactor=place.redactor,
-        own_folder=place.own_folder,
-        trust_project=place.trust_project,
+        local.environment,
+        partial(_secret, local),
+        redactor=local.redactor,
+        own_folder=local.own_folder,
+        trust_project=local.trust_project,
         parts=dependencies.services.parts,
         built_in=dependencies.built_in,
     )
@@ -94,7 +94,7 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
 def open_parts(
     settings: Settings,
     history: History,
-    place: Place,
+    local: LocalEnvironment,
     *,
     root: Path,
     questions: UserQuestions,
@@ -115,7 +115,7 @@ def open_parts(
         named=named,
         waits=settings.wait_for_triggers,
         group=group,
-        place=place,
+        local=local,
         root=root,
         sandbox=sandbox,
         questions=questions,
@@ -124,7 +124,7 @@ def open_parts(
         part
         for each in extensions
         if each.in_conversations.parts
-        and (not each.in_folders.for_parts or _have_files(each.in_folders, place.config_dir, root))
+        and (not each.in_folders.for_parts or _have_files(each.in_folders, local.config_dir, root))
         for part in resolved(each.in_conversations.parts)(opening)
     ]
     return Parts(
@@ -226,9 +226,9 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
     )
 
 
-def _secret(place: Place, name: str) -> str | None:
+def _secret(local: LocalEnvironment, name: str) -> str | None:
     """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
-    return place.environment.get(name) or place.find_key(name)
+    return local.environment.get(name) or local.find_key(name)
 
 
 def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
@@ -249,8 +249,8 @@ def remarks_of_extensions(
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
     context = extension_context(settings, dependencies)
     for extension in extensions_on(settings):
-        if extension.remarks and has_files(extension, context):
-            yield from resolved(extension.remarks)(context)
+        if extension.in_conversations.remarks and has_files(extension, context):
+            yield from resolved(extension.in_conversations.remarks)(context)
 
 
 def has_files(extension: Extension, context: ExtensionContext) -> bool:
@@ -284,7 +284,8 @@ def open_catalog(
     extensions = extensions_on(settings)
     sets_of_all = [one for each in extensions for one in each.sets]
     names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
-    catalog = dependencies.catalog(_toolsets(settings, dependencies, history), names, sets)
+    toolsets = _toolsets(settings, dependencies, history)
+    catalog = dependencies.catalog(toolsets, names, sets, extensions)
     change = catalog.look()
     known = catalog.toolsets.known
     for name in settings.toolsets.use:
@@ -306,7 +307,7 @@ def _toolsets(
     if sources:  # else what files bring would be in the first request beside the tools about sets
         sources += _by_files(settings, dependencies, {source.name for source in sources})
     allow = AllowList(settings.tools)
-    groups = _groups(settings, dependencies.place, {source.name for source in sources})
+    groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
     used = (Choice(name) for name in settings.toolsets.use if name not in given)
     toolsets = Toolsets(sources, used, allow, groups)
@@ -329,10 +330,12 @@ def _by_files(
                 yield _set_of(one, settings, dependencies)
 
 
-def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[ToolGroup]":
+def _groups(
+    settings: Settings, local: LocalEnvironment, taken: AbstractSet[str]
+) -> "list[ToolGroup]":
     """Make the sets that the settings define, and load those that models made, unless their name is
     taken."""
-    if not settings.toolsets.groups and not may_exist(place.splits):
+    if not settings.toolsets.groups and not may_exist(local.splits):
         return []
     from codeagent.tools.grouping import ToolGroup, load_splits  # only if there are such sets
 
@@ -340,7 +343,7 @@ def _groups(settings: Settings, place: Place, taken: AbstractSet[str]) -> "list[
         ToolGroup(name, **asdict(group)) for name, group in settings.toolsets.groups.items()
     ]
     taken = {*taken, *settings.toolsets.groups}
-    return [*configured, *(group for group in load_splits(place.splits) if group.name not in taken)]
+    return [*configured, *(group for group in load_splits(local.splits) if group.name not in taken)]
 
 
 def troubles(

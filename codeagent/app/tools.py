@@ -13,7 +13,7 @@ from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
-from codeagent.config.place import Place, agrees_to
+from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
@@ -46,7 +46,14 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader
+from codeagent.tools.folders import (
+    FirstFileLoader,
+    Loaded,
+    LoaderBySuffix,
+    LoaderNeeds,
+    ToolFolder,
+    ToolLoader,
+)
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
@@ -60,17 +67,6 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
 _PROJECT_TOOLS = (".codeagent", "tools")
-
-
-@dataclass(frozen=True)
-class FirstFileLoader:
-    """A ToolLoader that is made, and whose modules are imported, only if there is a file for it."""
-
-    suffixes: tuple[str, ...]
-    make: Callable[[], ToolLoader]
-
-    def load(self, file: ToolFile) -> Loaded:
-        return self.make().load(file)
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class FirstCommit:
 class ToolDependencies:
     """What the tools of one conversation are made from."""
 
-    place: Place
+    local: LocalEnvironment
     kind: SandboxKind | None
     workspace: Workspace
     outputs: OutputStore
@@ -133,7 +129,7 @@ class ToolDependencies:
     @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
-        own = self.place.own_folder
+        own = self.local.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
     @cached_property
@@ -144,8 +140,8 @@ class ToolDependencies:
     @cached_property
     def scratchpad(self) -> Scratchpad:
         """The scratchpad of the session."""
-        folder = self.place.state_dir / "none" if self.session is None else self.session[1]
-        return ScratchpadFile(folder / NAME, self.place.redactor)
+        folder = self.local.state_dir / "none" if self.session is None else self.session[1]
+        return ScratchpadFile(folder / NAME, self.local.redactor)
 
     @cached_property
     def packages(self) -> Sequence["EntryPoint"]:
@@ -161,23 +157,24 @@ class ToolDependencies:
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
+        extensions: Sequence[Extension] = (),
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        offered or not, as files may narrow their tools; `extensions` bring the loaders of files.
+        Blocks on small files. Raises ConfigError.
         """
-        place, root, built_in = self.place, self.workspace.root, self.built_in()
+        local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        loaders = self._loaders(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+        files = self._loaders(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()), extensions
         )
-        suffixes = tuple(suffix for loader in loaders for suffix in loader.suffixes)
-        loaders += tuple(
+        of_kinds = tuple(
             FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
         )
-        packages = self._packages()
-        trust = None if place.config_dir is None else TrustFile(place.config_dir, root, Path.home())
+        packages = self._packages(extensions)
+        trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
@@ -189,14 +186,14 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(suffixes),
-            loaders,
+            self._folders(files),
+            (files, *of_kinds),
             Loaded(
                 packages.tools,
                 (*self._exposed(), *packages.problems, *self.services.parts.problems),
             ),
             trust,
-            accept=self.place.trust_project,
+            accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             of_sets=frozenset(of_sets),
             absent=self._absent(),
@@ -209,21 +206,24 @@ class ToolDependencies:
     def _file_kinds(self) -> tuple[FileKind, ...]:
         return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
 
-    def _folders(self, suffixes: tuple[str, ...]) -> list[ToolFolder]:
-        """Return the folders of files: of tools, with these suffixes, and of extensions."""
-        root, own = self.workspace.root, self.place.own_folder
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", suffixes)]
+    def _folders(self, files: ToolLoader) -> list[ToolFolder]:
+        """Return the folders of files: of tools, and of extensions; the user's first."""
+
+        def of_tools() -> tuple[str, ...]:
+            return files.suffixes
+
+        def of(kind: FileKind) -> Callable[[], tuple[str, ...]]:
+            return lambda: kind.suffixes
+
+        root, own, kinds = self.workspace.root, self.local.own_folder, self._file_kinds
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
         folders += [
-            ToolFolder(root, parts, "project", kind.suffixes)
-            for kind in self._file_kinds
-            for parts in kind.project
+            ToolFolder(root, parts, "project", of(kind)) for kind in kinds for parts in kind.project
         ]
         if own is None:
             return folders
-        of_user = [
-            ToolFolder(own / kind.own, (), "user", kind.suffixes) for kind in self._file_kinds
-        ]
-        return [ToolFolder(own / "tools", (), "user", suffixes), *of_user, *folders]
+        of_user = [ToolFolder(own / kind.own, (), "user", of(kind)) for kind in kinds]
+        return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
 
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
@@ -235,46 +235,38 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
-        """Make the loaders of tool files, whose modules, a tenth of a run's, are imported only if
+    def _loaders(
+        self, by_name: Callable[[], Mapping[str, Tool[Any]]], extensions: Sequence[Extension]
+    ) -> ToolLoader:
+        """Make the loader of tool files, whose modules, a tenth of a run's, are imported only if
         there are files.
 
         `by_name` returns the tools that a file may narrow.
         """
+        needs = LoaderNeeds(
+            self.outputs,
+            self.reads,
+            by_name,
+            always_ask=_ON_HOST if self.kind == "host" else None,
+            inputs=self.state.inputs,
+            root=str(self.workspace.root),
+        )
 
-        def python() -> ToolLoader:
-            from codeagent.extensions.user_tools.python import (
-                PythonLoader,  # only if there is such a file
-            )
+        def files() -> Sequence[ToolLoader]:
+            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-            return PythonLoader(self.outputs)
+            return file_loaders(extensions, needs)
 
-        def yaml() -> ToolLoader:
-            from codeagent.extensions.user_tools.yaml_loader import YamlLoader  # as above
+        return LoaderBySuffix(files)
 
-            ask = _ON_HOST if self.kind == "host" else None
-            root = str(self.workspace.root)
-            return YamlLoader(
-                self.outputs,
-                self.reads,
-                by_name(),
-                always_ask=ask,
-                inputs=self.state.inputs,
-                root=root,
-            )
-
-        return (FirstFileLoader((".py",), python), FirstFileLoader((".yaml", ".yml"), yaml))
-
-    def _packages(self) -> Loaded:
+    def _packages(self, extensions: Sequence[Extension]) -> Loaded:
         """Load the tools of installed packages."""
         points = self.packages
         if not points:
             return Loaded()
-        from codeagent.extensions.user_tools.python import (
-            entry_point_tools,  # only if a package has tools
-        )
+        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
 
-        return entry_point_tools(self.outputs, points)
+        return packaged_tools(extensions, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -309,7 +301,7 @@ class ToolDependencies:
                 return [*files, self._commit(), *self._kept()]
 
     def _commit(self) -> GitCommit:
-        hooks, environment = self.commit_hooks, self.place.environment
+        hooks, environment = self.commit_hooks, self.local.environment
 
         def committer() -> Committer:
             from codeagent.workspace.commits import GitCommitter  # only if the model commits
@@ -322,16 +314,16 @@ class ToolDependencies:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
         cannot be read."""
         try:
-            return agrees_to(git, self.workspace.root, self.place.config_dir)
+            return agrees_to(git, self.workspace.root, self.local.config_dir)
         except ConfigError as error:
             raise CommitRefused(str(error)) from error
 
     def _kept(self) -> tuple[Tool[Any], ...]:
         """Make the tools that read and write what outlives the conversation."""
         state, root, redactor = (
-            self.place.state_dir,
+            self.local.state_dir,
             self.project or self.workspace.root,
-            self.place.redactor,
+            self.local.redactor,
         )
         session_id = None if self.session is None else self.session[0]
         pad = ScratchpadTool(self.scratchpad, project_scratchpad(state, root, redactor))
@@ -339,8 +331,8 @@ class ToolDependencies:
         return pad, SearchMemory(SessionMemory(store, root, redactor, without=session_id))
 
     def _exposed(self) -> tuple[ToolProblem, ...]:
-        folder = self.place.config_dir
-        if folder is None or self.place.own_folder is not None or not (folder / "tools").is_dir():
+        folder = self.local.config_dir
+        if folder is None or self.local.own_folder is not None or not (folder / "tools").is_dir():
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from codeagent.app.runtime import open_session, settings_of
-from codeagent.config.place import Place, place_of
+from codeagent.config.local_environment import LocalEnvironment, local_environment
 from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
@@ -23,13 +23,13 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     `reader` answers what is asked; without one, the task says how. Raises CodeagentError if the
     task cannot begin.
     """
-    place = place_of(task.workspace)
-    settings = await settings_of(task.settings, place)
-    prompt = await asyncio.to_thread(_recipe, task, place) if task.recipe else task.prompt
+    local = local_environment(task.workspace)
+    settings = await settings_of(task.settings, local)
+    prompt = await asyncio.to_thread(_recipe, task, local) if task.recipe else task.prompt
     reader = reader or _Unattended(approve=task.approve)
     session = await open_session(
         settings,
-        place,
+        local,
         resume=task.resume,
         needs_sandbox=task.needs_sandbox,
         tell=reader.say,
@@ -67,12 +67,12 @@ class _Unattended:
                 session.do(answer_of_nobody(event, approve=self._approve))
 
 
-def _recipe(task: Task, place: Place) -> RunRecipe:
+def _recipe(task: Task, local: LocalEnvironment) -> RunRecipe:
     """Read the task's recipe, and check its inputs. Blocks on small files; raises ConfigError."""
     from codeagent.app.describe import read_recipes  # few tasks are recipes
     from codeagent.core.recipes import find_recipe, require_trust  # as above
 
-    recipe = find_recipe(read_recipes(place), task.recipe)
+    recipe = find_recipe(read_recipes(local), task.recipe)
     require_trust(recipe)
     return RunRecipe(recipe, recipe.values(task.inputs), proceed=task.resume is not None)
 

@@ -153,6 +153,19 @@ def amount(text: str) -> float:
         raise argparse.ArgumentTypeError(f"must be a number, not {one_line(text, 40)!r}") from None
 
 
+def count(text: str) -> int:
+    """Return the whole number in an argument. Raises ArgumentTypeError unless it is at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, not {one_line(text, 40)!r}"
+        ) from None
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
 def duration(text: str) -> float:
     """Return the seconds in an argument, a number or text such as `1h30m`. Raises
     ArgumentTypeError."""

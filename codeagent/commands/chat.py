@@ -12,7 +12,10 @@ from codeagent.commands.arguments import add_model_arguments
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codeagent.commands.ports import App
+    from codeagent.core.extension import Extension, Reference
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
@@ -110,7 +113,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
         return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(**options), folders)
+    return run_app(open_client, LaunchOptions(**options), folders, every_extension)
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
@@ -120,16 +123,27 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST
-    from codeagent.tui.reduce import replayed_end
+    from codeagent.tui.recorded import replayed_end
 
     store = SessionStore(state_dir(), Redactor(os.environ))
     try:
         found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
         store.check_free(found)
-        end = replayed_end(store.read_end(found))
+        end = replayed_end(store.read_end(found), _cards)
     except SessionError:
         return None
     return end if end.blocks else None
+
+
+def every_extension() -> "Sequence[Extension]":
+    """Read the manifests of all extensions."""
+    from codeagent.config.extensions import all_extensions  # few first frames need it
+
+    return all_extensions().on
+
+
+def _cards() -> "Sequence[Reference]":
+    return [extension.screen.cards for extension in every_extension() if extension.screen.cards]
 
 
 def _client(workspace: Path, app: "App", state: "UiState", *, named: bool) -> "SessionClient":

@@ -73,21 +73,21 @@ def _headless(args: argparse.Namespace, repository: Path, app: "App") -> Corouti
     # The screen does not need what a headless run imports.
     from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import print_work
+    from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.paths import state_dir
-    from codeagent.config.place import Place
     from codeagent.config.sessions import Task
 
     args.model = "demo"
     settings = settings_of(args, repository)
-    place = Place(repository, state_dir(), dict(os.environ))
+    local = LocalEnvironment(repository, state_dir(), dict(os.environ))
 
     app.prepare()
 
     async def show() -> int:
         task = Task(
-            DEMO_PROMPT, place, settings, approve=True, needs_sandbox=True, lists_changes=False
+            DEMO_PROMPT, local, settings, approve=True, needs_sandbox=True, lists_changes=False
         )
-        code = await print_work(app, task, place.redactor, output=args.output)
+        code = await print_work(app, task, local.redactor, output=args.output)
         _say_where(repository)
         return code
 

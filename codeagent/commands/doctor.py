@@ -16,8 +16,8 @@ from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, 
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
+from codeagent.config.local_environment import LocalEnvironment, active_environment
 from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
-from codeagent.config.place import Place, active_environment
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
 
 async def _doctor(args: argparse.Namespace, app: "App") -> int:
     workspace = workspace_of(args.cwd)
-    place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+    local = LocalEnvironment(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
     findings = [
         Finding(
             "codeagent", "ok", f"{__version__}, Python {platform.python_version()}, {this_system()}"
@@ -71,19 +71,19 @@ async def _doctor(args: argparse.Namespace, app: "App") -> int:
     ]
     settings, found = _configuration(args, workspace)
     findings += found
-    findings += _rules(settings, place, app)
-    findings += _model(settings, place.environment)
-    findings.append(_state(place))
+    findings += _rules(settings, local, app)
+    findings += _model(settings, local.environment)
+    findings.append(_state(local))
     findings += _git(_program("git", find_program("git", workspace), "apt-get install git", "note"))
     findings.append(
         _program("ripgrep", find_ripgrep(workspace), "install codeagent again", "problem")
     )
-    findings += await asyncio.to_thread(_engine, place.environment)
-    sandbox = await _sandbox(settings, place, app)
+    findings += await asyncio.to_thread(_engine, local.environment)
+    sandbox = await _sandbox(settings, local, app)
     extensions = all_extensions().without(settings.extensions.off)
     installed = any(one.name == "image" and WITH_PACKAGES in one.text for one in sandbox)
     findings += [
-        *([] if installed else python_packages(place)),
+        *([] if installed else python_packages(local)),
         *await asyncio.to_thread(list, of_extensions(extensions, workspace)),
         *sandbox,
     ]
@@ -115,10 +115,10 @@ def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings,
         return Settings(), [*findings, Finding("settings", "problem", str(error))]
 
 
-def _rules(settings: Settings, place: Place, app: "App") -> list[Finding]:
+def _rules(settings: Settings, local: LocalEnvironment, app: "App") -> list[Finding]:
     """Find rules that do not name a tool; an untrusted file of the project may still define it."""
     try:
-        catalog = app.describe_tools(place, settings)
+        catalog = app.describe_tools(local, settings)
         unknown = catalog.misnamed(parse_rules(settings.rules))
     except CodeagentError as error:
         return [Finding("tools", "problem", str(error))]
@@ -154,8 +154,8 @@ def _lane(settings: Settings) -> str:
     return f", {LANES[lane(settings.model, settings.api_base, None, settings.wire)]}"
 
 
-def _state(place: Place) -> Finding:
-    store = SessionStore(place.state_dir, Redactor(place.environment))
+def _state(local: LocalEnvironment) -> Finding:
+    store = SessionStore(local.state_dir, Redactor(local.environment))
     nearest = next(folder for folder in (store.root, *store.root.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding(
@@ -219,9 +219,9 @@ def _engine(environment: Mapping[str, str]) -> list[Finding]:
     return [Finding("engine", "ok", text), *([Finding("runc", "note", warning)] if warning else [])]
 
 
-def python_packages(place: Place) -> list[Finding]:
+def python_packages(local: LocalEnvironment) -> list[Finding]:
     """Report how commands get the packages of a Python project."""
-    workspace = place.workspace
+    workspace = local.workspace
     names = (
         "uv.lock",
         "poetry.lock",
@@ -231,7 +231,7 @@ def python_packages(place: Place) -> list[Finding]:
         "pyproject.toml",
     )
     needs = next((name for name in names if (workspace / name).is_file()), None)
-    if (active := active_environment(workspace, place.environment)) is not None:
+    if (active := active_environment(workspace, local.environment)) is not None:
         return [Finding("python", "ok", f"commands use the activated environment {active}")]
     found = next(
         (name for name in (".venv", "venv", "env") if (workspace / name / "pyvenv.cfg").is_file()),
@@ -260,12 +260,12 @@ def of_extensions(extensions: Extensions, workspace: Path) -> Iterator[Finding]:
             yield Finding(each.name, "note", f"switched off: {each.when_off}")
 
 
-async def _sandbox(settings: Settings, place: Place, app: "App") -> list[Finding]:
+async def _sandbox(settings: Settings, local: LocalEnvironment, app: "App") -> list[Finding]:
     """Make a sandbox as a run would, and remove it again."""
-    sandbox = app.docker_sandbox(settings, place, place.workspace, "doctor")
+    sandbox = app.docker_sandbox(settings, local, local.workspace, "doctor")
     try:
         info = await sandbox.start(say)
-        lacking = await _lacking(sandbox, place.workspace, info.image_origin)
+        lacking = await _lacking(sandbox, local.workspace, info.image_origin)
     except SandboxError as error:
         return [_unusable("sandbox", error)]
     finally:

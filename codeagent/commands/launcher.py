@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.arguments import settings_of
 from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir, state_dir, user_config_file
-from codeagent.config.place import Place, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
@@ -90,6 +91,9 @@ class LocalLauncher:
             else self._as_recorded(settings, options, self.find(options.resume))
         )
 
+    def extensions(self, settings: Settings) -> Extensions:
+        return all_extensions().without(settings.extensions.off)
+
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         if options.resume is None and not options.proceed and (odd := self._odd_place()):
             return Missing("place", odd)
@@ -116,9 +120,11 @@ class LocalLauncher:
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        place = Place(self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir())
+        local = LocalEnvironment(
+            self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir()
+        )
         return await self._app.open_session(
-            settings, place, resume=resume, attended=True, tell=tell_here
+            settings, local, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
@@ -197,7 +203,9 @@ class LocalLauncher:
 
     def recipes(self) -> RecipeBook:
         return self._app.read_recipes(
-            Place(self._workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+            LocalEnvironment(
+                self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()
+            )
         )
 
     def git_status(self) -> tuple[str, int]:

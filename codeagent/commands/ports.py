@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from codeagent.config.sessions import Sessions
 
 if TYPE_CHECKING:  # a command imports what it uses
-    from codeagent.config.place import Place
+    from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.settings import Settings
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
@@ -22,14 +22,16 @@ class App(Sessions, Protocol):
         """Import what a session needs, which takes most of a start: before the event loop starts,
         or in a thread."""
 
-    def describe_tools(self, place: "Place", settings: "Settings | None" = None) -> "ToolCatalog":
+    def describe_tools(
+        self, local: "LocalEnvironment", settings: "Settings | None" = None
+    ) -> "ToolCatalog":
         """Load the tools that a conversation with a container would have; no source is started.
         Raises CodeagentError."""
 
-    def describe_prompt(self, place: "Place", kind: "SandboxKind") -> str:
+    def describe_prompt(self, local: "LocalEnvironment", kind: "SandboxKind") -> str:
         """Build the system prompt that a conversation there would have. Raises CodeagentError."""
 
-    def read_recipes(self, place: "Place") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
         """Read the recipes that a conversation would have. Raises CodeagentError."""
 
     def image_source(
@@ -43,6 +45,6 @@ class App(Sessions, Protocol):
         it; empty if there is none."""
 
     def docker_sandbox(
-        self, settings: "Settings", place: "Place", root: Path, session: str
+        self, settings: "Settings", local: "LocalEnvironment", root: Path, session: str
     ) -> "DockerSandbox":
         """Make the container of one session, not started yet. Raises CodeagentError."""

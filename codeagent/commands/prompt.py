@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, say, workspace_of
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.place import Place
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
@@ -39,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int:
     root, trusts = workspace_of(args.cwd), args.trust_project
-    place = Place(
+    local = LocalEnvironment(
         root, state_dir(), dict(os.environ), config_dir=config_dir(), trust_project=trusts
     )
-    text = app.describe_prompt(place, "docker" if args.sandbox == "docker" else "host")
-    for problem in _problems(place):
+    text = app.describe_prompt(local, "docker" if args.sandbox == "docker" else "host")
+    for problem in _problems(local):
         say(f"codeagent: {visible(str(problem))}")
     print(
         hashlib.sha256(text.encode()).hexdigest() if args.hash else text,
@@ -52,10 +52,10 @@ def main(args: argparse.Namespace, app: "App") -> int:
     return 0
 
 
-def _problems(place: Place) -> tuple[ToolProblem, ...]:
+def _problems(local: LocalEnvironment) -> tuple[ToolProblem, ...]:
     """Return what is wrong with the texts that the prompt is made from."""
-    workspace = LocalWorkspace(place.workspace)
-    own = place.own_folder
+    workspace = LocalWorkspace(local.workspace)
+    own = local.own_folder
     try:
         skills = open_skills(workspace, None if own is None else own / "skills")
         return (*load_instructions(workspace).problems, *skills.problems)

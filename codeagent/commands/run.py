@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from codeagent.commands.arguments import (
     add_model_arguments,
     amount,
+    count,
     duration,
     open_store,
     say,
@@ -22,8 +23,8 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.extensions import all_extensions
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, user_config_file
-from codeagent.config.place import Place
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunGroup, RunRecipe, Steer, Stop
@@ -182,19 +183,19 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-turns",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of model answers after which the run stops",
     )
     add(
         "--max-calls",
         metavar="N",
-        type=_count,
+        type=count,
         help="number of tool calls after which the run stops",
     )
     add(
         "--max-tokens",
         metavar="N",
-        type=_count,
+        type=count,
         help="input and output tokens at which no more requests are made",
     )
     add(
@@ -206,7 +207,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-concurrency",
         metavar="N",
-        type=_count,
+        type=count,
         help="tool calls that run at the same time (default: 8)",
     )
     add("--timeout-per-call", metavar="S", type=duration, help="seconds one call may take")
@@ -240,19 +241,21 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     image = ""
     if args.trust_project:
         image = app.accepted_image(settings, workspace, config_dir())
-    place = Place.of_user(workspace, trust_project=args.trust_project, accepted_image=image)
+    local = LocalEnvironment.of_user(
+        workspace, trust_project=args.trust_project, accepted_image=image
+    )
     injections = [Injection.parse(text) for text in args.inject]
-    prompt, settings = _what_to_do(args, settings, place, app, given=given)
+    prompt, settings = _what_to_do(args, settings, local, app, given=given)
     require_model(settings)
     app.prepare()
-    task = Task(prompt, place, settings, resume=resume, approve=args.yes, lists_changes=False)
-    return print_work(app, task, place.redactor, output=args.output, injections=injections)
+    task = Task(prompt, local, settings, resume=resume, approve=args.yes, lists_changes=False)
+    return print_work(app, task, local.redactor, output=args.output, injections=injections)
 
 
 def _what_to_do(
     args: argparse.Namespace,
     settings: Settings,
-    place: Place,
+    local: LocalEnvironment,
     app: "App",
     *,
     given: Sequence[RunOption],
@@ -262,7 +265,7 @@ def _what_to_do(
     for each in given:
         if each.work:
             chosen: tuple[RunRecipe | RunGroup, Settings]
-            chosen = resolved(each.work)(args, settings, place, app)
+            chosen = resolved(each.work)(args, settings, local, app)
             return chosen
     if given:
         raise ConfigError(given[0].idle)
@@ -441,15 +444,3 @@ def _read_to_the_end() -> bytes:
 def _readable(seconds: float | None) -> bool:
     """Return whether standard input can be read at once, or within `seconds`."""
     return bool(select.select([0], [], [], seconds)[0])
-
-
-def _count(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be a whole number, not {one_line(text, 40)!r}"
-        ) from None
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value

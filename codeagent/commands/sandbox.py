@@ -11,8 +11,8 @@ from codeagent.commands.actions import run_added
 from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.extensions import actions_of
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.place import Place, git_elsewhere
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import visible
@@ -341,8 +341,8 @@ async def _shell(args: argparse.Namespace, app: "App") -> int:
 
 def _sandbox(args: argparse.Namespace, app: "App") -> DockerSandbox:
     workspace = workspace_of(args.cwd)
-    place = Place(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
-    return app.docker_sandbox(settings_of(args, workspace), place, workspace, "command")
+    local = LocalEnvironment(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+    return app.docker_sandbox(settings_of(args, workspace), local, workspace, "command")
 
 
 def _unavailable(error: SandboxError) -> int:

@@ -25,9 +25,10 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
+from codeagent.config.extensions import file_kind
 from codeagent.config.layers import extensions_of
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import user_config_file
-from codeagent.config.place import Place
 from codeagent.config.sessions import Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
@@ -37,9 +38,8 @@ from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_valu
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
-from codeagent.extensions.user_tools.python import PythonLoader, marked_in
 from codeagent.tools.catalog import Named, ToolCatalog
-from codeagent.tools.folders import LARGEST_FILE, Loaded, ToolFile
+from codeagent.tools.folders import LARGEST_FILE, DefinedTool, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
 
 if TYPE_CHECKING:
@@ -131,26 +131,26 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
     if args.action not in _ACTIONS:
         return run_added(args, app, "tools", _ACTIONS)
     trust = getattr(args, "trust_project", False)
-    place = Place.of_user(workspace_of(args.cwd), trust_project=trust)
+    local = LocalEnvironment.of_user(workspace_of(args.cwd), trust_project=trust)
     match args.action:
         case "list":
-            return _list(args, place, app)
+            return _list(args, local, app)
         case "show":
-            return _show(args, place, app)
+            return _show(args, local, app)
         case "check":
-            path = place.workspace / args.file
+            path = local.workspace / args.file
             for check in (each.check for each in _files_of_extensions() if each.check):
                 code: int | None = resolved(check)(path, str(args.file))
                 if code is not None:
                     return code
-            tools = app.describe_tools(place)
-            return _check(args.file, place, tools, named_inputs(args.input))
+            tools = app.describe_tools(local)
+            return _check(args.file, local, tools, named_inputs(args.input))
         case "trust":
-            return _trust(place, app)
+            return _trust(local, app)
         case "distrust":
-            return _distrust(place, app)
+            return _distrust(local, app)
         case _:
-            return _run(args, place, app)
+            return _run(args, local, app)
 
 
 def _files_of_extensions() -> Iterator[InFolders]:
@@ -159,23 +159,23 @@ def _files_of_extensions() -> Iterator[InFolders]:
         yield each.in_folders
 
 
-def _project_files(place: Place) -> list[ProjectFiles]:
+def _project_files(local: LocalEnvironment) -> list[ProjectFiles]:
     """Return the files of the project, besides those of tools, that wait for trust. Raises
     ConfigError."""
-    return [resolved(each.trust)(place) for each in _files_of_extensions() if each.trust]
+    return [resolved(each.trust)(local) for each in _files_of_extensions() if each.trust]
 
 
 @asynccontextmanager
 async def tools_of(
-    args: argparse.Namespace, place: Place, app: "App"
+    args: argparse.Namespace, local: LocalEnvironment, app: "App"
 ) -> AsyncIterator[ToolCatalog]:
     """Return the tools of a conversation with these arguments, including toolsets that are on from
     its start.
 
     Raises CodeagentError.
     """
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    catalog = await asyncio.to_thread(app.describe_tools, place, settings)
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    catalog = await asyncio.to_thread(app.describe_tools, local, settings)
     if wrong := catalog.unlisted(certain=True):
         raise ConfigError(wrong[0])
     try:
@@ -186,9 +186,9 @@ async def tools_of(
         await catalog.toolsets.close()
 
 
-async def _trust(place: Place, app: "App") -> int:
-    catalog = app.describe_tools(place)
-    others = _project_files(place)
+async def _trust(local: LocalEnvironment, app: "App") -> int:
+    catalog = app.describe_tools(local)
+    others = _project_files(local)
     waiting = [*catalog.now.untrusted, *(name for files in others for name in files.untrusted())]
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
@@ -200,16 +200,16 @@ async def _trust(place: Place, app: "App") -> int:
     return 0
 
 
-async def _distrust(place: Place, app: "App") -> int:
-    await app.describe_tools(place).distrust()
-    for files in _project_files(place):
+async def _distrust(local: LocalEnvironment, app: "App") -> int:
+    await app.describe_tools(local).distrust()
+    for files in _project_files(local):
         files.distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 
 
-async def _list(args: argparse.Namespace, place: Place, app: "App") -> int:
-    async with tools_of(args, place, app) as tools:
+async def _list(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         box = tools.now
         definitions = {definition.name: definition for definition in tools.definitions()}
         found = [_facts(tool, definitions[tool.name]) for tool in tools]
@@ -254,8 +254,8 @@ def _complain(box: Toolbox) -> None:
         say(f"codeagent: {one_line(name, 200)}: {_UNTRUSTED}")
 
 
-async def _show(args: argparse.Namespace, place: Place, app: "App") -> int:
-    async with tools_of(args, place, app) as tools:
+async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -319,24 +319,27 @@ class _Marked:
     source: str = "python"
 
 
-def _check(given: Path, place: Place, tools: ToolCatalog, inputs: Mapping[str, str]) -> int:
+def _check(
+    given: Path, local: LocalEnvironment, tools: ToolCatalog, inputs: Mapping[str, str]
+) -> int:
     """Return 0 if the tools in the `given` file can be used, with these inputs, 2 if not.
 
     Raises ConfigError if the file cannot be read, or the inputs do not fit.
 
-    A Python file is imported only if it is
-    trusted as it is now, because importing runs it; other Python files are only read.
+    `path` is absolute, `shown` is its name in messages. A file that runs when it is loaded, such as
+    a Python file, is loaded only if it is trusted as it is now; else it is only read.
     """
-    path, shown = place.workspace / given, str(given)
-    own = place.config_dir
+    path, shown = local.workspace / given, str(given)
+    own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
         path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project"
     )
-    trusted = is_own or place.trust_project or tools.has_loaded(file.content)
+    trusted = is_own or local.trust_project or tools.has_loaded(file.content)
     found: Sequence[Named]
-    if path.name.endswith(PythonLoader.suffixes) and not trusted:
-        names, problems = marked_in(file)
+    kind = file_kind(path.name)
+    if kind is not None and kind.look and not trusted:
+        names, problems = resolved(kind.look)(file)
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:
@@ -361,29 +364,30 @@ def _check(given: Path, place: Place, tools: ToolCatalog, inputs: Mapping[str, s
 def _check_inputs(shown: str, tools: Sequence[Tool[Any]], given: Mapping[str, str]) -> None:
     """Print the restrictions of each tool with these inputs. Raises ConfigError if they do not
     fit."""
-    from codeagent.extensions.user_tools.yaml_tools import (
-        inputs_of,
-        restricted_with,
-    )  # only tools of YAML files have inputs
-
-    declared = {one.name: one for tool in tools for one in inputs_of(tool)}
+    declared = {one.name: one for tool in tools for one in _inputs_of(tool)}
     values = checked_values(tuple(declared.values()), given, f"{shown}: these inputs do not fit:")
     for tool in tools:
         try:
-            restrictions = restricted_with(tool, values)
+            restrictions = (
+                tool.restricted_with(values) if isinstance(tool, DefinedTool) else tool.restricted
+            )
         except Denied as error:
             raise ConfigError(f"{shown}: {tool.name}: {error}") from None
         for name, held in restrictions.items():
             print(f"{tool.name}: {name}: {one_line(', '.join(held), 400)}")
 
 
-async def _run(args: argparse.Namespace, place: Place, app: "App") -> int:
+def _inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
+    return tool.inputs if isinstance(tool, DefinedTool) else ()
+
+
+async def _run(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if it succeeded, 1 if it failed, 2 if the call was invalid, 4 if it
     was not allowed.
 
     Raises ConfigError.
     """
-    async with tools_of(args, place, app) as tools:
+    async with tools_of(args, local, app) as tools:
         try:
             tool = tools.get(args.name)
         except (NotFound, Denied) as error:
@@ -400,19 +404,13 @@ async def _run(args: argparse.Namespace, place: Place, app: "App") -> int:
         recipe = _as_recipe(tool, named_inputs(args.input))
     if args.json is not None and args.given:
         raise ConfigError("give --json or ARG=VALUE, not both; nothing was run")
-    return await _call(args, place, app, arguments, recipe)
+    return await _call(args, local, app, arguments, recipe)
 
 
 def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     """Return a recipe whose only step calls the tool with these inputs. Raises ConfigError if they
     do not fit."""
-    inputs: tuple[RecipeInput, ...] = ()
-    if tool.source == "yaml":
-        from codeagent.extensions.user_tools.yaml_tools import (
-            inputs_of,
-        )  # only tools of YAML files have inputs
-
-        inputs = inputs_of(tool)
+    inputs = _inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
     return RunRecipe(
@@ -421,7 +419,7 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
 
 
 async def _call(
-    args: argparse.Namespace, place: Place, app: "App", arguments: str, recipe: RunRecipe
+    args: argparse.Namespace, local: LocalEnvironment, app: "App", arguments: str, recipe: RunRecipe
 ) -> int:
     with tempfile.TemporaryDirectory(prefix="codeagent-") as folder:
         script = Path(folder) / "call.json"
@@ -430,10 +428,10 @@ async def _call(
         )
         args.model = f"script:{script}"
         args.mode = "ask"
-        settings = settings_of(args, place.workspace)
-        front = ToolCallReader(place.redactor, approve=args.yes)
+        settings = settings_of(args, local.workspace)
+        front = ToolCallReader(local.redactor, approve=args.yes)
         task = Task(
-            recipe if recipe.values else "Call the tool.", place, settings, lists_changes=False
+            recipe if recipe.values else "Call the tool.", local, settings, lists_changes=False
         )
         await app.work(task, front)
         return front.code

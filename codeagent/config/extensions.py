@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, Reference, Subcommand
+from codeagent.core.extension import Extension, FileLoader, Reference, Subcommand
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
@@ -149,6 +149,12 @@ def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, 
         for each in extension.subcommands:
             if each.of == command and each.name not in own:
                 yield extension, each
+
+
+def file_kind(name: str) -> FileLoader | None:
+    """Return the kind of a tool file, by its name; None if no extension loads it."""
+    kinds = (kind for extension in all_extensions().on for kind in extension.in_folders.loaders)
+    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
 
 
 def names_of(parts: Iterable[object]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.checkpoints import ChangedFile
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # few sessions run a group
 
 GivenSettings = Settings | Mapping[str, Any]
 """All settings, or those that win over the environment and the files, as in `config.toml`."""
-GivenWorkspace = Place | Path | str
+GivenWorkspace = LocalEnvironment | Path | str
 """A folder; or one with the environment and the keys to use, if these are not the user's."""
 
 

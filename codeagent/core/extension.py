@@ -109,6 +109,88 @@ class Finding:
     """What was found and, for a problem, what to do about it."""
 
 
+CommandGroup = Literal["conversation", "model and money", "screen", "about"]
+"""The headings of /help."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlashCommand:
+    """`/NAME` on the screen."""
+
+    name: str
+    about: str
+    """One line for the user, no full stop."""
+    does: Reference
+    """Of an async function that takes the chat screen (`codeagent.tui.pages.chat`) and the argument,
+    and returns once the pages it opened are closed."""
+    arguments: str = ""
+    """What may follow the command, such as `[text]`."""
+    aliases: tuple[str, ...] = ()
+    group: CommandGroup = "about"
+    after: str = ""
+    """The command that it follows in /help; if empty, it is the last of its group."""
+    while_running: bool = True
+    """It can be used while the agent is working."""
+    needs_conversation: bool = False
+    """It waits until there is a conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageKey:
+    """A key of an extension's page."""
+
+    name: str
+    """The action of the page's class; with its scope in front, also the name in `keys.yaml`."""
+    about: str
+    """One line for the user, no full stop."""
+    keys: tuple[str, ...]
+    """The default keys, as Textual spells them."""
+    approves: bool = False
+    """It makes something run, so Enter or Space alone never triggers it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageKeys:
+    """The keys of an extension's page: one scope of the key sheet and of `keys.yaml`."""
+
+    scope: str
+    heading: str
+    """What the key sheet calls the page."""
+    keys: tuple[PageKey, ...]
+    after: str = ""
+    """The scope that it follows in the key sheet; if empty, it is the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnScreen:
+    """What an extension adds to the screen."""
+
+    commands: tuple[SlashCommand, ...] = ()
+    offers: Reference = ""
+    """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
+    of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
+    keys: tuple[PageKeys, ...] = ()
+    cards: Reference = ""
+    """Of a function that makes what shows the events of other agents in a conversation; see
+    `codeagent.tui.reduce.AgentCards`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileLoader:
+    """A kind of tool file."""
+
+    suffixes: tuple[str, ...]
+    make: Reference
+    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
+    the first such file."""
+    look: Reference = ""
+    """Of a function from a ToolFile to the names of its tools and their problems, which runs
+    nothing of it; empty if loading the file runs nothing either."""
+    packages: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load: tools that installed packages bring instead of files."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOption:
     """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
@@ -139,6 +221,9 @@ class InConversations:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
+    remarks: Reference = ""
+    """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice that
+    a conversation begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,15 +238,17 @@ class InFolders:
     for_parts: bool = False
     """Then the `parts` for conversations are not asked either."""
     trust: Reference = ""
-    """Of a function from a `Place` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
+    """Of a function from a `LocalEnvironment` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
     are also about."""
     check: Reference = ""
     """Of a function from a path, and its name in messages, that does what `codeagent tools check`
     does for a file of its kind, and returns the exit code; None for a file of another kind. It
     blocks."""
     kinds: tuple[FileKind, ...] = ()
+    loaders: tuple[FileLoader, ...] = ()
+    """Of the files in the folders for tools."""
     prompts: Reference = ""
-    """Of a function from a `Place` to a `core.recipes.RecipeBook`: prompts that the user runs by
+    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user runs by
     name."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
@@ -187,18 +274,16 @@ class Extension:
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
-    remarks: Reference = ""
-    """Of a function from the same context to the code and text of each notice that a conversation
-    begins with."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
-    place."""
+    local."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
     run_options: tuple[RunOption, ...] = ()
+    screen: OnScreen = OnScreen()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
     one decides which image a sandbox gets."""

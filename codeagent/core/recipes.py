@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
@@ -23,14 +24,11 @@ InputValue = str | int | float | bool
 Values = Mapping[str, InputValue]
 """Checked inputs by name; an optional one without a default that was not given is not in it."""
 
-RESERVED = frozenset({
-    "agents", "background", "bg", "budget", "channels", "clear", "compact", "config", "context", "copy", "cost",
-    "detail", "diff", "editor", "effort", "exit", "export", "find", "fork", "help", "history", "hooks", "init",
-    "jobs", "keymap", "keys", "login", "mcp", "mode", "model", "new", "pause", "permissions", "pin", "plan", "print",
-    "ps", "q", "queue", "quit", "recipes", "redo", "redraw", "rename", "resume", "rewind", "sandbox", "sessions",
-    "skills", "status", "step", "stop", "suspend", "theme", "todo", "tools", "toolsets", "triggers", "undo", "unpin",
-    "usage",
-})  # fmt: skip  # a table, many words to the line
+_PROMISED = frozenset({"agents", "channels", "hooks", "init", "login", "toolsets", "triggers"})
+"""Commands that may be built in later."""
+_BUILT_IN = Path(__file__).parent / "names" / "slash_commands.txt"
+"""The slash commands that are built in, one a line; `make docs` writes it."""
+RESERVED = _PROMISED | frozenset(_BUILT_IN.read_text(encoding="ascii").split())
 """The slash commands that are, or will be, built in: no recipe has such a name."""
 NAME = lazy_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 ARGUMENTS = "ARGUMENTS"

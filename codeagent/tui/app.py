@@ -5,15 +5,18 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from textual.screen import ModalScreen, Screen
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.extension import Extension
 from codeagent.core.programs import this_program
 from codeagent.core.redact import Redactor
 from codeagent.tui.actions import Action
+from codeagent.tui.commands import ActionTable
 from codeagent.tui.crash import record_survived
 from codeagent.tui.drafts import own_draft
 from codeagent.tui.guarded import GuardedApp, run_guarded
@@ -39,15 +42,18 @@ class CodeagentApp(GuardedApp):
         options: LaunchOptions,
         folders: AppFolders,
         *,
+        extensions: Callable[[], Iterable[Extension]] = tuple,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives seconds since the epoch."""
+        """`extensions` gives every extension, for the names of keys in the user's file; `clock` seconds since
+        the epoch."""
         # Textual answers NO_COLOR with grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._open_client = open_client
         self.folders = folders
         self.keys = Keymap()
         self.palette = Palette()
+        self._extensions = extensions
         self._clock = clock
         themes = Themes([folders.config / "themes"])
         self.look = ThemeSwitch(self, themes, paint=self._paint, tell=self._remark)
@@ -67,7 +73,7 @@ class CodeagentApp(GuardedApp):
 
     @property
     def kept_session(self) -> str:
-        return self.chat.state.status.now.session
+        return self.chat.state.status.now.conversation.session
 
     def on_mount(self) -> None:
         self._use_keys()
@@ -81,6 +87,7 @@ class CodeagentApp(GuardedApp):
             self._open_client,
             _run_command,
             self.change_to,
+            use_table=self.use_table,
             folders=self.folders,
             themes=self.look,
             draft=self._draft,
@@ -146,10 +153,14 @@ class CodeagentApp(GuardedApp):
 
     def _use_keys(self) -> None:
         try:
-            self.keys = load_keymap(self.folders.config / "keys.yaml")
+            self.keys = load_keymap(self.folders.config / "keys.yaml", self._extensions)
         except CodeagentError as error:
             self._remark(str(error))
         self.set_keymap(self.keys.overrides)
+
+    def use_table(self, table: ActionTable) -> None:
+        """Use the table with the extensions that are on, once they are known."""
+        self.keys = replace(self.keys, table=table)
 
     def _paint(self, palette: Palette) -> None:
         self.palette = palette
@@ -164,9 +175,14 @@ def _run_command(chat: ChatScreen, row: Action, argument: str) -> None:
     run(chat, row, argument)
 
 
-def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders) -> int:
+def run_app(
+    open_client: OpenClient,
+    options: LaunchOptions,
+    folders: AppFolders,
+    extensions: Callable[[], Iterable[Extension]] = tuple,
+) -> int:
     """Run the screen from start to end; returns the process's exit code."""
-    app = CodeagentApp(open_client, options, folders)
+    app = CodeagentApp(open_client, options, folders, extensions=extensions)
     code = run_guarded(app, folders.state, app.redact)
     if code == 0:
         sys.stdout.write(app.redact(_farewell(app.chat)))
@@ -176,7 +192,7 @@ def run_app(open_client: OpenClient, options: LaunchOptions, folders: AppFolders
 def _farewell(chat: ChatScreen) -> str:
     """Print what stays in the terminal: the end of the conversation, and how to resume it."""
     lines = chat.view.plain_text().splitlines() if chat.state.document.blocks else []
-    session = chat.state.status.now.session
+    session = chat.state.status.now.conversation.session
     if not lines:
         return ""
     again = [f"resume with: {this_program()} --resume {session}"] if session else []

@@ -1,16 +1,22 @@
-"""The slash commands: further rows of the table of actions, the page of /help, and messages about
-mistyped commands."""
+"""The slash commands without a key, the whole table of actions with those of extensions, the page of
+/help, and messages about mistyped commands."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, get_args
 
+from codeagent.core.dataclass import dataclass
+from codeagent.core.extension import CommandGroup, Extension, SlashCommand
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import KEYS, Action, Group
+from codeagent.tui.actions import Action
 from codeagent.tui.fuzzy import alike
+from codeagent.tui.keys import KEYS, SCOPES, Scope
 
 if TYPE_CHECKING:  # not for the first frame
-    from codeagent.core.recipes import Recipe
     from codeagent.core.runtime import OfferedText
+
+RowT = TypeVar("RowT")
 
 _WITHOUT_KEYS = (
     Action(
@@ -208,57 +214,90 @@ _WITHOUT_KEYS = (
         needs_conversation=True,
     ),
     Action(
-        "command.mcp",
-        "servers that bring tools of their own (MCP): state, tools, trust",
-        group="about",
-        needs_conversation=True,
-    ),
-    Action(
         "command.skills",
         "how-tos of the project and of yours that the agent can read",
         group="about",
     ),
-    Action(
-        "command.recipes",
-        "prompts with inputs, kept in files and run by their name",
-        does="codeagent.extensions.recipes.page:recipes",
-        group="about",
-        arguments="[trust|distrust]",
-    ),
     Action("command.config", "the settings in force", group="about"),
     Action("command.exit", "quit", does="slash:leave", group="about", aliases=("quit", "q")),
 )
-ACTIONS = (*KEYS, *_WITHOUT_KEYS)
-"""The whole table."""
-BY_ID = {row.id: row for row in ACTIONS}
 COMMANDS = tuple(
-    row for group in get_args(Group) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group
+    row for group in get_args(CommandGroup) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group
 )
-"""Every row with a slash command, in the order of /help."""
+"""Every row of the screen itself with a slash command, in the order of /help."""
 
 
-RECIPE = "recipe"
-"""The scope of the rows of recipes."""
+@dataclass(frozen=True)
+class ActionTable:
+    """Everything that a key or a slash command does on one screen."""
+
+    keys: tuple[Action, ...] = KEYS
+    commands: tuple[Action, ...] = COMMANDS
+    """In the order of /help."""
+    scopes: Mapping[str, Scope] = field(default_factory=lambda: SCOPES)
+    """Every scope of keys, in the order of the key sheet."""
+    switched_off: Mapping[str, str] = field(default_factory=dict)
+    """The extension of each command that is missing because the extension is switched off."""
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Action]:
+        return {row.id: row for row in (*self.keys, *self.commands)}
 
 
-def recipe_row(recipe: "Recipe") -> Action:
-    """Return the slash command for a recipe."""
-    return Action(
-        f"{RECIPE}.{recipe.name}",
-        one_line(
-            f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description, 200
-        ),
-        does="codeagent.extensions.recipes.page:run",
-        arguments=recipe.usage,
-        inputs=()
-        if recipe.numbered
-        else tuple(
-            (one.name, f"{one.means}: {one.description}".removesuffix(": "))
-            for one in recipe.inputs
-        ),
-        while_running=False,
-        needs_conversation=True,
+OFFERED = "offered"
+"""The scope of the rows that an extension offers for a workspace. The function of one also gets the
+name of the command, in front of the argument."""
+OWN = ActionTable()
+"""The table without extensions."""
+
+
+def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> ActionTable:
+    """Return the table with the commands and keys of the extensions that are on."""
+    keys = list(KEYS)
+    commands = [(row.name, row) for row in COMMANDS]
+    scopes = list(SCOPES.items())
+    for extension in on:
+        keys += page_rows(extension)
+        for page in extension.screen.keys:
+            _put(scopes, page.after, (page.scope, Scope(page.heading)))
+        for command in extension.screen.commands:
+            last = [name for name, row in commands if row.group == command.group][-1]
+            _put(commands, command.after or last, (command.name, _row(command)))
+    switched_off = {
+        name: extension.name
+        for extension in off
+        for command in extension.screen.commands
+        for name in (command.name, *command.aliases)
+    }
+    return ActionTable(
+        tuple(keys), tuple(row for _, row in commands), dict(scopes), switched_off=switched_off
     )
+
+
+def _put(rows: list[tuple[str, RowT]], after: str, row: tuple[str, RowT]) -> None:
+    """Insert behind the row of that name, or at the end if there is none."""
+    at = next((at for at, (name, _) in enumerate(rows, 1) if name == after), len(rows))
+    rows.insert(at, row)
+
+
+def _row(command: SlashCommand) -> Action:
+    return Action(
+        f"command.{command.name}",
+        command.about,
+        does=command.does,
+        group=command.group,
+        aliases=command.aliases,
+        arguments=command.arguments,
+        while_running=command.while_running,
+        needs_conversation=command.needs_conversation,
+    )
+
+
+def page_rows(extension: Extension) -> Iterator[Action]:
+    """Return what the keys of an extension's pages do."""
+    for page in extension.screen.keys:
+        for key in page.keys:
+            yield Action(f"{page.scope}.{key.name}", key.about, key.keys, approves=key.approves)
 
 
 def prompt_row(prompt: "OfferedText") -> Action:
@@ -267,9 +306,12 @@ def prompt_row(prompt: "OfferedText") -> Action:
     return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)
 
 
-def mistyped(text: str, commands: Iterable[Action] = COMMANDS) -> str:
-    """Return one line, safe to show, about a slash command that does not exist."""
+def mistyped(text: str, commands: Iterable[Action], switched_off: Mapping[str, str]) -> str:
+    """Return one line, safe to show, about a slash command that does not exist, or whose extension is
+    switched off."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
+    if (extension := switched_off.get(word.lower())) is not None:
+        return f"there is no /{word}: {extension} is switched off"
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
     return f"there is no /{word}" + (
@@ -289,11 +331,12 @@ def wrong_argument(row: Action, argument: str) -> str:
     return f"/{row.name}: takes no arguments, got '{one_line(argument, 40)}'"
 
 
-def help_markdown() -> str:
+def help_markdown(table: ActionTable = OWN) -> str:
     """Return the page of /help."""
     parts = ["# Commands"]
-    for group in get_args(Group):
-        lines = [f"| `{_called(row)}` | {_about(row)} |" for row in COMMANDS if row.group == group]
+    for group in get_args(CommandGroup):
+        rows = (row for row in table.commands if row.group == group)
+        lines = [f"| `{_called(row)}` | {_about(row)} |" for row in rows]
         parts.append(
             "\n".join(
                 [f"## {group.capitalize()}", "", "| command | does |", "| --- | --- |", *lines]

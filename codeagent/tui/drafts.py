@@ -90,16 +90,15 @@ class Draft:
     def load(self) -> str:
         """Return the text that was left behind, which is `earlier` from now on. Blocks on a small
         file."""
-        self._wanted, self._held = "", ()
+        self._wanted = ""
+        self._held = ()
         try:
             self.earlier = self._path.read_bytes().decode(errors="replace")
         except FileNotFoundError:
             self.earlier = ""
         except OSError as error:
-            self.earlier, self.trouble = (
-                "",
-                f"The draft cannot be read: {self._path}: {error.strerror}.",
-            )
+            self.earlier = ""
+            self.trouble = f"The draft cannot be read: {self._path}: {error.strerror}."
         return self.earlier
 
     def take_earlier(self) -> str:

@@ -13,12 +13,12 @@ from typing import Any, TextIO, assert_never
 
 from rich.cells import cell_len
 from textual import constants, events
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual._xterm_parser import XTermParser
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS  # which bytes are a key: nowhere else
+from textual._xterm_parser import XTermParser  # a driver cannot be given another parser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
-from textual.keys import _character_to_key
+from textual.keys import _character_to_key  # how keymaps spell a key; nothing public does
 from textual.message import Message
 
 from codeagent.core.dataclass import dataclass

@@ -9,7 +9,7 @@ from codeagent.config.checking import as_given
 from codeagent.config.settings import Settings
 from codeagent.core.ports import SandboxInfo, Skill
 from codeagent.core.runtime import Session
-from codeagent.tui.state import Status
+from codeagent.tui.status import Status, UsageStatus
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]
 _CHARS_PER_TOKEN = 4
@@ -25,7 +25,7 @@ def info_page(
         case "status":
             return _status(workspace, now, settings, runtime)
         case "cost":
-            return _cost(now)
+            return _cost(now.usage)
         case "context":
             return _context(now, settings, runtime)
         case "config":
@@ -59,17 +59,16 @@ def _status(
             return ""
         return f"from {settings.origins[name]}" if name in settings.origins else "the default"
 
+    folder, talk = now.folder, now.conversation
+    model_words = (talk.model or "none", *used, chosen("model", talk.model))
     rows = [
         ("folder", str(workspace)),
-        ("branch", f"{now.branch or 'none'}, {now.changes} changed"),
-        (
-            "model",
-            ", ".join(filter(None, (now.model or "none", *used, chosen("model", now.model)))),
-        ),
-        ("mode", ", ".join(filter(None, (now.mode, chosen("mode", now.mode))))),
-        ("session", now.session or "not started"),
-        ("sandbox", now.sandbox),
-        ("network", now.network),
+        ("branch", f"{folder.branch or 'none'}, {folder.changes} changed"),
+        ("model", ", ".join(filter(None, model_words))),
+        ("mode", ", ".join(filter(None, (talk.mode, chosen("mode", talk.mode))))),
+        ("session", talk.session or "not started"),
+        ("sandbox", talk.sandbox),
+        ("network", talk.network),
     ]
     if info is not None:
         rows += [("image", f"{info.image} ({info.image_origin})"), ("commands run as", info.user)]
@@ -77,18 +76,18 @@ def _status(
     return _table("Status", rows)
 
 
-def _cost(now: Status) -> str:
-    cost = "not known for this model" if now.cost_usd is None else f"${now.cost_usd:.4f}"
+def _cost(usage: UsageStatus) -> str:
+    cost = "not known for this model" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     rows = [
         ("cost", cost),
-        ("tokens in", f"{now.input_tokens:,}"),
+        ("tokens in", f"{usage.input_tokens:,}"),
         (
             "of which from the cache",
-            f"{now.cache_read_tokens:,} ({_share(now.cache_read_tokens, now.input_tokens)})",
+            f"{usage.cache_read_tokens:,} ({_share(usage.cache_read_tokens, usage.input_tokens)})",
         ),
-        ("tokens out", f"{now.output_tokens:,}"),
+        ("tokens out", f"{usage.output_tokens:,}"),
     ]
-    if now.estimated:
+    if usage.estimated:
         rows.append(
             ("note", "the provider sent no usage for some requests: their tokens are estimates")
         )
@@ -96,9 +95,9 @@ def _cost(now: Status) -> str:
 
 
 def _context(now: Status, settings: Settings | None, runtime: Session | None) -> str:
-    window = now.context_window
-    used = f"{now.context_tokens:,}" + (
-        f" of {window:,} ({_share(now.context_tokens, window)})" if window else ""
+    window = now.usage.context_window
+    used = f"{now.usage.context_tokens:,}" + (
+        f" of {window:,} ({_share(now.usage.context_tokens, window)})" if window else ""
     )
     rows = [("tokens in use", used)]
     if settings is not None and window:
@@ -109,8 +108,8 @@ def _context(now: Status, settings: Settings | None, runtime: Session | None) ->
                 f"{share:.0%} of the window, {round(window * share):,}; /compact does it now",
             )
         )
-    if now.pins:
-        rows.append(("pinned lines", str(len(now.pins))))
+    if now.work.pins:
+        rows.append(("pinned lines", str(len(now.work.pins))))
     if runtime is not None:
         coming = runtime.next_request()
         tools = sum(

@@ -2,24 +2,23 @@
 and shown."""
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
-from textual.keys import (
-    _character_to_key,
-)  # the spelling that Textual's keymaps need; there is no public function
+from textual.keys import _character_to_key  # how keymaps spell a key; nothing public does
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import KEYS, Action
+from codeagent.tui.actions import Action
+from codeagent.tui.commands import OWN, ActionTable, table_with
 from codeagent.tui.fuzzy import nearest
 from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
-_BY_ID: Mapping[str, Action] = {action.id: action for action in KEYS}
 _AROUND = "chat"
 """The scope whose keys also work while the focus is in a scope that is `in_chat`."""
 _ORDER = ("alt", "ctrl", "shift", "super")
@@ -43,17 +42,6 @@ _SYMBOLS = {_character_to_key(symbol): symbol for symbol in string.punctuation}
 
 
 @dataclass(frozen=True)
-class Scope:
-    """A place on the screen where the keys of some actions work."""
-
-    heading: str
-    writing: bool = False
-    """The user types there: a key that types text cannot do anything else."""
-    in_chat: bool = False
-    """It is inside the chat screen, whose own keys work there as well."""
-
-
-@dataclass(frozen=True)
 class KeyRow:
     """One line of the key sheet."""
 
@@ -65,31 +53,6 @@ class KeyRow:
     own: bool = False
     """The user chose these keys."""
 
-
-SCOPES = {
-    "chat": Scope("Anywhere", writing=True),
-    "composer": Scope("Writing", writing=True, in_chat=True),
-    "history": Scope("Searching what you sent", writing=True, in_chat=True),
-    "card": Scope("Approval card: after Tab, or with Alt", in_chat=True),
-    "boundary": Scope("A paused run: after Tab, or with Alt", in_chat=True),
-    "plan": Scope("A plan that is ready: after Tab, or with Alt", in_chat=True),
-    "summary": Scope("A summary to read: after Tab, or with Alt", in_chat=True),
-    "find": Scope("Finding in the conversation"),
-    "transcript": Scope("Conversation: after Tab in an empty line", in_chat=True),
-    "picker": Scope("Lists", writing=True),
-    "page": Scope("Pages and whole outputs"),
-    "queue": Scope("Queued messages: /queue"),
-    "hunks": Scope("Hunks: a change under review, and /diff"),
-    "lines": Scope("Writing the lines of a hunk", writing=True),
-    "rewind": Scope("Going back, if something would be lost"),
-    "jobs": Scope("What runs in the background: /jobs"),
-    "tools": Scope("Tools and tool files: /tools"),
-    "mcp": Scope("MCP servers: /mcp"),
-    "permissions": Scope("Rules and decisions: /permissions"),
-    "rule": Scope("Writing a rule", writing=True),
-    "question": Scope("Questions before the start"),
-}
-"""Every scope of keys, in the order of the key sheet."""
 
 TYPED = (
     KeyRow(
@@ -120,6 +83,7 @@ class Keymap:
 
     own: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The keys by the id of the action."""
+    table: ActionTable = OWN
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -128,7 +92,7 @@ class Keymap:
 
     def keys_of(self, action_id: str) -> tuple[str, ...]:
         """Return the keys of an action. Raises KeyError."""
-        return self.own.get(action_id, _BY_ID[action_id].keys)
+        return self.own.get(action_id, self.table.by_id[action_id].keys)
 
     def shown(self, action_id: str) -> str:
         """Return the first key of an action as a user reads it, for a hint."""
@@ -136,10 +100,10 @@ class Keymap:
 
     def rows(self) -> tuple[KeyRow, ...]:
         """Return a row for everything there is to press, in the order of the key sheet."""
-        return tuple(row for scope in SCOPES for row in self._rows_of(scope))
+        return tuple(row for scope in self.table.scopes for row in self._rows_of(scope))
 
     def _rows_of(self, scope: str) -> Iterator[KeyRow]:
-        for action in KEYS:
+        for action in self.table.keys:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
@@ -152,43 +116,45 @@ def keymap_of(widget: object) -> Keymap:
     return keymap if isinstance(keymap, Keymap) else Keymap()
 
 
-def load_keymap(path: Path) -> Keymap:
+def load_keymap(path: Path, extensions: Callable[[], Iterable[Extension]] = tuple) -> Keymap:
     """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file,
     return the defaults.
 
-    The file is checked completely before anything is used. Raises KeymapError, which names file,
-    line, action and key.
+    `extensions` is asked for every extension only if the file names a key that is not the screen's own. The
+    file is checked completely before anything is used. Raises KeymapError, which names file, line,
+    action and key.
     """
     if not path.exists():
         return Keymap()
     try:
         entries = read_entries(path)
-        own = {entry.key: _keys(entry) for entry in entries}
-        _check_conflicts(Keymap(own), entries)
+        own = all(entry.key in OWN.by_id for entry in entries)
+        table = OWN if own else table_with(extensions())
+        keymap = Keymap({entry.key: _keys(entry, table) for entry in entries}, table)
+        _check_conflicts(keymap, entries)
     except BadFile as problem:
         raise KeymapError(problem.said_of(path, _KEPT)) from problem
-    return Keymap(MappingProxyType(own))
+    return Keymap(MappingProxyType(dict(keymap.own)))
 
 
-def _keys(entry: Entry) -> tuple[str, ...]:
-    action = _BY_ID.get(entry.key)
+def _keys(entry: Entry, table: ActionTable) -> tuple[str, ...]:
+    known = {row.id: row for row in table.keys}
+    action = known.get(entry.key)
     if action is None:
-        raise BadFile(entry.line, entry.key, f"no such action{nearest(entry.key, _BY_ID)}")
+        raise BadFile(entry.line, entry.key, f"no such action{nearest(entry.key, known)}")
     if not entry.values:
         raise BadFile(entry.line, entry.key, "has no key")
-    return tuple(dict.fromkeys(_key(action, written, entry) for written in entry.values))
+    writing = table.scopes[action.scope].writing or action.while_writing
+    return tuple(dict.fromkeys(_key(action, each, entry, writing) for each in entry.values))
 
 
-def _key(action: Action, written: str, entry: Entry) -> str:
+def _key(action: Action, written: str, entry: Entry, writing: bool) -> str:
+    """Return one key of an action; `writing` if the user types where it works."""
     try:
         key = spelled(written)
     except BadKey as problem:
         raise BadFile(entry.line, entry.key, one_line(str(problem), 80)) from problem
-    if (
-        types_text(key)
-        and (SCOPES[action.scope].writing or action.while_writing)
-        and key not in action.keys
-    ):
+    if types_text(key) and writing and key not in action.keys:
         raise BadFile(
             entry.line,
             entry.key,
@@ -207,10 +173,11 @@ def _check_conflicts(keymap: Keymap, entries: Sequence[Entry]) -> None:
     """Check that two actions that work at the same time do not share a key, unless they do by
     default."""
     lines = {entry.key: entry.line for entry in entries}
+    table = keymap.table
     for entry in entries:
-        action = _BY_ID[entry.key]
+        action = table.by_id[entry.key]
         for key in keymap.keys_of(action.id):
-            other = next((other for other in KEYS if _collide(action, other, key, keymap)), None)
+            other = next((row for row in table.keys if _collide(action, row, key, keymap)), None)
             if other is not None:
                 where = f", line {lines[other.id]}" if other.id in lines else ""
                 raise BadFile(
@@ -228,7 +195,7 @@ def _collide(action: Action, other: Action, key: str, keymap: Keymap) -> bool:
     if other.scope == action.scope:
         return True
     scopes = {action.scope, other.scope}
-    return _AROUND in scopes and any(SCOPES[scope].in_chat for scope in scopes)
+    return _AROUND in scopes and any(keymap.table.scopes[scope].in_chat for scope in scopes)
 
 
 class BadKey(Exception):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the first frame needs the values, but nothing that these im
     from codeagent.config.choices import Choices
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
+    from codeagent.core.extension import Extension
     from codeagent.core.recipes import RecipeBook
     from codeagent.core.runtime import Session, SessionSummary
 
@@ -122,6 +123,17 @@ class AppFolders:
         return self.state / "prompts.jsonl"
 
 
+class ExtensionsInUse(Protocol):
+    """The extensions of one start, in the order in which they are asked."""
+
+    @property
+    def on(self) -> "tuple[Extension, ...]": ...
+
+    @property
+    def off(self) -> "tuple[Extension, ...]":
+        """Those that the user switched off."""
+
+
 class Launcher(Protocol):
     """What the screen may open. Methods that are not `async` may block on small files: call them in
     a thread."""
@@ -131,6 +143,9 @@ class Launcher(Protocol):
 
     def settings(self, options: LaunchOptions) -> "Settings":
         """Read the settings from flags, environment and files. Raises ConfigError."""
+
+    def extensions(self, settings: "Settings") -> ExtensionsInUse:
+        """Return the extensions that the settings leave on, and the others. Raises ConfigError."""
 
     async def missing(self, settings: "Settings", options: LaunchOptions) -> Missing | None:
         """Return what is missing: consent to the folder, a model, its key. Local servers are probed

@@ -6,7 +6,14 @@ from typing import assert_never
 
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
-from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.events import (
+    CheckpointRestored,
+    JobFinished,
+    LimitReached,
+    ProviderToolUsed,
+    ToolResultAdded,
+    UnknownEvent,
+)
 from codeagent.core.jobs import Job
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.notices import (
@@ -22,6 +29,7 @@ from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, Tr
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState
 from codeagent.tui.transcript.blocks import CallState
+from codeagent.tui.transcript.document import Document
 from codeagent.tui.transcript.spelling import counted, duration
 
 _MOST_FILES = 5
@@ -132,7 +140,9 @@ def trigger_line(event: TriggerEvent) -> str:
 def trigger_row(event: TriggerEvent, before: Job | None) -> Job:
     """Return a trigger as a row of the list of jobs."""
     trigger = event.trigger
-    row = before or Job(trigger.id, "", trigger.kind, flat(trigger.title), "waiting", event.ts)
+    row = before or Job(
+        trigger.id, "", trigger.kind, flat(trigger.title), "waiting", started=event.ts
+    )
     if isinstance(event, TriggerStopped):
         return replace(row, status="stopped", ended=event.ts)
     return replace(row, status="done", ended=event.ts) if trigger.over else row
@@ -191,19 +201,32 @@ def restored_text(event: CheckpointRestored, moment: str) -> str:
     return ("; ".join(parts) or "nothing had to be changed") + " (/redo to restore)"
 
 
+def show_line(event: ProviderToolUsed | LimitReached | UnknownEvent, document: Document) -> None:
+    """Show what an event is about in one line."""
+    match event:
+        case ProviderToolUsed():
+            document.remark_above(event.told(), "provider", event.ts)
+        case LimitReached():
+            document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
+        case UnknownEvent():
+            document.remark(f"{event.type}: an event from a newer version; it is kept in the log")
+        case _:
+            assert_never(event)
+
+
 def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
     """Count what a request used; `context` is False if a child made it, whose context is not the
     conversation's."""
     now = state.status.now
-    costs = [cost for cost in (now.cost_usd, usage.cost_usd) if cost is not None]
+    costs = [cost for cost in (now.usage.cost_usd, usage.cost_usd) if cost is not None]
     filled = usage.input_tokens + usage.output_tokens if context else 0
     state.status.set(
-        context_tokens=filled or now.context_tokens,
-        input_tokens=now.input_tokens + usage.input_tokens,
-        output_tokens=now.output_tokens + usage.output_tokens,
-        cache_read_tokens=now.cache_read_tokens + usage.cache_read_tokens,
+        context_tokens=filled or now.usage.context_tokens,
+        input_tokens=now.usage.input_tokens + usage.input_tokens,
+        output_tokens=now.usage.output_tokens + usage.output_tokens,
+        cache_read_tokens=now.usage.cache_read_tokens + usage.cache_read_tokens,
         cost_usd=sum(costs) if costs else None,
-        estimated=now.estimated or usage.estimated,
+        estimated=now.usage.estimated or usage.estimated,
     )
 
 
@@ -247,7 +270,11 @@ def show_compaction(
     if isinstance(event, CompactionFailed | ContextCompacted):
         state.boundary.set(None)
         state.status.set(
-            **({"phase": "asking"} if state.status.now.in_run else {"phase": "idle", "halt": ""})
+            **(
+                {"phase": "asking"}
+                if state.status.now.run.in_run
+                else {"phase": "idle", "halt": ""}
+            )
         )
 
 

@@ -63,18 +63,17 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
 
 
 def _entries(text: str) -> Iterator[Entry]:
-    import yaml  # heavy, and the first frame does not need such a file
+    from codeagent.core.yaml_text import Unreadable, nodes  # the first frame needs no such file
 
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as problem:
-        line = problem.problem_mark.line + 1 if problem.problem_mark else 1
-        raise BadFile(line, "", f"is not YAML: {problem.problem}") from problem
-    except (yaml.YAMLError, RecursionError) as problem:
-        raise BadFile(
-            1, "", "is not YAML: it holds a character or a depth that is not allowed"
-        ) from problem
-    if root is not None:
+        found = nodes(text)
+    except Unreadable as problem:
+        said = str(problem).removeprefix("it is not YAML: ")
+        raise BadFile(problem.line, "", f"is not YAML: {said}") from problem
+    if len(found) > 1:
+        line = found[1].start_mark.line + 1
+        raise BadFile(line, "", "is not YAML: expected a single document in the stream")
+    for root in found:
         yield from _mapping(root, text.splitlines(), "", set())
 
 

@@ -2,15 +2,17 @@
 draw."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.pulse import Pulse
 from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.status import Phase, Status
 from codeagent.tui.transcript.document import Document
 
 if TYPE_CHECKING:  # the first frame does not show any of these
+    from codeagent.config.settings import Settings
     from codeagent.core.acts import Queued
     from codeagent.core.approval_events import (
         ApprovalRequested,
@@ -20,19 +22,7 @@ if TYPE_CHECKING:  # the first frame does not show any of these
     )
     from codeagent.core.jobs import Job
     from codeagent.core.notices import PauseReason
-    from codeagent.core.todo import TodoItem
 
-Phase = (
-    Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]
-    | Literal["working", "waiting", "compacting"]
-)
-"""What the run is doing. asking to retrying: see `core.pulse`. waiting: for the user. compacting:
-the conversation is being summarized."""
-Halt = Literal["", "pausing", "paused", "stopping"]
-"""What the user did to a run, or how it waits for the user; no piece of an answer changes it.
-
-pausing: it will wait at the next boundary. paused: it waits. stopping: it is being ended.
-"""
 ASK_USER = "ask_user"
 """The tool that asks the user a question with answers to choose from."""
 _HEAD = 100
@@ -245,8 +235,8 @@ class Boundary(Observable):
                 call.name,
                 call.target,
                 call.permission,
-                call.reason,
-                arguments.get(call.call_id, ""),
+                reason=call.reason,
+                arguments=arguments.get(call.call_id, ""),
             )
             for call in calls
         )
@@ -373,63 +363,6 @@ class JobBoard(Observable):
         self._changed()
 
 
-@dataclass(frozen=True)
-class Status:
-    """The facts in the header and the status line; empty or None while not yet known."""
-
-    phase: Phase = "starting"
-    halt: Halt = ""
-    in_run: bool = False
-    """Whether a run is in progress."""
-    since: float = 0.0
-    """Seconds since the epoch when the run, or this wait, began."""
-    batch: int = 0
-    """The batch that is running or is paused before, from 1; 0 for none."""
-    workspace: str = ""
-    """The folder's name."""
-    branch: str = ""
-    changes: int = 0
-    """Files that differ from the last commit."""
-    model: str = ""
-    mode: str = "ask"
-    sandbox: str = ""
-    """A word: `docker`, `off`, `none`, `starting`."""
-    network: str = "ask"
-    """What commands with network access may reach in the sandbox."""
-    session: str = ""
-    context_tokens: int = 0
-    """The prompt tokens of the last request."""
-    context_window: int | None = None
-    cost_usd: float | None = None
-    input_tokens: int = 0
-    """Over the whole session, cached ones included."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    estimated: bool = False
-    retry_reason: str = ""
-    stepping: bool = False
-    """Whether the run pauses before every batch."""
-    jobs: int = 0
-    """How many calls run in the background."""
-    commands: int = 0
-    """How many commands of the user's own are running."""
-    waits_since: float | None = None
-    """When the call that the agent has waited for longest began, in seconds since the epoch; None
-    if there is none."""
-    budget: str = ""
-    """What is left of it, in a few words; empty without a budget."""
-    on_card: bool = False
-    """Whether keys go to the waiting card, not to the composer."""
-    pins: tuple[str, ...] = ()
-    """The lines that every compaction keeps."""
-    todo: "tuple[TodoItem, ...]" = ()
-    """The model's to-do list."""
-    detailed: bool = False
-    """Whether everything is shown at full detail."""
-    notice: str = ""
-    """One short line shown instead of the hints: what just happened."""
-
-
 class StatusBoard(Observable):
     """The current status."""
 
@@ -438,11 +371,15 @@ class StatusBoard(Observable):
         self.now = now or Status()
 
     def set(self, **changes: Any) -> None:
-        """Replace fields of `Status` by name; nothing happens if they are the same."""
-        changed = replace(self.now, **changes)
+        """Replace fields by name, see `Status.changed`; nothing happens if they are the same."""
+        changed = self.now.changed(**changes)
         if changed != self.now:
             self.now = changed
             self._changed()
+
+    def add_wait(self, seconds: float) -> None:
+        """Do not count the seconds for which the run waited for the user."""
+        self.set(since=self.now.run.since + max(0.0, seconds))
 
 
 @dataclass
@@ -460,9 +397,8 @@ class UiState:
     a second."""
     give_back: Callable[[str], None] = lambda text: None
     """Text that returns to the composer: what was queued when the run was stopped."""
-    prefer: Callable[[str | None, bool], None] = lambda theme, bell: None
-    """Theme (None if none was chosen) and bell according to the user's settings, once they were
-    read."""
+    prefer: "Callable[[Settings], None]" = lambda settings: None
+    """Makes the screen look and behave as the user's settings say, once they were read."""
     failed: Callable[[BaseException], None] = _fail
     """Reports an unexpected error; everything else continues."""
 
@@ -470,7 +406,11 @@ class UiState:
     def phase_at_rest(self) -> Phase:
         """Return the phase while the model does nothing: a job may ask for a host between runs."""
         return (
-            "waiting" if self.approvals.waiting else "working" if self.status.now.in_run else "idle"
+            "waiting"
+            if self.approvals.waiting
+            else "working"
+            if self.status.now.run.in_run
+            else "idle"
         )
 
     def replay(self, recorded: "UiState") -> Iterator[None]:
@@ -482,10 +422,6 @@ class UiState:
         self.queue.order([item.id for item in recorded.queue.items])
         self.boundary.set(recorded.boundary.now)
         self.jobs.replay(recorded.jobs)
-        values = {each.name: getattr(recorded.status.now, each.name) for each in fields(Status)}
         # Mode and model come from the settings.
-        changed = {name for name in values if values[name] != getattr(Status(), name)} - {
-            "mode",
-            "model",
-        }
-        self.status.set(**{name: values[name] for name in changed})
+        known = recorded.status.now.known()
+        self.status.set(**{name: known[name] for name in known.keys() - {"mode", "model"}})

@@ -289,21 +289,18 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 def _parse_front_matter(text: str) -> tuple[str, str]:
     """Return name and description; other keys belong to other programs. Raises _BadFrontMatter."""
-    import yaml  # heavy, and most workspaces have no skill
+    from codeagent.core.yaml_text import Unreadable, nodes  # most workspaces have no skill
 
     try:
-        root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as problem:
-        line = problem.problem_mark.line if problem.problem_mark else 0
+        found_nodes = nodes(text)
+    except Unreadable as problem:
+        said = str(problem).removeprefix("it is not YAML: ")
         raise _BadFrontMatter(
-            line + 2, f"the front matter is not YAML: {problem.problem}"
+            problem.line + 1, f"the front matter is not YAML: {said}"
         ) from problem
-    except (yaml.YAMLError, RecursionError) as problem:
-        raise _BadFrontMatter(
-            2, "the front matter is not YAML: it holds a character or a depth that is not allowed"
-        ) from problem
-    if root is None or root.id != "mapping":
+    if len(found_nodes) != 1 or found_nodes[0].id != "mapping":
         raise _BadFrontMatter(2, "the front matter must be lines of the form key: value")
+    root: Any = found_nodes[0]
     found: dict[str, tuple[str, int]] = {}
     for key, value in root.value:
         if key.id == "scalar" and key.value in ("name", "description"):

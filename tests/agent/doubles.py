@@ -400,7 +400,7 @@ def scene(
     )
     place: Any = Place()
     kind: Literal["docker"] | None = None if sandbox is None else "docker"
-    around = ToolEnvironment(
+    environment = ToolEnvironment(
         registry,
         place,
         sandbox,
@@ -427,7 +427,7 @@ def scene(
     )
     agent = Agent(
         conversation,
-        around,
+        environment,
         journal,
         restored,
         services=AgentServices(questions, jobs or Jobs(), Parts(parts, acts or {})),

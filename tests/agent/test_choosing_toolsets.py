@@ -34,8 +34,8 @@ class Chosen:
         conversation = replace(
             bare._runs.conversation, model=self.model, prompt_builder=self.builder
         )
-        around = replace(bare._environment, tools=self.builder.catalog)
-        self.agent = Agent(conversation, around, self.journal)
+        environment = replace(bare._environment, tools=self.builder.catalog)
+        self.agent = Agent(conversation, environment, self.journal)
 
     async def ask(self) -> list[str]:
         """Return the tools of sets in the request that a prompt makes."""

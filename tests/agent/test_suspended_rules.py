@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.parts import Host
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
@@ -200,8 +200,8 @@ class Connected(McpServers):
 
 async def test_what_a_prompt_takes_from_a_server_is_text_of_it(tmp_path: Path) -> None:
     (work := tmp_path / "work").mkdir()
-    place = Place(work, tmp_path / "state", {})
-    servers = Connected(place, ServerHost(work, {}, tmp_path / "pins"))
+    local = LocalEnvironment(work, tmp_path / "state", {})
+    servers = Connected(local, ServerHost(work, {}, tmp_path / "pins"))
     scene(policy=Policy(rules=(SAVED,)), parts=(servers,))
     servers.hear("git")
     servers.permissions.begin_request()

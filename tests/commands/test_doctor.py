@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.commands.doctor import python_packages
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from tests.e2e.product import Product
 
 KEY = "sk-canary-0123456789"
@@ -139,7 +139,9 @@ def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path:
     def found(**environment: str) -> list[str]:
         return [
             finding.text
-            for finding in python_packages(Place(tmp_path, tmp_path / "state", environment))
+            for finding in python_packages(
+                LocalEnvironment(tmp_path, tmp_path / "state", environment)
+            )
         ]
 
     assert found() == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.app.runtime import open_session
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded
@@ -52,7 +52,7 @@ async def opened(
     (tmp_path / "script.json").write_text(json.dumps(turns))
     return await open_session(
         Settings(model=f"script:{tmp_path / 'script.json'}", mode="auto"),
-        Place(tmp_path / "work", tmp_path / "state", dict(os.environ)),
+        LocalEnvironment(tmp_path / "work", tmp_path / "state", dict(os.environ)),
         resume=None,
         tell=lambda text: None,
         observer=seen.append,

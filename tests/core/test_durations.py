@@ -18,7 +18,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import read_arguments
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import ToolFile
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs
 from tests.table import for_each
@@ -96,7 +96,7 @@ def file(name: str, text: str) -> ToolFile:
 
 
 def of_yaml_tool(text: str) -> Any:
-    loader = YamlLoader(FakeOutputs(), ReadTracker(LocalWorkspace(Path("/"))), {})
+    loader = YamlLoader(LoaderNeeds(FakeOutputs(), ReadTracker(LocalWorkspace(Path("/"))), dict))
     [tool] = loader.load(
         file("t.yaml", f"name: t\ndescription: d\nargv: [ls]\ntimeout: {text}\n")
     ).tools

@@ -18,8 +18,8 @@ from codeagent.core.recipes import (
     leads_inside,
 )
 from codeagent.core.sanitize import visible
-from codeagent.tui.commands import COMMANDS
 from tests.table import for_each
+from tests.tui.fake_launcher import TABLE
 
 PROJECT = RecipeInput("project", "path", description="the folder")
 DEPTH = RecipeInput("depth", "integer", required=False, default=2)
@@ -194,7 +194,7 @@ def test_a_path_that_is_taken_never_leads_out(path: str) -> None:
 
 
 def test_no_recipe_can_have_the_name_of_a_command() -> None:
-    names = {word for row in COMMANDS for word in (row.name, *row.aliases)}
+    names = {word for row in TABLE.commands for word in (row.name, *row.aliases)}
     assert names <= RESERVED
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from mcp.server.auth.provider import AccessToken
 
 from codeagent.app.runtime import open_session
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.runtime import AgentHandle
@@ -29,7 +29,7 @@ async def conversation(
     product: Product, *, trust_project: bool = False, **variables: str
 ) -> AsyncIterator[tuple[AgentHandle, McpServers]]:
     environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
-    place = Place(
+    local = LocalEnvironment(
         product.workspace,
         product.home / "state",
         environment,
@@ -40,7 +40,7 @@ async def conversation(
         model=product.script({"text": "Done."}), sandbox=SandboxSettings(kind="off")
     )
     runtime = await open_session(
-        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+        settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     try:
         servers = runtime.agent.part(McpServers)

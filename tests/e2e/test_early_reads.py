@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.agent.calls import PreparedCall
 from codeagent.app.describe import describe_tools
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.messages import ToolCall
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace
@@ -60,7 +60,7 @@ def test_which_built_in_tools_only_read_the_workspace_or_what_was_kept_of_it(
     """All others change something, wait, depend on their moment, or are answered by somebody
     else."""
     catalog, workspace = (
-        describe_tools(Place(tmp_path, tmp_path / "state", {})),
+        describe_tools(LocalEnvironment(tmp_path, tmp_path / "state", {})),
         LocalWorkspace(tmp_path),
     )
     others = {

@@ -5,7 +5,7 @@ import json
 
 from codeagent.app.runtime import open_session
 from codeagent.config.checking import checked
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Restore
 from tests.e2e.product import Product, calls, of, read, results, say
@@ -33,7 +33,9 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
         calls(("apply_patch", {"patch": PATCH})),
         say("done"),
     )
-    place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
+    local = LocalEnvironment(
+        product.workspace, product.home / "state" / "codeagent", product.environment
+    )
     settings = checked(
         Settings,
         {
@@ -44,7 +46,7 @@ async def test_a_patch_that_added_moved_and_deleted_files_is_undone(product: Pro
         },
     )
     runtime = await open_session(
-        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+        settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
 
     def files() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeagent.app.describe import describe_tools
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.tool import Denied, Tool, ToolError
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.folders import Loaded, ToolFile
@@ -21,8 +21,8 @@ from tests.table import for_each
 
 
 def load(root: Path, text: str) -> Loaded:
-    place = Place(root, root / "state", {})
-    return describe_tools(place).load(ToolFile(root / "t.yaml", "t.yaml", text.encode(), "user"))
+    local = LocalEnvironment(root, root / "state", {})
+    return describe_tools(local).load(ToolFile(root / "t.yaml", "t.yaml", text.encode(), "user"))
 
 
 def narrow(root: Path, name: str, restrictions: str) -> Tool[Any]:

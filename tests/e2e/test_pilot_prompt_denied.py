@@ -47,7 +47,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
 
         async def until_idle() -> None:
             async with asyncio.timeout(20):
-                while state.status.now.phase != "idle":  # noqa: ASYNC110  # whatever it waits for, it shows here
+                while state.status.now.run.phase != "idle":  # noqa: ASYNC110  # whatever it waits for, it shows here
                     await asyncio.sleep(0.02)
             await pilot.pause()
 

@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.app.runtime import open_session
 from codeagent.config.checking import checked
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Answer, Prompt, RunShell
 from codeagent.core.approval_events import ApprovalRequested
@@ -23,12 +23,14 @@ pytestmark = pytest.mark.docker
 EDIT = ["edit", {"path": "a.txt", "old_string": "second line", "new_string": "another line"}]
 
 
-def place_of(product: Product) -> tuple[Place, Settings]:
+def place_of(product: Product) -> tuple[LocalEnvironment, Settings]:
     model = product.script(
         {"calls": [["read", {"path": "a.txt"}]]}, {"calls": [EDIT]}, {"text": "done"}
     )
-    place = Place(product.workspace, product.home / "state" / "codeagent", product.environment)
-    return place, checked(Settings, {"model": model})
+    local = LocalEnvironment(
+        product.workspace, product.home / "state" / "codeagent", product.environment
+    )
+    return local, checked(Settings, {"model": model})
 
 
 async def session(
@@ -36,9 +38,9 @@ async def session(
 ) -> tuple[list[ApprovalRequested], list[ToolResultAdded]]:
     """What was asked, the first time with `meanwhile` run in the container before the answer; and
     the results."""
-    place, settings = place_of(product)
+    local, settings = place_of(product)
     runtime = await open_session(
-        settings, place, resume=None, tell=print, observer=lambda event: None, attended=True
+        settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     asked: list[ApprovalRequested] = []
     results: list[ToolResultAdded] = []

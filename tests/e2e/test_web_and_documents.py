@@ -377,12 +377,12 @@ import sys
 opened = []
 sys.addaudithook(lambda name, args: name == "open" and "/openapi/" in str(args[0]) and opened.append(str(args[0])))
 from pathlib import Path
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.app.describe import describe_tools
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 work, home = map(Path, sys.argv[1:])
-place = Place(work, home / "state", {}, config_dir=home / "config/codeagent")
+place = LocalEnvironment(work, home / "state", {}, config_dir=home / "config/codeagent")
 settings = checked(Settings, {"toolsets": {"offer": ["web"]}})
 tools = describe_tools(place, settings)
 print(*(path.rpartition("/")[2] for path in opened if path.endswith(".json")))

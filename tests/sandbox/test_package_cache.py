@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.app.place import docker_sandbox
-from codeagent.config.place import Place
+from codeagent.app.sandbox import docker_sandbox
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.ports import Command, StdioProgram
 from codeagent.sandbox import tasks
@@ -253,20 +253,20 @@ async def test_the_settings_say_how_large_it_may_be_and_a_copy_of_the_workspace_
     root, copy = tmp_path / "project", tmp_path / "copy"
     root.mkdir()
     copy.mkdir()
-    place, settings = (
-        Place(root, tmp_path / "state", {}),
+    local, settings = (
+        LocalEnvironment(root, tmp_path / "state", {}),
         Settings(sandbox=SandboxSettings(package_bytes=MIB)),
     )
-    spec = docker_sandbox(settings, place, root, "s").spec
+    spec = docker_sandbox(settings, local, root, "s").spec
     assert (spec.packages, spec.limits.package_bytes) == (
         package_cache(tmp_path / "state", root),
         MIB,
     )
-    moved = replace(place, workspace=copy, copy_of=root)
+    moved = replace(local, workspace=copy, copy_of=root)
     assert docker_sandbox(settings, moved, copy, "s").spec.packages == spec.packages
     assert (
-        docker_sandbox(settings, replace(place, workspace=copy), copy, "s").spec.packages
+        docker_sandbox(settings, replace(local, workspace=copy), copy, "s").spec.packages
         != spec.packages
     )
     none = Settings(sandbox=SandboxSettings(package_bytes=0))
-    assert docker_sandbox(none, place, root, "s").spec.packages is None
+    assert docker_sandbox(none, local, root, "s").spec.packages is None

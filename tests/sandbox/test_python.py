@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.config.place import active_environment
+from codeagent.config.local_environment import active_environment
 from codeagent.sandbox.image import host_python, python_links
 from tests.conftest import MakeSandbox
 from tests.sandboxes import run

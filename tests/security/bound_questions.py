@@ -49,7 +49,7 @@ from codeagent.tools.builtin.git_commit import GitCommit
 from codeagent.tools.builtin.python import Python
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import ToolFile
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.compaction import test_work as compacting
 from tests.agent.doubles import Scene, Turn, of, scene
@@ -305,7 +305,9 @@ def _yaml(text: str) -> Make:
 
     def make(workspace: LocalWorkspace, reads: ReadTracker) -> Tool[Any]:
         inner: list[Tool[Any]] = [Bash(FakeOutputs(), reads), Write(workspace, reads)]
-        loaded = YamlLoader(FakeOutputs(), reads, {tool.name: tool for tool in inner}).load(file)
+        loaded = YamlLoader(
+            LoaderNeeds(FakeOutputs(), reads, lambda: {tool.name: tool for tool in inner})
+        ).load(file)
         assert loaded.tools, loaded.problems
         return loaded.tools[0]
 

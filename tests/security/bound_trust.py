@@ -11,8 +11,8 @@ from unittest.mock import patch
 from codeagent.app import LocalApp
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
+from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
 from codeagent.config.paths import config_dir
-from codeagent.config.place import Place, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError, SandboxUnavailable
@@ -63,8 +63,10 @@ def _servers(folder: Path, entry: dict[str, Any]) -> McpServers:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     _write_servers(folder, entry)
-    place = Place(work, folder / "state", {"KEY": "hush-hush"}, config_dir=folder / "config")
-    return McpServers(place, ServerHost(work, {"sandbox": _no_program}, folder / "state/mcp"))
+    local = LocalEnvironment(
+        work, folder / "state", {"KEY": "hush-hush"}, config_dir=folder / "config"
+    )
+    return McpServers(local, ServerHost(work, {"sandbox": _no_program}, folder / "state/mcp"))
 
 
 def _write_servers(folder: Path, entry: dict[str, Any]) -> None:

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from codeagent.config.checking import checked
+from codeagent.config.extensions import Extensions, all_extensions
+from codeagent.config.settings import Settings
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -44,7 +47,8 @@ class RecordedClient:
         self._texts = texts
 
     async def open(self, options: LaunchOptions) -> Missing | None:
-        self._state.prefer(None, False)  # a bell for a question would hide one that a text rings
+        # A bell for a question would hide one that a text rings.
+        self._state.prefer(checked(Settings, {"bell": False}))
         self._task = asyncio.create_task(self._show())
         return None
 
@@ -71,6 +75,9 @@ class RecordedClient:
             await asyncio.sleep(_FRAME)
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
+
+    async def extensions(self) -> Extensions:
+        return all_extensions()
 
     async def sessions(self) -> tuple[SessionSummary, ...]:
         return tuple(

@@ -24,7 +24,7 @@ from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import git_warning
 from codeagent.config.kept import TrustFile
 from codeagent.config.layers import load_settings
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.hosts import HostRule
 from codeagent.core.paths import protected_part, watched
@@ -207,7 +207,7 @@ def test_cve_2019_1353_the_short_name_of_dot_git_is_protected() -> None:
 def test_cve_2025_59532_no_tool_lets_the_model_choose_the_folder_that_may_be_written(
     tmp_path: Path,
 ) -> None:
-    tools = describe_tools(Place(tmp_path, tmp_path / "state", {})).definitions()
+    tools = describe_tools(LocalEnvironment(tmp_path, tmp_path / "state", {})).definitions()
     assert len(tools) > 10
     for tool in tools:
         named = set(tool.parameters.get("properties", {}))

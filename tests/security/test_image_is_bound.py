@@ -10,10 +10,10 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from codeagent.app import LocalApp
-from codeagent.app.place import docker_sandbox
+from codeagent.app.sandbox import docker_sandbox
 from codeagent.commands.launcher import LocalLauncher
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir
-from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images import command as sandbox_image
@@ -136,8 +136,8 @@ async def test_what_became_too_long_to_be_shown_is_not_trusted_and_not_used(
     yes = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
     assert await question(product.workspace, yes) is None
     assert not trusted_now(product.workspace)
-    place = Place(product.workspace, product.home / "state", {}, config_dir=config_dir())
-    spec = docker_sandbox(SETTINGS, place, product.workspace, "x").spec
+    local = LocalEnvironment(product.workspace, product.home / "state", {}, config_dir=config_dir())
+    spec = docker_sandbox(SETTINGS, local, product.workspace, "x").spec
     assert spec.image.described is None and DEV in spec.image.note
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
     work = tmp_path_factory.mktemp("work")
     write(work, BEFORE)
     digest = images(work).accepted()
-    place = Place(
+    local = LocalEnvironment(
         work,
         work.parent / "state",
         {},
@@ -201,11 +201,11 @@ def test_a_run_that_accepts_the_project_accepts_it_as_it_was_when_the_run_began(
         trust_project=True,
         accepted_image=digest,
     )
-    first = docker_sandbox(SETTINGS, place, work, "x").spec
+    first = docker_sandbox(SETTINGS, local, work, "x").spec
     assert first.image.described is not None and first.image.described.digest == digest
     write(work, swap)
     tree = tmp_path_factory.mktemp("tree")
-    later = docker_sandbox(SETTINGS, replace(place, workspace=tree, copy_of=work), tree, "x").spec
+    later = docker_sandbox(SETTINGS, replace(local, workspace=tree, copy_of=work), tree, "x").spec
     assert later.image.described is None
     with pytest.raises(SandboxUnavailable, match="has changed since this run began"):
         require_image(later)
@@ -216,7 +216,7 @@ def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(
 ) -> None:
     digest = images(product.workspace).accepted()
     write(product.workspace, {DEV: '{"image": "evil"}'})
-    place = Place(
+    local = LocalEnvironment(
         product.workspace,
         product.home,
         {},
@@ -226,7 +226,7 @@ def test_a_run_that_began_without_an_image_accepts_none_that_appears_later(
     )
     assert (
         digest == ""
-        and docker_sandbox(SETTINGS, place, product.workspace, "x").spec.image.described is None
+        and docker_sandbox(SETTINGS, local, product.workspace, "x").spec.image.described is None
     )
 
 

@@ -20,10 +20,10 @@ import pytest
 import codeagent
 from codeagent.core import acts
 from codeagent.core.tool import Tool
-from codeagent.tui.actions import KEYS
 from tests.security import bound_questions as about
 from tests.security import bound_trust as trust
 from tests.security.bound_questions import CALLS, Outcome, call
+from tests.tui.fake_launcher import TABLE
 
 REDEFINED = "its definition has changed since this call was made"
 AGAIN = "asked 2 times"
@@ -155,7 +155,7 @@ def test_every_tool_that_asks_has_a_row() -> None:
 
 KEPT_IN = {
     "codeagent/extensions/images/plan.py": "the repository's image",
-    "codeagent/config/place.py": "a git directory elsewhere",
+    "codeagent/config/local_environment.py": "a git directory elsewhere",
     "codeagent/app/tools.py": "tool files and agents",
     "codeagent/extensions/recipes/book.py": "recipes",
     "codeagent/extensions/openapi/added.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
@@ -243,7 +243,7 @@ APPROVING = {
 
 
 def test_every_key_that_says_yes_has_a_row() -> None:
-    assert {row.id for row in KEYS if row.approves} == set(APPROVING)
+    assert {row.id for row in TABLE.keys if row.approves} == set(APPROVING)
     assert set(APPROVING.values()) - {"every call, by its tool below"} <= NAMES
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from codeagent.app.runtime import open_session
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings, ToolsetSettings
 from codeagent.core.acts import Answer, RestartServer, Restore, RunRecipe, SetMode
 from codeagent.core.approval_events import ApprovalRequested
@@ -160,10 +160,10 @@ async def talking(
         sandbox=SandboxSettings(),
         toolsets=ToolsetSettings(use=("it", "agents"), offer=("agents",)),
     )
-    place = Place(root, folder / "state", dict(os.environ), config_dir=folder / "own")
+    local = LocalEnvironment(root, folder / "state", dict(os.environ), config_dir=folder / "own")
     talk.runtime = await open_session(
         settings,
-        place,
+        local,
         resume=None,
         tell=print,
         observer=talk.hear,

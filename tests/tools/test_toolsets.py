@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import _built_in_sets
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
@@ -317,9 +317,9 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
 
 
 def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
-    place = Place(tmp_path, tmp_path / "state", {})
+    local = LocalEnvironment(tmp_path, tmp_path / "state", {})
     dependencies: Any = SimpleNamespace(
-        place=place, services=AgentServices(), built_in=lambda: (), workspace=None, reads=None
+        local=local, services=AgentServices(), built_in=lambda: (), workspace=None, reads=None
     )
     assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from codeagent.agent.parts import ConversationPart
 from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
+from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Prompt, Queued, Refused, RunGroup, RunRecipe
 from codeagent.core.budget import Budget
@@ -19,10 +20,13 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
 from codeagent.core.toolbox import Toolbox
+from codeagent.tui.commands import table_with
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from tests.fakes import FakeOutputs, FakeRecipes, FakeSkills
 from tests.tui.fake_jobs import FakeJobs
 
+TABLE = table_with(all_extensions().on)
+"""What a key or a slash command does with every built-in extension."""
 SESSION = "20261120-120000-0badcafe"
 INFO = SandboxInfo("docker", "debian", "configured", "1000:1000", "none")
 
@@ -107,6 +111,7 @@ class FakeLauncher:
     closed: int = 0
     kept: list[tuple[str, str]] = field(default_factory=list)
     coming: ModelRequest = field(default_factory=lambda: ModelRequest("You are codeagent.", (), ()))
+    in_use: Extensions = field(default_factory=all_extensions)
     book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
@@ -114,6 +119,9 @@ class FakeLauncher:
             Settings,
             {"model": options.model or "demo", "mode": options.mode or "ask", "theme": self.theme},
         )
+
+    def extensions(self, settings: Settings) -> Extensions:
+        return self.in_use
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return self.lacks

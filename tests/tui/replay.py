@@ -2,13 +2,14 @@
 still."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
 
 from codeagent.config.choices import Choices
+from codeagent.config.extensions import all_extensions
 from codeagent.core.acts import Act, Pause, Refused, Restore, RestoreFile, SetMode, Step, Stop
 from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
@@ -20,6 +21,7 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import Reducer
+from codeagent.tui.session_acts import directed
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from tests.tui.fake_launcher import FakeAgent, FakeLauncher
@@ -96,6 +98,7 @@ class ReplayClient(SessionClient):
     def __init__(
         self, state: UiState, events: Sequence[KnownEvent], missing: Missing | None, **status: Any
     ) -> None:
+        self.launcher: FakeLauncher
         super().__init__(FakeLauncher(), state)
         self.told: list[Any] = []
         self.shown = False
@@ -133,11 +136,12 @@ class ReplayClient(SessionClient):
             session="20261120-120000-0badcafe",
             context_window=200_000,
         )
-        reducer = Reducer(self.state, live=True)
+        await self.extensions()
+        reducer = Reducer(self.state, live=True, cards=self._cards)
         for event in self._events:
             reducer.apply(event)
         self.state.status.set(**self._status)
-        self.running = self.state.status.now.phase not in ("idle", "starting")
+        self.running = self.state.status.now.run.phase not in ("idle", "starting")
         self.shown = True
         return None
 
@@ -158,7 +162,7 @@ class ReplayClient(SessionClient):
             and not self.state.document.running_commands()
         ):
             return Refused("nothing is running")
-        act = self._directed(act)
+        act = directed(act, running=self.running)
         self.told.append(act)
         match act:
             case Pause():
@@ -245,14 +249,17 @@ class ReplayApp(CodeagentApp):
         missing: Missing | None = None,
         options: LaunchOptions | None = None,
         starts: asyncio.Event | None = None,
+        off: Collection[str] = (),
         **status: Any,
     ) -> None:
-        """`starts`: the conversation has started once this is set; None: at once."""
+        """`starts`: the conversation has started once this is set; None: at once. `off`: the extensions
+        that are switched off."""
         self.clients: list[ReplayClient] = []
 
         async def open_client(state: UiState, options: LaunchOptions) -> ReplayClient:
             self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
+            self.clients[-1].launcher.in_use = all_extensions().without(off)
             return self.clients[-1]
 
         folders = AppFolders(folder / "state", folder / "config", Path("/home/ada/acme-api"))

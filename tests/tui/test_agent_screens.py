@@ -12,7 +12,9 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.events import KnownEvent
 from codeagent.core.messages import Usage
 from codeagent.core.notices import AgentStarted
-from codeagent.tui.reduce import Reducer, replayed
+from codeagent.extensions.agents import EXTENSION
+from codeagent.tui.recorded import replayed
+from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.render import printed
 from tests.tui.pictures import SIZES, Album
@@ -21,6 +23,7 @@ from tests.tui.scripts import Recording
 from tests.tui.test_chat import chat, until
 from tests.tui.test_screens import app_of, play
 
+CARDS = (EXTENSION.screen.cards,)
 PARENT = "20261120-120000-0badcafe"
 USED = Usage(input_tokens=18_000, output_tokens=400, cost_usd=0.06)
 
@@ -116,7 +119,7 @@ def test_a_state_of_agents(
 
 def show(events: list[KnownEvent]) -> UiState:
     state = UiState()
-    reducer = Reducer(state, live=True)
+    reducer = Reducer(state, live=True, cards=lambda: CARDS)
     for event in events:
         reducer.apply(event)
     return state
@@ -134,15 +137,23 @@ def test_events_of_a_child_are_below_its_call_and_nowhere_else() -> None:
 
 def test_what_children_use_counts_in_the_session_but_not_in_its_context() -> None:
     now = show(working().events).status.now
-    assert (now.input_tokens, now.output_tokens, now.context_tokens) == (36_000, 800, 18_400)
-    assert now.cost_usd == pytest.approx(0.12)
+    assert (now.usage.input_tokens, now.usage.output_tokens, now.usage.context_tokens) == (
+        36_000,
+        800,
+        18_400,
+    )
+    assert now.usage.cost_usd == pytest.approx(0.12)
 
 
 def test_a_question_of_a_child_waits_in_the_same_queue_until_it_is_answered() -> None:
     recording = asking()
     state = show(recording.events)
     (waiting,) = state.approvals.waiting
-    assert (waiting.agent, waiting.name, state.status.now.phase) == ("tester.2", "bash", "waiting")
+    assert (waiting.agent, waiting.name, state.status.now.run.phase) == (
+        "tester.2",
+        "bash",
+        "waiting",
+    )
     child(recording, "tester.2", Recording().resolve("c1", "once"))
     assert show(recording.events).approvals.waiting == ()
 
@@ -157,14 +168,20 @@ def test_a_child_that_ended_is_folded_to_its_line_and_opens_to_all_of_it() -> No
 
 
 def test_a_child_that_was_cut_short_is_not_shown_as_still_at_work() -> None:
-    state, _ = replayed(working().events)
+    state, _ = replayed(working().events, lambda: CARDS)
     shown = printed(state.document.blocks, 100, "normal", working().now)
     assert "  tester.2\n" in f"{shown}\n" and "working" not in shown
 
 
+def test_without_the_room_the_call_of_a_child_is_shown_alone() -> None:
+    state, _ = replayed(working().events)
+    shown = printed(state.document.blocks, 100, "normal", working().now)
+    assert "tester" in shown and "tester.2" not in shown
+
+
 def test_a_replay_of_the_merged_logs_shows_what_was_shown_live() -> None:
     recording = child(one_done(), "tester.2", Recording().run("").finish())
-    live, recorded = show(recording.events), replayed(recording.events)[0]
+    live, recorded = show(recording.events), replayed(recording.events, lambda: CARDS)[0]
     assert printed(live.document.blocks, 100, "full", recording.now) == printed(
         recorded.document.blocks, 100, "full", recording.now
     )

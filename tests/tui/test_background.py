@@ -38,7 +38,7 @@ def test_a_call_that_goes_on_as_a_job_says_so_on_its_card_and_its_placeholder_do
 
     assert (card(state, "c4").state, card(state, "c4").job) == ("background", "job-1")
     assert card(state, "c5").state == "running"
-    assert (state.jobs.running, state.status.now.jobs) == (1, 1)
+    assert (state.jobs.running, state.status.now.work.jobs) == (1, 1)
 
 
 def test_a_placeholder_that_comes_before_its_job_is_started_leaves_nothing_behind() -> None:
@@ -109,11 +109,11 @@ def test_in_a_recording_that_ended_jobs_that_ran_are_lost() -> None:
     state = show(background(), recorded=True)
 
     assert [row.status for row in state.jobs.rows] == ["lost"]
-    assert (card(state, "c4").state, state.status.now.jobs, state.status.now.waits_since) == (
-        "lost",
-        0,
-        None,
-    )
+    assert (
+        card(state, "c4").state,
+        state.status.now.work.jobs,
+        state.status.now.run.waits_since,
+    ) == ("lost", 0, None)
 
 
 def test_the_end_of_a_job_is_known_without_its_beginning() -> None:
@@ -127,22 +127,22 @@ def test_the_call_that_is_waited_for_longest_is_the_one_that_counts() -> None:
     recording = two_take_long()
     state = show(recording)
     first, second = state.document.running_calls()
-    assert state.status.now.waits_since == first.began
+    assert state.status.now.run.waits_since == first.began
 
     recording.result("c4", "bash", seconds=0.0)
-    assert show(recording).status.now.waits_since == second.began
+    assert show(recording).status.now.run.waits_since == second.began
 
 
 def test_nothing_is_waited_for_once_the_call_went_to_the_background_or_the_run_ended() -> None:
-    assert show(takes_long()).status.now.waits_since is not None
-    assert show(promoted()).status.now.waits_since is None
-    assert show(takes_long().finish("interrupted")).status.now.waits_since is None
+    assert show(takes_long()).status.now.run.waits_since is not None
+    assert show(promoted()).status.now.run.waits_since is None
+    assert show(takes_long().finish("interrupted")).status.now.run.waits_since is None
 
 
 def test_a_command_of_the_users_own_is_not_offered() -> None:
     recording = Recording().start("shell-1", "shell", "sleep 600", command="sleep 600", shared=True)
     state = show(recording)
-    assert (state.status.now.waits_since, state.document.running_calls()) == (None, ())
+    assert (state.status.now.run.waits_since, state.document.running_calls()) == (None, ())
 
 
 def test_a_stage_that_never_had_a_job_can_lose_them() -> None:

@@ -166,7 +166,7 @@ async def test_a_question_that_went_away_during_its_review_is_said(tmp_path: Pat
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.chat)
         assert app.told == []
-        assert "the question is no longer pending" in app.chat.state.status.now.notice
+        assert "the question is no longer pending" in app.chat.state.status.now.screen.notice
 
 
 async def test_typing_at_full_speed_while_a_question_with_every_answer_appears_is_all_kept(
@@ -197,7 +197,7 @@ async def test_the_queue_opens_by_command_and_by_a_click_on_its_title(tmp_path: 
 async def test_an_empty_queue_is_said(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await write(pilot, "/queue", "enter")
-        await until(pilot, lambda: "the queue is empty" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "the queue is empty" in app.chat.state.status.now.screen.notice)
         await settled(pilot)
         assert app.screen is app.chat
 

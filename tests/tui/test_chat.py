@@ -11,6 +11,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from codeagent.config.checking import checked
+from codeagent.config.settings import Settings
 from codeagent.core.acts import (
     Answer,
     CancelCall,
@@ -124,7 +126,7 @@ async def test_esc_for_a_command_of_the_users_own_leaves_the_run_and_its_card_al
     async with chat(tmp_path, recording) as (pilot, app):
         app.clients[0].running = True
         app.chat.composer.focus()
-        assert app.chat.state.status.now.commands == 1
+        assert app.chat.state.status.now.work.commands == 1
         await pilot.press("escape", "escape", "escape", "escape")
         assert app.told == [CancelCall("shell-1")]
         assert app.chat.state.approvals.waiting and app.screen is app.chat
@@ -173,7 +175,7 @@ async def test_what_was_sent_before_a_pause_could_be_seen_steers_and_does_not_en
         await enter(pilot, "also 1900")
         await pilot.press("enter")
         assert app.told == [Steer("also 1900")]
-        assert "just paused" in app.chat.state.status.now.notice
+        assert "just paused" in app.chat.state.status.now.screen.notice
 
 
 def paused_before_a_batch() -> Recording:
@@ -306,11 +308,11 @@ async def test_what_comes_too_late_says_so(tmp_path: Path) -> None:
         app.chat.state.queue.add(Queued("q1", "steer", "one"))
         app.clients[-1].refusal = "the agent has already read it"
         await pilot.press("up")
-        assert app.chat.state.status.now.notice == "the agent has already read it"
+        assert app.chat.state.status.now.screen.notice == "the agent has already read it"
         app.clients[-1].refusal = "the question is no longer pending"
         long_enough()
         await pilot.press("alt+y")
-        assert app.chat.state.status.now.notice == "the question is no longer pending"
+        assert app.chat.state.status.now.screen.notice == "the question is no longer pending"
 
 
 async def test_what_is_given_back_stands_before_what_is_written(tmp_path: Path) -> None:
@@ -333,7 +335,7 @@ async def test_a_page_opens_over_the_conversation_and_esc_closes_it(tmp_path: Pa
 async def test_an_unknown_command_is_said_and_is_one_key_away(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/modle")
-        assert "did you mean /mode" in app.chat.state.status.now.notice
+        assert "did you mean /mode" in app.chat.state.status.now.screen.notice
         assert (app.told, app.chat.composer.text) == ([], "")
         await pilot.press("up")
         assert app.chat.composer.text == "/modle"
@@ -345,7 +347,9 @@ async def test_no_command_that_was_refused_is_joined_by_the_next_text(tmp_path: 
             await write(pilot, line)
             await pilot.press("enter")
             await until(
-                pilot, lambda line=line: line.split()[0] in app.chat.state.status.now.notice, line
+                pilot,
+                lambda line=line: line.split()[0] in app.chat.state.status.now.screen.notice,
+                line,
             )
             assert (app.told, app.chat.composer.text) == ([], ""), line
         await write(pilot, "go on")
@@ -359,7 +363,7 @@ async def test_a_command_that_is_refused_while_the_agent_works_is_one_key_away(
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await enter(pilot, "/new")
         await pilot.pause()
-        assert "/new was not run: the agent is working" in app.chat.state.status.now.notice
+        assert "/new was not run: the agent is working" in app.chat.state.status.now.screen.notice
         assert app.chat.composer.text == ""
         await pilot.press("up")
         assert app.chat.composer.text == "/new"
@@ -391,7 +395,9 @@ async def test_a_model_by_name_stays_at_its_server_and_both_are_kept_for_the_nex
         await enter(pilot, f"/model {typed}")
         await until(pilot, lambda: ("keep", {"model": model, "api_base": api_base}) in app.told)
         assert SetModel(model, api_base) in app.told
-        await until(pilot, lambda: app.chat.state.status.now.notice == f"model: {typed}; kept")
+        await until(
+            pilot, lambda: app.chat.state.status.now.screen.notice == f"model: {typed}; kept"
+        )
 
 
 async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
@@ -399,13 +405,13 @@ async def test_how_much_the_model_thinks_is_a_command(tmp_path: Path) -> None:
         await enter(pilot, "/effort high")
         await until(pilot, lambda: SetEffort("high") in app.told)
         said = "thinking: high, from the next answer on; kept"
-        await until(pilot, lambda: app.chat.state.status.now.notice == said)
+        await until(pilot, lambda: app.chat.state.status.now.screen.notice == said)
         assert ("keep", {"thinking": "high"}) in app.told
         await enter(pilot, "/sandbox none")
         await until(pilot, lambda: SetNetwork("none") in app.told)
         await enter(pilot, "/sandbox wide")
         refused = "/sandbox takes none, allow-list, ask, open, not 'wide'"
-        await until(pilot, lambda: app.chat.state.status.now.notice == refused)
+        await until(pilot, lambda: app.chat.state.status.now.screen.notice == refused)
 
 
 async def test_another_session_takes_the_place_of_this_one(tmp_path: Path) -> None:
@@ -430,11 +436,11 @@ async def test_the_theme_of_the_settings_is_in_force_and_one_of_the_command_line
     tmp_path: Path,
 ) -> None:
     async with chat(tmp_path) as (pilot, app):
-        app.chat.state.prefer("paper", False)
+        app.chat.state.prefer(checked(Settings, {"theme": "paper", "bell": False}))
         await pilot.pause()
         assert app.theme == "paper"
         app.chat.launch_options = LaunchOptions(theme="paper")
-        app.chat.state.prefer("dusk", True)
+        app.chat.state.prefer(checked(Settings, {"theme": "dusk"}))
         await pilot.pause()
         assert app.theme == "paper"
 

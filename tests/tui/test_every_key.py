@@ -21,10 +21,7 @@ from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
 from codeagent.tui import keymap
-from codeagent.tui.actions import KEYS
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.commands import COMMANDS
-from codeagent.tui.keymap import SCOPES
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages import chat as chat_screen
 from codeagent.tui.pages import slash
@@ -36,6 +33,7 @@ from codeagent.tui.parts import guard
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 from tests.tui.boundary_scenes import PLAN, paused
+from tests.tui.fake_launcher import TABLE
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.fake_servers import CHANGED, THEIRS, Book
 from tests.tui.job_scenes import TOOLBOX, every_state
@@ -160,7 +158,7 @@ def show(page: Callable[[], Screen[Any]]) -> Step:
 
 
 def command(line: str) -> Step:
-    said = parse_input(f"/{line}", COMMANDS)
+    said = parse_input(f"/{line}", TABLE.commands)
     assert isinstance(said, CommandInput)
     return lambda walker: slash.run(walker.app.chat, said.row, said.arguments)
 
@@ -559,7 +557,7 @@ async def test_every_command_says_or_shows_something(tmp_path: Path, outside: li
         await settled(pilot)
         walker = Walker(app, pilot)
         walker.outside = outside
-        for row in COMMANDS:
+        for row in TABLE.commands:
             app.chat.tell("")
             await walker.begin()
             if not await walker.has_effect(command(row.name)):
@@ -583,8 +581,8 @@ def test_every_action_of_a_binding_exists() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", TABLE.scopes)
 def test_every_key_of_the_sheet_is_pressed(scope: str) -> None:
     pressed = {key for step in WALKS[scope][1] if isinstance(step, str) for key in step.split(">")}
-    advertised = {key for action in KEYS if action.scope == scope for key in action.keys}
+    advertised = {key for action in TABLE.keys if action.scope == scope for key in action.keys}
     assert advertised - pressed == set()

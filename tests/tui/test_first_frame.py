@@ -21,7 +21,7 @@ from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.reduce import replayed_end
+from codeagent.tui.recorded import replayed_end
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from tests.tui.fake_launcher import SESSION, FakeLauncher
@@ -114,7 +114,7 @@ async def test_the_first_frame_shows_the_model_and_the_mode_of_the_command_line(
     options = LaunchOptions(model="openai/gpt-5", mode="plan")
     async with first_frame(tmp_path, monkeypatch, options) as (_, app):
         shown = app.chat.state.status.now
-        assert (shown.model, shown.mode) == ("openai/gpt-5", "plan")
+        assert (shown.conversation.model, shown.conversation.mode) == ("openai/gpt-5", "plan")
 
 
 async def test_keys_on_both_sides_of_the_first_frame_arrive_in_order(

@@ -42,7 +42,7 @@ def shown(app: ReplayApp) -> str:
 
 
 def notice(app: ReplayApp) -> str:
-    return app.chat.state.status.now.notice
+    return app.chat.state.status.now.screen.notice
 
 
 async def test_the_last_batch_is_taken_back_at_once_where_nothing_of_the_users_is_in_it(

@@ -149,7 +149,7 @@ async def test_a_page_that_a_command_waits_for_fails_and_the_next_command_works(
         app.chat.run_worker(command())
         await until(pilot, lambda: isinstance(app.screen, Page))
         await pilot.press("x")
-        await until(pilot, lambda: "the command went on" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "the command went on" in app.chat.state.status.now.screen.notice)
         await still_works(pilot, app, "ValueError: a mistake of ours")
 
 

@@ -244,7 +244,8 @@ async def test_with_no_job_the_line_says_what_would_make_one(tmp_path: Path) -> 
     async with chat(tmp_path, takes_long()) as (pilot, app):
         await pilot.press("ctrl+t")
         await until(
-            pilot, lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.notice
+            pilot,
+            lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.screen.notice,
         )
 
 
@@ -274,7 +275,8 @@ async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -
         await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
         await until(
-            pilot, lambda: "there is no call '7': 2 running" in app.chat.state.status.now.notice
+            pilot,
+            lambda: "there is no call '7': 2 running" in app.chat.state.status.now.screen.notice,
         )
 
 
@@ -284,11 +286,11 @@ async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_pat
             -1
         ].refusal = "it cannot be moved, or has just ended: nothing was moved to the background"
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing was moved" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "nothing was moved" in app.chat.state.status.now.screen.notice)
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second", promoted()) as (pilot, app):
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing is running" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "nothing is running" in app.chat.state.status.now.screen.notice)
 
 
 async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:
@@ -331,8 +333,8 @@ async def test_a_command_that_means_no_job_says_which_there_are(tmp_path: Path) 
         ):
             app.chat.tell("")
             await enter(pilot, line)
-            await until(pilot, lambda: bool(app.chat.state.status.now.notice), line)
-            assert (app.chat.state.status.now.notice, app.told) == (said, []), line
+            await until(pilot, lambda: bool(app.chat.state.status.now.screen.notice), line)
+            assert (app.chat.state.status.now.screen.notice, app.told) == (said, []), line
 
 
 async def test_keys_are_taken_while_a_job_prints_a_hundred_thousand_lines(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,22 +16,16 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import codeagent
-from codeagent.tui.actions import KEYS, Action, letters
+from codeagent.config.extensions import all_extensions
+from codeagent.core.extension import Extension
+from codeagent.tui.actions import Action
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.commands import ACTIONS, COMMANDS
-from codeagent.tui.keymap import (
-    SCOPES,
-    TYPED,
-    BadKey,
-    Keymap,
-    KeymapError,
-    load_keymap,
-    shown,
-    spelled,
-)
+from codeagent.tui.bindings import letters
+from codeagent.tui.keymap import TYPED, BadKey, Keymap, KeymapError, load_keymap, shown, spelled
 from codeagent.tui.pages.slash import handler
 from codeagent.tui.parts.card_keys import keeps, letters_of
 from tests.table import for_each
+from tests.tui.fake_launcher import TABLE
 
 UNBOUND = ("card", "boundary", "plan", "summary")
 """Scopes of cards, which take no focus: keys reach them without Bindings."""
@@ -52,6 +47,25 @@ def test_without_a_file_the_default_keys_are_in_force(tmp_path: Path) -> None:
     keymap = load_keymap(tmp_path / "keys.yaml")
     assert keymap.overrides == {}
     assert keymap.keys_of("chat.detail") == ("ctrl+o",)
+
+
+def test_the_keys_of_a_extensions_page_can_be_changed(tmp_path: Path) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text("mcp.restart: f5\n")
+    keymap = load_keymap(path, lambda: all_extensions().on)
+    assert replace(keymap, table=TABLE).shown("mcp.restart") == "F5"
+    with pytest.raises(KeymapError, match=r"mcp\.restart: no such action"):
+        load_keymap(path)
+
+
+def test_extensions_are_asked_only_for_keys_that_are_not_the_screens_own(tmp_path: Path) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text("chat.detail: f5\n")
+
+    def extensions() -> tuple[Extension, ...]:
+        raise AssertionError
+
+    assert load_keymap(path, extensions).shown("chat.detail") == "F5"
 
 
 def test_keys_are_one_or_a_list_by_dotted_or_nested_names(tmp_path: Path) -> None:
@@ -160,31 +174,31 @@ def test_a_key_is_spelled_as_textual_does_and_shown_as_people_do(
 
 
 def test_the_sheet_has_every_action_and_says_which_keys_are_the_users_own(tmp_path: Path) -> None:
-    rows = read(tmp_path, "chat.detail: f5\n").rows()
-    assert len(rows) == len(KEYS) + len(TYPED)
+    rows = replace(read(tmp_path, "chat.detail: f5\n"), table=TABLE).rows()
+    assert len(rows) == len(TABLE.keys) + len(TYPED)
     assert [(row.id, row.keys) for row in rows if row.own] == [("chat.detail", "F5")]
     assert list(dict.fromkeys(row.scope for row in rows)) == [
-        scope for scope in SCOPES if scope_of(scope)
+        scope for scope in TABLE.scopes if scope_of(scope)
     ]
 
 
 def scope_of(scope: str) -> bool:
-    return any(action.scope == scope for action in KEYS) or any(
+    return any(action.scope == scope for action in TABLE.keys) or any(
         typed.scope == scope for typed in TYPED
     )
 
 
 def test_the_default_keys_are_spelled_as_textual_does() -> None:
-    keys = [key for action in KEYS for key in action.keys]
+    keys = [key for action in TABLE.keys for key in action.keys]
     assert [key for key in keys if set(spelled(key).split("+")) != set(key.split("+"))] == []
 
 
 def test_every_binding_with_an_id_is_of_the_table() -> None:
     bound = {str(binding.id) for _, binding in bindings()}
-    assert bound == {action.id for action in KEYS if action.scope not in UNBOUND}
+    assert bound == {action.id for action in TABLE.keys if action.scope not in UNBOUND}
 
 
-@for_each("row", ACTIONS)
+@for_each("row", TABLE.by_id.values())
 def test_every_row_has_what_it_does(row: Action) -> None:
     """A function of the pages, an action of each class that binds it, or a letter that is a card's
     alone.
@@ -211,19 +225,21 @@ def test_every_row_has_what_it_does(row: Action) -> None:
 def test_everything_a_key_does_anywhere_has_a_command() -> None:
     """But for what only moves the view, and the list of all commands itself."""
     moves = {"chat.page_up", "chat.page_down", "chat.to_start", "chat.to_end", "chat.palette"}
-    names = {row.name for row in COMMANDS}
+    names = {row.name for row in TABLE.commands}
     without = [
         row.id
-        for row in KEYS
-        if row.scope == "chat" and row not in COMMANDS and row.same_as not in names
+        for row in TABLE.keys
+        if row.scope == "chat" and row not in TABLE.commands and row.same_as not in names
     ]
     assert set(without) == moves
-    assert [row.id for row in KEYS if row.same_as and row.same_as not in names] == []
+    assert [row.id for row in TABLE.keys if row.same_as and row.same_as not in names] == []
 
 
 def test_the_card_asks_the_table_for_each_of_its_keys() -> None:
     """It takes no focus, so that keys reach it without Bindings."""
-    actions = [action for action in KEYS if action.scope == "card" and action.id != "card.keep"]
+    actions = [
+        action for action in TABLE.keys if action.scope == "card" and action.id != "card.keep"
+    ]
     assert [
         letters_of("card", Keymap(), ())[key] for action in actions for key in action.keys
     ] == list("yapehinrvA")

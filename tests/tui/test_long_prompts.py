@@ -105,7 +105,7 @@ async def test_a_paste_that_could_not_be_kept_stays_in_the_prompt(tmp_path: Path
         app.clients[-1].full = "there is no room for it; nothing was sent"
         await paste(pilot, LONG, "enter")
         await choose(pilot, app, "attach")
-        await until(pilot, lambda: app.chat.state.status.now.notice == app.clients[-1].full)
+        await until(pilot, lambda: app.chat.state.status.now.screen.notice == app.clients[-1].full)
         assert (app.told, app.chat.composer.text) == ([], LONG)
 
 

@@ -46,9 +46,9 @@ NOTES = Recipe(
 
 @asynccontextmanager
 async def chat(
-    folder: Path, *listed: Recipe, **options: Any
+    folder: Path, *listed: Recipe, off: tuple[str, ...] = (), **options: Any
 ) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
-    app = ReplayApp([], folder, now=0.0, options=LaunchOptions(**options))
+    app = ReplayApp([], folder, now=0.0, options=LaunchOptions(**options), off=off)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.settled)
         launcher = app.clients[-1].launcher
@@ -59,7 +59,7 @@ async def chat(
 
 
 def notice(app: ReplayApp) -> str:
-    return app.chat.state.status.now.notice
+    return app.chat.state.status.now.screen.notice
 
 
 def shown(app: ReplayApp) -> list[str]:
@@ -69,7 +69,7 @@ def shown(app: ReplayApp) -> list[str]:
 
 async def test_a_recipe_is_completed_with_its_inputs_and_what_it_is_for(tmp_path: Path) -> None:
     async with chat(tmp_path, REVIEW, NOTES) as (pilot, app):
-        await app.chat.conversation.offer_recipes(app.chat.composer)
+        await app.chat.conversation.offer_more(app.chat.composer)
         await pilot.press("/", "r", "e", "v")
         await until(pilot, lambda: app.chat.composer.choices.is_open)
         (row,) = [line for line in shown(app) if "/review" in line and "<project>" in line]
@@ -83,7 +83,7 @@ async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(
 ) -> None:
     async with chat(tmp_path, REVIEW) as (pilot, app):
         composer = app.chat.composer
-        await app.chat.conversation.offer_recipes(composer)
+        await app.chat.conversation.offer_more(composer)
         await pilot.press(*"/review ")
         await until(pilot, lambda: composer.choices.is_open)
         assert [line for line in shown(app) if line.startswith((" ▸ ", "   ")) and "=" in line] == [
@@ -219,3 +219,12 @@ async def test_the_page_shows_every_recipe_in_full(tmp_path: Path) -> None:
         in text
     )
     assert "````text\nDo ``` it.\n````" in text
+
+
+async def test_with_the_room_off_its_commands_are_unknown_with_the_reason(tmp_path: Path) -> None:
+    async with chat(tmp_path, REVIEW, off=("recipes",)) as (pilot, app):
+        await enter(pilot, "/recipes")
+        await until(pilot, lambda: "recipes is switched off" in notice(app))
+        await enter(pilot, "/review src tone=kind")
+        await until(pilot, lambda: "there is no /review" in notice(app))
+        assert app.told == []

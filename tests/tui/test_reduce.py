@@ -52,8 +52,8 @@ def test_a_run_begins_with_what_the_user_said() -> None:
 
     assert [type(block) for block in state.document.blocks] == [PromptBlock]
     assert state.document.blocks[0].text == "fix it"
-    assert (state.status.now.phase, state.status.now.since) == ("asking", START)
-    assert state.status.now.model == "anthropic/claude-sonnet-4-5"
+    assert (state.status.now.run.phase, state.status.now.run.since) == ("asking", START)
+    assert state.status.now.conversation.model == "anthropic/claude-sonnet-4-5"
 
 
 def test_a_job_that_asks_for_a_host_still_waits_for_the_user_once_the_run_is_over() -> None:
@@ -61,18 +61,18 @@ def test_a_job_that_asks_for_a_host_still_waits_for_the_user_once_the_run_is_ove
         running_tests().job("j1", "c4", "pytest -q").ask("c4", "network", "pypi.org").finish("done")
     )
     state = show(recording)
-    assert ([asked.target for asked in state.approvals.waiting], state.status.now.phase) == (
+    assert ([asked.target for asked in state.approvals.waiting], state.status.now.run.phase) == (
         ["pypi.org"],
         "waiting",
     )
     state = show(recording.resolve("c4", "once"))
-    assert (state.approvals.waiting, state.status.now.phase) == ((), "idle")
+    assert (state.approvals.waiting, state.status.now.run.phase) == ((), "idle")
 
 
 def test_the_level_of_the_network_shows_in_the_status() -> None:
     level = "open"
     state = show(Recording().notice("network.changed", "network open from now on", network=level))
-    assert (state.status.now.network, state.status.now.notice) == (
+    assert (state.status.now.conversation.network, state.status.now.screen.notice) == (
         level,
         "network open from now on",
     )
@@ -85,7 +85,7 @@ def test_streamed_pieces_make_one_answer_after_one_thought() -> None:
     assert isinstance(thoughts, Thoughts) and isinstance(answer, AnswerBlock)
     assert (thoughts.text, thoughts.open) == ("Let me see.", False)
     assert (answer.text, answer.open) == ("Hello", True)
-    assert state.status.now.phase == "answering"
+    assert state.status.now.run.phase == "answering"
 
 
 def batches(state: UiState) -> list[tuple[int, list[tuple[str, str]]]]:
@@ -133,12 +133,12 @@ def test_calls_of_an_attempt_that_failed_stay_apart_from_those_of_the_next() -> 
 
 def test_a_run_waits_for_its_model_until_the_first_piece_came_and_says_what_comes_then() -> None:
     recording, phases = Recording().run("hi"), list[str]()
-    phases.append(show(recording).status.now.phase)
-    phases.append(show(recording.think("hm")).status.now.phase)
+    phases.append(show(recording).status.now.run.phase)
+    phases.append(show(recording.think("hm")).status.now.run.phase)
     recording.add(ToolCallDelta, call_id="c1", name="write", text='{"path": "a", "content": "')
     recording.add(ToolCallDelta, call_id="c1", name="write", text="é" * 2048)
     state = show(recording)
-    phases.append(state.status.now.phase)
+    phases.append(state.status.now.run.phase)
 
     assert phases == ["asking", "thinking", "writing"]
     assert state.pulse.words(recording.now) == "writing 4 KB"
@@ -149,7 +149,7 @@ def test_the_time_of_a_run_does_not_count_on_while_a_card_waits() -> None:
         Recording().run("hi").plan(("c1", "bash", "make", "prompt")).ask("c1", "bash", "make")
     )
     recording.now += 100
-    assert show(recording.resolve("c1", "once")).status.now.since == START + 102
+    assert show(recording.resolve("c1", "once")).status.now.run.since == START + 102
 
 
 def test_the_whole_answer_replaces_what_was_streamed() -> None:
@@ -281,11 +281,11 @@ def test_a_question_waits_on_the_desk_until_it_is_answered() -> None:
     assert waiting.blocks == (
         DiffBlock(path="src/dates.py", before=EDIT.before, after=EDIT.after, start_line=41),
     )
-    assert state.status.now.phase == "waiting"
+    assert state.status.now.run.phase == "waiting"
 
     state = show(recording.resolve("c5", "once"))
     assert state.approvals.waiting == ()
-    assert state.status.now.phase == "working"
+    assert state.status.now.run.phase == "working"
 
 
 def test_a_question_about_what_a_command_left_leaves_its_call_as_it_was() -> None:
@@ -361,8 +361,12 @@ def test_usage_adds_up_and_the_context_is_that_of_the_last_request() -> None:
     state = show(Recording().run("x").answer("a", usage=USAGE).answer("b", usage=USAGE))
 
     now = state.status.now
-    assert (now.context_tokens, now.input_tokens, now.cache_read_tokens) == (18_612, 36_400, 29_848)
-    assert now.cost_usd == pytest.approx(0.082)
+    assert (now.usage.context_tokens, now.usage.input_tokens, now.usage.cache_read_tokens) == (
+        18_612,
+        36_400,
+        29_848,
+    )
+    assert now.usage.cost_usd == pytest.approx(0.082)
 
 
 def broken_off() -> Recording:
@@ -386,7 +390,7 @@ def test_a_retry_marks_what_was_shown_of_the_answer_and_counts_down() -> None:
 
     assert answers(state) == [("half an ans", False, True)]
     now = state.status.now
-    assert (now.phase, state.pulse.retry_at, now.retry_reason) == (
+    assert (now.run.phase, state.pulse.retry_at, now.run.retry_reason) == (
         "retrying",
         START + 4.0,
         "overloaded",
@@ -418,7 +422,7 @@ def test_another_model_that_takes_over_is_named_and_begins_the_answer_again() ->
     state = show(recording.stream("whole"))
 
     assert answers(state) == [("whole", False, False)]
-    assert state.status.now.model == "openai/other"
+    assert state.status.now.conversation.model == "openai/other"
     (remark,) = (block for block in state.document.blocks if isinstance(block, Remark))
     assert (remark.text, remark.level) == ("overloaded; continuing with openai/other", "warning")
 
@@ -444,14 +448,14 @@ def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
         "1 call not run",
         UNDO_HINT,
     )
-    assert state.status.now.phase == "idle"
+    assert state.status.now.run.phase == "idle"
 
 
 def test_a_run_that_is_done_ends_without_a_word() -> None:
     state = show(Recording().run("x").answer("done").finish())
 
     assert not any(isinstance(block, Ending) for block in state.document.blocks)
-    assert state.status.now.phase == "idle"
+    assert state.status.now.run.phase == "idle"
 
 
 def test_a_failed_run_says_why() -> None:
@@ -533,18 +537,25 @@ def test_pause_mode_and_model_show_in_the_status() -> None:
     )
     now = show(recording.notice("model.changed", "demo", model="demo", api_base=None)).status.now
 
-    assert (now.halt, now.batch, now.mode, now.model) == ("paused", 3, "plan", "demo")
+    assert (now.run.halt, now.run.batch, now.conversation.mode, now.conversation.model) == (
+        "paused",
+        3,
+        "plan",
+        "demo",
+    )
 
 
 def test_a_pause_that_was_asked_for_shows_until_it_comes_or_is_taken_back() -> None:
     asked = Recording().run("x").notice("run.pausing", "pausing at the next boundary")
-    assert show(asked).status.now.halt == "pausing"
-    assert show(asked.notice("run.resumed", "the run continues")).status.now.halt == ""
+    assert show(asked).status.now.run.halt == "pausing"
+    assert show(asked.notice("run.resumed", "the run continues")).status.now.run.halt == ""
     assert (
-        show(asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])).status.now.halt
+        show(
+            asked.notice("run.paused", "paused", batch=1, why="asked", calls=[])
+        ).status.now.run.halt
         == "paused"
     )
-    assert show(asked.finish()).status.now.halt == ""
+    assert show(asked.finish()).status.now.run.halt == ""
 
 
 @settings(max_examples=50)
@@ -575,7 +586,7 @@ def test_nothing_that_happens_in_a_run_makes_esc_forget_that_it_was_pressed(
         move(recording)
     for event in recording.events[seen:]:
         reducer.apply(event)
-        assert state.status.now.halt == halt
+        assert state.status.now.run.halt == halt
 
 
 def test_other_notices_and_limits_are_remarks() -> None:
@@ -595,7 +606,7 @@ def test_other_notices_and_limits_are_remarks() -> None:
 
 def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     recording = Recording().start("shell-1", "shell", "git log", command="git log", shared=True)
-    assert "Esc stops it" in show(recording).status.now.notice
+    assert "Esc stops it" in show(recording).status.now.screen.notice
     state = show(
         recording.output("shell-1", "shell", "a commit\n").result("shell-1", "shell", "a commit")
     )
@@ -604,7 +615,7 @@ def test_a_command_of_the_users_own_is_a_block_of_its_own() -> None:
     assert isinstance(block, CommandBlock)
     assert (block.shared, block.card.state, block.card.target) == (True, "done", "git log")
     assert state.document.running_commands() == ()
-    assert state.status.now.notice == ""
+    assert state.status.now.screen.notice == ""
 
 
 def test_an_event_of_a_newer_version_is_said_and_hurts_nothing() -> None:

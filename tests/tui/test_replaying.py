@@ -2,14 +2,14 @@
 first."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.events import KnownEvent
-from codeagent.tui.reduce import Reducer, replayed, replayed_end
+from codeagent.tui.recorded import replayed, replayed_end
+from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript import document as document_module
 from codeagent.tui.transcript.blocks import AnyBlock, Batch, Remark
@@ -67,7 +67,7 @@ def test_a_replay_shows_what_was_lived_through_whatever_was_shown_of_its_end_bef
     assert (state.queue.items, state.boundary.now) == (expected.queue.items, expected.boundary.now)
     assert (state.jobs.rows, state.jobs.end_notes) == (expected.jobs.rows, expected.jobs.end_notes)
     chosen = {"mode": "", "model": ""}
-    assert asdict(state.status.now) | chosen == asdict(expected.status.now) | chosen
+    assert state.status.now.changed(**chosen) == expected.status.now.changed(**chosen)
     assert not state.document.partial
 
 

@@ -40,7 +40,7 @@ async def test_a_resource_is_completed_behind_the_at_sign_and_a_prompt_with_its_
         agent.servers = offered(GUIDE)
         await pilot.press("enter")
         await until(pilot, lambda: composer.is_blank)
-        assert app.chat.state.status.now.notice == ""
+        assert app.chat.state.status.now.screen.notice == ""
         await pilot.press("/", *"rev")
         await until(pilot, lambda: all(row.name != REVIEW.name for row in composer.commands))
     assert app.crash is None

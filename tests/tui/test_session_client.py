@@ -28,7 +28,7 @@ from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.tool import ToolDefinition
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
-from codeagent.tui.reduce import replayed_end
+from codeagent.tui.recorded import replayed_end
 from codeagent.tui.session_client import SessionClient, with_model
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import PromptBlock as Said
@@ -61,7 +61,7 @@ async def ready(
 ) -> tuple[SessionClient, UiState, list[str]]:
     launcher.ready.set()
     client, state, given_back = await opened(launcher, options)
-    await until(lambda: state.status.now.phase == "idle")
+    await until(lambda: state.status.now.run.phase == "idle")
     return client, state, given_back
 
 
@@ -69,15 +69,21 @@ async def test_the_screen_knows_the_place_before_model_and_sandbox_are_ready() -
     client, state, _ = await opened(FakeLauncher())
 
     now = state.status.now
-    assert (now.phase, now.model, now.sandbox) == ("starting", "demo", "starting")
+    assert (now.run.phase, now.conversation.model, now.conversation.sandbox) == (
+        "starting",
+        "demo",
+        "starting",
+    )
     await client.close()
 
 
 async def test_the_repository_is_looked_at_once_the_conversation_has_started() -> None:
     client, state, _ = await ready(FakeLauncher())
 
-    assert state.status.now.branch == ""
-    await until(lambda: (state.status.now.branch, state.status.now.changes) == ("main", 3))
+    assert state.status.now.folder.branch == ""
+    await until(
+        lambda: (state.status.now.folder.branch, state.status.now.folder.changes) == ("main", 3)
+    )
     await client.close()
 
 
@@ -87,12 +93,12 @@ async def test_a_prompt_is_carried_out_while_the_sandbox_starts() -> None:
 
     assert client.do(Prompt("go")) is None
     assert launcher.agent.told == [Prompt("go")]
-    assert (state.status.now.sandbox, "starting" in client.info_page("status")) == (
+    assert (state.status.now.conversation.sandbox, "starting" in client.info_page("status")) == (
         "starting",
         True,
     )
     launcher.starting.set_result(INFO)
-    await until(lambda: state.status.now.sandbox == "docker")
+    await until(lambda: state.status.now.conversation.sandbox == "docker")
     assert INFO.image in client.info_page("status")
     await client.close()
 
@@ -116,8 +122,8 @@ async def test_only_what_the_start_of_the_sandbox_told_goes_once_it_is_there(
     state.status.set(notice=notice)
 
     launcher.starting.set_result(INFO)
-    await until(lambda: state.status.now.sandbox == "docker")
-    assert state.status.now.notice == left
+    await until(lambda: state.status.now.conversation.sandbox == "docker")
+    assert state.status.now.screen.notice == left
     await client.close()
 
 
@@ -126,14 +132,14 @@ async def test_the_header_says_so_if_the_sandbox_cannot_be_had_after_all() -> No
     client, state, _ = await ready(launcher)
 
     launcher.starting.set_exception(SandboxUnavailable("it failed its self-test", "run doctor"))
-    await until(lambda: state.status.now.sandbox == "none")
+    await until(lambda: state.status.now.conversation.sandbox == "none")
     await client.close()
 
 
 async def test_theme_and_bell_of_the_settings_reach_the_screen() -> None:
     launcher, state = FakeLauncher(theme="paper"), UiState()
     told: list[tuple[str | None, bool]] = []
-    state.prefer = lambda theme, bell: told.append((theme, bell))
+    state.prefer = lambda settings: told.append((settings.theme, settings.bell))
     client = SessionClient(launcher, state)
     await client.open(LaunchOptions())
 
@@ -177,7 +183,7 @@ async def test_what_is_missing_is_returned_and_nothing_is_started() -> None:
 async def test_a_session_of_another_folder_is_continued_there_and_that_is_said() -> None:
     launcher = FakeLauncher(elsewhere=Path("/home/ada/other"))
     client, state, _ = await opened(launcher, LaunchOptions(resume="2026"))
-    assert state.status.now.workspace == "other"
+    assert state.status.now.folder.workspace == "other"
     said = [block.text for block in state.document.blocks if isinstance(block, Remark)]
     assert said == ["this session belongs to /home/ada/other: working there"]
     await client.close()
@@ -224,7 +230,7 @@ async def test_a_mode_that_is_asked_for_goes_before_the_one_that_was_recorded() 
     launcher = FakeLauncher(log=tuple(looked_around().events))
     client, state, _ = await ready(launcher, LaunchOptions(resume="2026", mode="plan"))
 
-    assert state.status.now.mode == "plan"
+    assert state.status.now.conversation.mode == "plan"
     assert launcher.agent.told == []
     await client.close()
 
@@ -249,7 +255,12 @@ async def test_what_opening_wrote_to_the_log_is_shown_once() -> None:
         recording.finish("interrupted", error="the process ended before the run did").events
     )
     launcher.ready.set()
-    await until(lambda: state.status.now.phase == "idle" and state.status.now.sandbox != "starting")
+    await until(
+        lambda: (
+            state.status.now.run.phase == "idle"
+            and state.status.now.conversation.sandbox != "starting"
+        )
+    )
 
     assert len(state.document.blocks) == before + 1
     await client.close()
@@ -262,7 +273,7 @@ async def test_events_are_drawn_as_they_come() -> None:
     launcher.agent.emit(*running_tests().events)
     await until(lambda: len(state.document.blocks) >= 4)
 
-    assert state.status.now.phase == "working"
+    assert state.status.now.run.phase == "working"
     await client.close()
 
 
@@ -275,7 +286,7 @@ async def test_an_event_that_cannot_be_drawn_does_not_keep_the_next_from_being(
     state.failed = failed.append
     monkeypatch.setattr(state.document, "stream_text", lambda *_: 1 / 0)
     launcher.agent.emit(*Recording().run("go").stream("one").finish().events)
-    await until(lambda: state.status.now.phase == "idle" and bool(failed))
+    await until(lambda: state.status.now.run.phase == "idle" and bool(failed))
     assert [type(error) for error in failed] == [ZeroDivisionError]
     await client.close()
 
@@ -361,9 +372,9 @@ async def test_a_mode_chosen_during_the_start_holds_from_the_first_call() -> Non
     client, state, _ = await opened(launcher)
     state.status.set(mode="plan")
     launcher.ready.set()
-    await until(lambda: state.status.now.phase == "idle")
+    await until(lambda: state.status.now.run.phase == "idle")
 
-    assert state.status.now.mode == "plan"
+    assert state.status.now.conversation.mode == "plan"
     assert launcher.agent.told == [SetMode("plan")]
     await client.close()
 
@@ -400,15 +411,15 @@ async def test_another_model_takes_over_and_its_window_is_shown() -> None:
         .notice("model.changed", "ollama/qwen3", model="ollama/qwen3", api_base=None)
         .events
     )
-    await until(lambda: state.status.now.context_window == 1000)
-    assert state.status.now.model == client.agent.model.name == "ollama/qwen3"
+    await until(lambda: state.status.now.usage.context_window == 1000)
+    assert state.status.now.conversation.model == client.agent.model.name == "ollama/qwen3"
     await client.close()
 
 
 async def test_a_mode_is_shown_at_once_with_what_it_lets_through() -> None:
     client, state, _ = await ready(FakeLauncher())
     client.do(SetMode("plan"))
-    assert state.status.now.notice == "mode: plan · reads run, nothing is changed"
+    assert state.status.now.screen.notice == "mode: plan · reads run, nothing is changed"
     await client.close()
 
 
@@ -466,12 +477,12 @@ async def test_a_prompt_that_a_hook_denied_comes_back_with_the_reason_and_the_sc
     launcher = FakeLauncher()
     client, state, given_back = await ready(launcher)
     client.do(Prompt("fix it"))
-    assert state.status.now.phase == "working"
+    assert state.status.now.run.phase == "working"
 
     why = "the prompt was not sent: a hook denied it: not on a Friday"
     launcher.agent.emit(RunNotBegun(seq=5, ts=1.0, session="s", text=why, prompt="fix it"))
 
-    await until(lambda: state.status.now.phase == "idle")
+    await until(lambda: state.status.now.run.phase == "idle")
     assert given_back == ["fix it"]
     assert [block.text for block in state.document.blocks if isinstance(block, Remark)] == [why]
     await client.close()
@@ -505,7 +516,7 @@ async def test_jobs_of_a_process_that_died_are_lost_in_the_session_that_goes_on(
     client, state, _ = await opened(launcher, LaunchOptions(resume=SESSION))
 
     assert [(row.id, row.status) for row in state.jobs.rows] == [("job-1", "lost")]
-    assert state.status.now.jobs == 0
+    assert state.status.now.work.jobs == 0
     await client.close()
 
 

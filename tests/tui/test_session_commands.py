@@ -39,7 +39,7 @@ async def test_it_is_done_to_this_session_and_told(
         await until(pilot, lambda: bool(kept(app)))
         [(what, value)] = kept(app)
         assert what == done[0] and value.startswith(done[1])
-        await until(pilot, lambda: said in app.chat.state.status.now.notice)
+        await until(pilot, lambda: said in app.chat.state.status.now.screen.notice)
 
 
 @pytest.mark.parametrize(("line", "before"), [("/fork", "None"), ("/fork 3", "3")])
@@ -61,5 +61,5 @@ async def test_a_fork_takes_nothing_but_the_number_of_a_prompt(
         await until(pilot, lambda: app.settled)
         app.chat.composer.set_text(f"/fork {argument}")
         await pilot.press("enter")
-        await until(pilot, lambda: "from 1" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "from 1" in app.chat.state.status.now.screen.notice)
         assert kept(app) == [] and len(app.clients) == 1

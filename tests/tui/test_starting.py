@@ -50,7 +50,7 @@ def shown(app: ReplayApp) -> str:
 
 
 def notice(app: ReplayApp) -> str:
-    return app.chat.state.status.now.notice
+    return app.chat.state.status.now.screen.notice
 
 
 def on_disk(folder: Path) -> str:
@@ -70,7 +70,7 @@ async def test_prompts_keys_and_commands_are_done_in_the_order_they_were_given(
         await enter(pilot, "fix it", "!ls", "/model demo", "/step on")
         assert app.told == []
         assert lane(app) == ["/budget $2", "fix it", "!ls", "/model demo", "/step on"]
-        assert app.chat.state.status.now.mode == "accept-edits"
+        assert app.chat.state.status.now.conversation.mode == "accept-edits"
         starts.set()
         await until(pilot, lambda: Step(True) in app.told)
         assert app.told == [
@@ -171,7 +171,7 @@ async def test_esc_esc_takes_back_what_waits_for_the_start(tmp_path: Path) -> No
     async with starting(tmp_path) as (pilot, app, _):
         await enter(pilot, "one", "two")
         await pilot.press("escape")
-        assert "Esc again takes back" in app.chat.state.status.now.notice
+        assert "Esc again takes back" in app.chat.state.status.now.screen.notice
         assert lane(app) == ["one", "two"]
         await pilot.press("escape")
         assert (lane(app), app.chat.composer.text) == ([], "one\ntwo")
@@ -199,7 +199,7 @@ async def test_where_nothing_starts_everything_returns_to_the_composer(tmp_path:
 async def test_a_command_that_needs_no_conversation_does_not_wait_for_one(tmp_path: Path) -> None:
     async with starting(tmp_path) as (pilot, app, _):
         await enter(pilot, "/theme paper")
-        await until(pilot, lambda: "theme: paper" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "theme: paper" in app.chat.state.status.now.screen.notice)
         await enter(pilot, "/help")
         await until(pilot, lambda: app.screen is not app.chat)
         assert lane(app) == []

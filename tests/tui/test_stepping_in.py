@@ -448,7 +448,7 @@ async def refuses(pilot: Pilot[None], app: ReplayApp, line: str, said: str) -> N
     """A command tells the agent nothing, and says why."""
     app.chat.tell("")
     await enter(pilot, line)
-    await until(pilot, lambda: said in app.chat.state.status.now.notice, line)
+    await until(pilot, lambda: said in app.chat.state.status.now.screen.notice, line)
     assert app.told == [], line
 
 

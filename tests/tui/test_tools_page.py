@@ -182,12 +182,12 @@ async def test_the_command_asks_on_the_page_and_distrusts_at_once(tmp_path: Path
     (tmp_path / "second").mkdir()
     async with typed("/tools distrust", tmp_path / "second") as (pilot, app):
         await until(pilot, lambda: app.told == [TrustTools(False)])
-        await until(pilot, lambda: "no longer loaded" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "no longer loaded" in app.chat.state.status.now.screen.notice)
 
 
 async def test_a_word_it_does_not_know_is_reported(tmp_path: Path) -> None:
     async with typed("/tools reload", tmp_path) as (pilot, app):
-        await until(pilot, lambda: "not 'reload'" in app.chat.state.status.now.notice)
+        await until(pilot, lambda: "not 'reload'" in app.chat.state.status.now.screen.notice)
 
 
 async def test_where_tools_cannot_change_they_are_a_page_to_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from codeagent.core.extension import (
     InConversations,
     InFolders,
     OfferedSet,
+    OnScreen,
     RunOption,
 )
 
@@ -60,4 +61,5 @@ EXTENSION = Extension(
             alone="--group begins a session of its own, without a recipe; nothing was run",
         ),
     ),
+    screen=OnScreen(cards="codeagent.extensions.agents.cards:ChildCards"),
 )

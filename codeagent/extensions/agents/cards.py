@@ -26,7 +26,8 @@ class _Shown:
 
 
 class ChildCards:
-    """The children of one conversation, by the agent name on their events."""
+    """The children of one conversation, by the agent name on their events: an implementation of
+    `tui.reduce.AgentCards`."""
 
     def __init__(self, reducer: Callable[[UiState, str], Apply]) -> None:
         """`reducer` makes the reducer that applies the events of the agent of that name to a
@@ -35,7 +36,7 @@ class ChildCards:
         self._shown: dict[str, _Shown] = {}
 
     def begin(self, event: notices.AgentStarted, main: UiState) -> None:
-        """Show a child below the card of its call."""
+        """Show an agent below the card of its call."""
         state = UiState()
         view = ChildView(event.child, event.child_session, state.document.blocks)
         main.document.card(event.call_id, "agent").child = view
@@ -51,10 +52,10 @@ class ChildCards:
             return
         child.apply(event)
         status, view = child.state.status.now, child.view
-        view.phase = (
-            "" if isinstance(event, events.RunFinished) else _SAID.get(status.phase, status.phase)
-        )
-        view.tokens, view.cost_usd = status.input_tokens + status.output_tokens, status.cost_usd
+        phase = status.run.phase
+        view.phase = "" if isinstance(event, events.RunFinished) else _SAID.get(phase, phase)
+        view.tokens = status.usage.input_tokens + status.usage.output_tokens
+        view.cost_usd = status.usage.cost_usd
         match event:
             case events.ToolStarted():
                 view.calls += 1

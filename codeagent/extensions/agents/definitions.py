@@ -12,14 +12,9 @@ from codeagent.core.budget import Effort
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
-from codeagent.extensions.recipes.model import LimitFields, Tools
-from codeagent.extensions.user_tools.yaml_fields import YamlSection, validated
-from codeagent.extensions.user_tools.yaml_text import (
-    Unreadable,
-    YamlDocument,
-    YamlReport,
-    front_matter,
-)
+from codeagent.core.yaml_text import Unreadable, YamlDocument, front_matter
+from codeagent.tools.files.fields import LimitFields, Tools, YamlSection
+from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.folders import Loaded, ToolFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -96,7 +91,7 @@ class AgentLoader:
 
     def load(self, file: ToolFile) -> Loaded:
         try:
-            head, body = front_matter(file)
+            head, body = front_matter(file.content)
             if head is None:
                 raise Unreadable(
                     1,

@@ -15,14 +15,9 @@ from codeagent.core.policy import Mode
 from codeagent.core.recipes import NAME
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
-from codeagent.extensions.recipes.model import LimitFields, Tools
-from codeagent.extensions.user_tools.yaml_fields import Seconds, Version, YamlSection, validated
-from codeagent.extensions.user_tools.yaml_text import (
-    Unreadable,
-    YamlDocument,
-    YamlReport,
-    documents,
-)
+from codeagent.core.yaml_text import Unreadable, YamlDocument, documents
+from codeagent.tools.files.fields import LimitFields, Seconds, Tools, Version, YamlSection
+from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import nearest_or_all
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import read_named, say
 from codeagent.commands.run import read_piped, read_prompt
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunGroup
 from codeagent.core.errors import ConfigError
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def chosen_group(
-    args: argparse.Namespace, settings: Settings, place: Place, app: "App"
+    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
 ) -> tuple[RunGroup, Settings]:
     """Return the group with its task, and the settings with a model; prints warnings on standard
     error. Raises ConfigError."""
     run = _read(args)
     if settings.model is None:
-        settings = _with_model_of(run.group, settings, place, app)
+        settings = _with_model_of(run.group, settings, local, app)
     return run, settings
 
 
@@ -46,10 +46,12 @@ def _read(args: argparse.Namespace) -> RunGroup:
     return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
 
 
-def _with_model_of(group: Group, settings: Settings, place: Place, app: "App") -> Settings:
+def _with_model_of(
+    group: Group, settings: Settings, local: LocalEnvironment, app: "App"
+) -> Settings:
     """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
     one has none."""
-    files = {agent.name: agent.model for agent in app.describe_tools(place, settings).agents}
+    files = {agent.name: agent.model for agent in app.describe_tools(local, settings).agents}
     models = {
         one.definition.name: one.definition.model or files.get(one.base or "")
         for one in group.members

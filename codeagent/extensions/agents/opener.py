@@ -15,10 +15,10 @@ from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.parts import Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
-from codeagent.app.place import start_sandbox
+from codeagent.app.sandbox import start_sandbox
 from codeagent.app.sources import tools_by_reads
 from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for
-from codeagent.config.place import agrees_to
+from codeagent.config.local_environment import agrees_to
 from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
@@ -33,6 +33,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
 from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import DefinedTool
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:  # most agents work where their parent does
@@ -118,8 +119,8 @@ class ChildOpener:
 
         Two small files: in a thread, a call that is cancelled in between would leave them open.
         """
-        place = self.assembly.dependencies.place
-        store = SessionStore(place.state_dir, place.redactor)
+        local = self.assembly.dependencies.local
+        store = SessionStore(local.state_dir, local.redactor)
         log = store.create_child(parent.session_id)
         stack.callback(store.discard_if_empty, log.session_id)
         stack.callback(log.close)
@@ -234,7 +235,7 @@ class ChildOpener:
 
         dependencies = self.assembly.dependencies
         worktree = await make_worktree(
-            dependencies.place.state_dir / WORKTREES,
+            dependencies.local.state_dir / WORKTREES,
             dependencies.workspace.root,
             session_id,
             self.assembly.snapshots,
@@ -249,21 +250,21 @@ class ChildOpener:
         """What the child's tools work with, bound to its worktree; the stack closes it. Raises
         SandboxUnavailable."""
         above = self.assembly.dependencies
-        place = replace(
-            above.place,
+        local = replace(
+            above.local,
             workspace=worktree.root,
             agreed_git=frozenset({worktree.git}),
-            copy_of=above.place.copy_of or above.place.workspace,
+            copy_of=above.local.copy_of or above.local.workspace,
         )
         workspace = LocalWorkspace(worktree.root)
         stack.callback(workspace.close)
         environment = replace(self.assembly.environment, workspace=workspace)
         project = above.workspace.root
-        there = replace(above, place=place, workspace=workspace, project=project)
+        there = replace(above, local=local, workspace=workspace, project=project)
         if above.kind is None:
             return there, environment
         started = await start_sandbox(
-            self.assembly.settings, place, workspace, session_id, _say_nothing, stack, ready=False
+            self.assembly.settings, local, workspace, session_id, _say_nothing, stack, ready=False
         )
         if started.trouble is not None:
             raise started.trouble
@@ -272,7 +273,7 @@ class ChildOpener:
 
     def _agreed(self, git: OutsideGit) -> bool:
         dependencies = self.assembly.dependencies
-        return agrees_to(git, dependencies.workspace.root, dependencies.place.config_dir)
+        return agrees_to(git, dependencies.workspace.root, dependencies.local.config_dir)
 
 
 def _say_nothing(text: str) -> None:
@@ -296,15 +297,11 @@ def _stays(tool: Tool[Any]) -> bool:
 
 def _own(tool: Tool[Any], remade: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
     """Return the child's own tool in place of its parent's."""
-    match tool.source:
-        case "builtin":
+    match tool:
+        case DefinedTool():
+            return tool.rebound(remade, reads)
+        case _ if tool.source == "builtin":
             return remade.get(tool.name, tool)
-        case "yaml":
-            from codeagent.extensions.user_tools.yaml_tools import (
-                rebound,  # only if there are such tools
-            )
-
-            return rebound(tool, remade, reads)
         case _:
             return tool
 

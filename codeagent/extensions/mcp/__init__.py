@@ -1,6 +1,15 @@
 """Tools, resources and prompts of MCP servers."""
 
-from codeagent.core.extension import Extension, InConversations, InFolders, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    InConversations,
+    InFolders,
+    OnScreen,
+    PageKey,
+    PageKeys,
+    SlashCommand,
+    Subcommand,
+)
 
 USER_FILE = "mcp.json"
 PROJECT_FILE = ".mcp.json"
@@ -15,10 +24,55 @@ EXTENSION = Extension(
             "RestartServer": "codeagent.extensions.mcp.servers:change",
             "AgreeToServer": "codeagent.extensions.mcp.servers:change",
         },
+        remarks="codeagent.extensions.mcp.servers:remarks",
     ),
     sources="codeagent.extensions.mcp.servers:sources",
-    remarks="codeagent.extensions.mcp.servers:remarks",
     in_folders=InFolders(own={USER_FILE: "servers"}, project=(PROJECT_FILE,), for_parts=True),
+    screen=OnScreen(
+        commands=(
+            SlashCommand(
+                name="mcp",
+                about="servers that bring tools of their own (MCP): state, tools, trust",
+                does="codeagent.extensions.mcp.page:mcp",
+                after="tools",
+                needs_conversation=True,
+            ),
+        ),
+        keys=(
+            PageKeys(
+                scope="mcp",
+                heading="MCP servers: /mcp",
+                after="tools",
+                keys=(
+                    PageKey(name="next", about="choose the next server", keys=("tab", "n")),
+                    PageKey(
+                        name="restart",
+                        about="end the chosen server and start it again",
+                        keys=("r",),
+                    ),
+                    PageKey(
+                        name="trust",
+                        about="trust the servers of the project as they are now; asks once",
+                        keys=("t",),
+                    ),
+                    PageKey(
+                        name="give",
+                        about="give the chosen server of the project the variables it wants; asks once",
+                        keys=("v",),
+                    ),
+                    PageKey(
+                        name="agree",
+                        about="agree to what the chosen server changed; asks once",
+                        keys=("a",),
+                    ),
+                    PageKey(name="yes", about="yes, do it", keys=("y",), approves=True),
+                    PageKey(
+                        name="distrust", about="stop trusting the project's servers", keys=("d",)
+                    ),
+                ),
+            ),
+        ),
+    ),
     subcommands=(
         Subcommand(
             name="mcp",

@@ -357,12 +357,12 @@ def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")
     for line in _lines(entries):
         print(line)
-    from codeagent.extensions.mcp.reach import place_of
+    from codeagent.extensions.mcp.reach import local_of
     from codeagent.extensions.mcp.servers import (
         accept_programs,
     )  # imports everything that a conversation needs
 
-    files_of_theirs = accept_programs(place_of(args), entries)
+    files_of_theirs = accept_programs(local_of(args), entries)
     if files_of_theirs:
         print(
             "with these files of their programs; a change of one is shown to you before it is run:"

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from difflib import unified_diff
-from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -11,8 +10,11 @@ from rich.style import Style
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
+from codeagent.extensions.mcp import EXTENSION
 from codeagent.extensions.mcp.config import ListedServers, ServerFacts
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
+from codeagent.tui.commands import page_rows
+from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.guard import TOO_SMALL, TOO_SOON, wholly_on_screen
 from codeagent.tui.parts.line_pane import Piece, wrapped_piece
@@ -21,9 +23,6 @@ from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
-
-if TYPE_CHECKING:
-    from codeagent.tui.pages.chat import ChatScreen
 
 TRUST = (
     "They come with this project, and none of them was started. If you trust them, they are started as .mcp.json says "
@@ -58,7 +57,7 @@ class _Question:
     """What the words do not have room for."""
 
 
-async def mcp(chat: "ChatScreen", argument: str) -> None:
+async def mcp(chat: ChatScreen, argument: str) -> None:
     """Handle `/mcp`."""
     client = await chat.outbox.ready()
     servers = client.agent.part(ListedServers)
@@ -164,7 +163,7 @@ def _diff(diff: DiffBlock) -> Iterator[str]:
 class ServersScreen(Page[None]):
     """Covers the conversation, which continues; shows changes of the servers as they happen."""
 
-    BINDINGS = bindings("mcp")
+    BINDINGS = bindings("mcp", rows=page_rows(EXTENSION))
 
     def __init__(self, client: SessionClient, book: ListedServers) -> None:
         self.pane: TextPane

@@ -5,7 +5,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import say, settings_of, workspace_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.sanitize import one_line, visible
@@ -25,9 +25,9 @@ _LAST_LINES = 20
 async def test(args: argparse.Namespace, app: "App") -> int:
     """Start a server and list its tools; return 1 if it, or a tool, waits or did not start. Raises
     ConfigError."""
-    place, entry = place_of(args), _entry(args)
-    settings = settings_of(args, place.workspace)
-    async with one_server(app, settings, place, entry) as source:
+    local, entry = local_of(args), _entry(args)
+    settings = settings_of(args, local.workspace)
+    async with one_server(app, settings, local, entry) as source:
         await source.start(lambda: None)
         if source.held and args.agree:
             await _agree(source)
@@ -39,7 +39,7 @@ async def test(args: argparse.Namespace, app: "App") -> int:
             does = "starts it" if source.held else "uses them"
             say(f"codeagent mcp test {source.name} --agree {does} as they are now")
         listing = source.list()
-        _show(source, listing, place)
+        _show(source, listing, local)
         if entry.config.write:
             say(
                 f"{source.name} may write in the workspace, but not in this test, where nobody would inspect it"
@@ -49,15 +49,15 @@ async def test(args: argparse.Namespace, app: "App") -> int:
 
 async def login(args: argparse.Namespace) -> int:
     """Log in to a server; return 1 if that failed. Raises ConfigError."""
-    place, entry = place_of(args), _entry(args)
+    local, entry = local_of(args), _entry(args)
     if not entry.config.url:
         raise ConfigError(f"{args.name} is not reached over HTTP, so there is nothing to log in to")
 
     def tell(url: str) -> None:
         say(f"open this address to log in; codeagent waits until you are done:\n\n{visible(url)}\n")
 
-    where, listing = await log_in(place, entry, tell, browser=not args.no_browser)
-    problems = [place.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
+    where, listing = await log_in(local, entry, tell, browser=not args.no_browser)
+    problems = [local.redactor.clean(one_line(problem.text, 1000)) for problem in listing.problems]
     if listing.state != "ready":
         say(f"codeagent: {args.name}: {'; '.join(problems) or 'it did not answer'}")
         return 1
@@ -69,13 +69,13 @@ async def login(args: argparse.Namespace) -> int:
     return 0
 
 
-def place_of(args: argparse.Namespace) -> Place:
-    return Place.of_user(workspace_of(args.cwd))
+def local_of(args: argparse.Namespace) -> LocalEnvironment:
+    return LocalEnvironment.of_user(workspace_of(args.cwd))
 
 
 def _entry(args: argparse.Namespace) -> ServerEntry:
     """Return the server, if it may be started. Raises ConfigError."""
-    servers = server_files(place_of(args)).read()
+    servers = server_files(local_of(args)).read()
     entry = servers.get(args.name)
     if not entry.trusted:
         what = "; ".join((entry.shown, *entry.details))
@@ -87,9 +87,9 @@ def _entry(args: argparse.Namespace) -> ServerEntry:
     return entry
 
 
-def _show(source: McpSource, listing: Listing, place: Place) -> None:
+def _show(source: McpSource, listing: Listing, local: LocalEnvironment) -> None:
     """Print the tools and, on standard error, problems and the server's own output."""
-    clean = place.redactor.clean
+    clean = local.redactor.clean
     for problem in listing.problems:
         say(f"{problem.level}: {clean(one_line(problem.text, 1000))}")
     if source.record.lines:

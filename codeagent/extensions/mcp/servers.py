@@ -15,7 +15,7 @@ from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.errors import ConfigError, SandboxUnavailable
@@ -50,24 +50,24 @@ _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 _UNTRUSTED = "not trusted, so it is not started"
 
 
-def server_files(place: Place) -> ServerFiles:
-    return ServerFiles(place.config_dir, place.workspace, accept=place.trust_project)
+def server_files(local: LocalEnvironment) -> ServerFiles:
+    return ServerFiles(local.config_dir, local.workspace, accept=local.trust_project)
 
 
 def server_host(
-    place: Place,
+    local: LocalEnvironment,
     root: Path,
     in_sandbox: StartProgram | None,
     asker: Asker | None,
     auth: Callable[[ServerConfig], Any],
 ) -> ServerHost:
     """Return what servers get from us. `in_sandbox` None: those for the sandbox do not start."""
-    own = place.state_dir / "mcp"
-    on_machine = MachinePrograms(root, place.environment, own / "folders")
+    own = local.state_dir / "mcp"
+    on_machine = MachinePrograms(root, local.environment, own / "folders")
     programs: dict[ServerPlace, StartProgram] = {"machine": on_machine.start}
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
-    return ServerHost(root, programs, own, asker, auth, place.redactor.clean)
+    return ServerHost(root, programs, own, asker, auth, local.redactor.clean)
 
 
 def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
@@ -75,27 +75,27 @@ def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
 
     Those in its sandbox have its network and its mode.
     """
-    place, programs = opening.place, SandboxPrograms()
+    local, programs = opening.local, SandboxPrograms()
     start = None
     if opening.sandbox is not None:
         start = program_starter(opening.sandbox, opening.questions, programs)
-    auth = partial(kept_login, place)
-    host = server_host(place, opening.root, start, opening.questions, auth)
-    return (McpServers(place, host, programs),)
+    auth = partial(kept_login, local)
+    host = server_host(local, opening.root, start, opening.questions, auth)
+    return (McpServers(local, host, programs),)
 
 
-def kept_login(place: Place, config: ServerConfig) -> Any:
+def kept_login(local: LocalEnvironment, config: ServerConfig) -> Any:
     """Return an `httpx2.Auth` that uses the login kept for the server; None if none can be kept."""
-    if place.config_dir is None:
+    if local.config_dir is None:
         return None
     from codeagent.extensions.mcp.login import KeptLogin  # only for a server over HTTP
 
-    return KeptLogin(config, KeyStore(place.config_dir), place.redactor.learn)
+    return KeptLogin(config, KeyStore(local.config_dir), local.redactor.learn)
 
 
-def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
+def ready_config(local: LocalEnvironment, entry: ServerEntry) -> ServerConfig:
     """Fill in its variables; secrets among them are masked from now on. Raises ConfigError."""
-    full = entry.filled_in(place.environment)
+    full = entry.filled_in(local.environment)
     given = [(name, value) for name, value in full.env.items() if is_secret_name(name)]
     given += [
         (name, value)
@@ -106,11 +106,11 @@ def ready_config(place: Place, entry: ServerEntry) -> ServerConfig:
         given.append(("client secret", full.client.secret))
     for name, value in given:
         for secret in {value, value.rpartition(" ")[2]}:
-            place.redactor.learn(f"{full.name} {name}", secret)
+            local.redactor.learn(f"{full.name} {name}", secret)
     return full
 
 
-def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, ...]:
+def accept_programs(local: LocalEnvironment, entries: Iterable[ServerEntry]) -> tuple[str, ...]:
     """Agree to the programs of trusted servers in the workspace as they are now; return their
     files, a line each.
 
@@ -118,7 +118,7 @@ def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, 
     """
     found: list[str] = []
     for entry in entries:
-        if (program := _program_of(place, entry)) is not None:
+        if (program := _program_of(local, entry)) is not None:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):
                 found += [
                     line for change in program.accept()[:1] for line in change.now.said.splitlines()
@@ -126,16 +126,16 @@ def accept_programs(place: Place, entries: Iterable[ServerEntry]) -> tuple[str, 
     return tuple(found)
 
 
-def _program_of(place: Place, entry: ServerEntry) -> AgreedProgram | None:
+def _program_of(local: LocalEnvironment, entry: ServerEntry) -> AgreedProgram | None:
     """Return a server's program; None if it has none, or variables that are missing."""
     try:
-        config = ready_config(place, entry)
+        config = ready_config(local, entry)
     except ConfigError:
         return None
     return (
         None
         if config.url
-        else AgreedProgram(config, place.workspace.resolve(), place.state_dir / "mcp")
+        else AgreedProgram(config, local.workspace.resolve(), local.state_dir / "mcp")
     )
 
 
@@ -157,14 +157,14 @@ class McpServers(ConversationPart, ListedServers):
     """The servers of one conversation; a method that raises ConfigError has changed nothing."""
 
     def __init__(
-        self, place: Place, host: ServerHost, programs: SandboxPrograms | None = None
+        self, local: LocalEnvironment, host: ServerHost, programs: SandboxPrograms | None = None
     ) -> None:
         """Reads the files; blocks on them. `programs` are those that the host starts in the
         sandbox."""
-        self._place = place
+        self._local = local
         self._host = host
         self._programs = programs or SandboxPrograms()
-        self._files = server_files(place)
+        self._files = server_files(local)
         self._toolsets = Toolsets()
         self._sources: dict[str, McpSource] = {}
         self._untrusted: dict[str, tuple[Changed, ...]] = {}
@@ -253,7 +253,7 @@ class McpServers(ConversationPart, ListedServers):
         give = tuple((name, variable) for variable in variables)
         await self._rewrite(partial(self._files.give, self._configured.digest, give))
         if (source := self._sources.get(name)) is not None:
-            source.reconfigure(ready_config(self._place, self._configured.get(name)))
+            source.reconfigure(ready_config(self._local, self._configured.get(name)))
             await self._toolsets.restart(name)
 
     async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
@@ -309,13 +309,13 @@ class McpServers(ConversationPart, ListedServers):
             if not entry.trusted or not entry.enabled or entry.config.name in self._sources:
                 continue
             try:
-                config = ready_config(self._place, entry)
+                config = ready_config(self._local, entry)
             except ConfigError as error:
                 self._wrong[entry.config.name] = str(error)
                 continue
             self._sources[config.name] = McpSource(config, self._host)
-            if self._place.trust_project and entry.place == "project":
-                accept_programs(self._place, [entry])
+            if self._local.trust_project and entry.place == "project":
+                accept_programs(self._local, [entry])
 
     def _why_not(self, name: str) -> str:
         if name in self._wrong:
@@ -360,7 +360,7 @@ class McpServers(ConversationPart, ListedServers):
         name = entry.config.name
         if name not in self._untrusted:
             self._untrusted[name] = ()
-            program = _program_of(self._place, entry)
+            program = _program_of(self._local, entry)
             with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
                 self._untrusted[name] = () if program is None else program.changes()
         return self._untrusted[name]
@@ -399,23 +399,23 @@ def change(host: Host, act: ServerAct) -> Coroutine[Any, Any, None]:
 
 @asynccontextmanager
 async def one_server(
-    app: "App", settings: Settings, place: Place, entry: ServerEntry
+    app: "App", settings: Settings, local: LocalEnvironment, entry: ServerEntry
 ) -> AsyncIterator[McpSource]:
     """Yield a server as a conversation would have it, not started yet; closed afterwards. Raises
     ConfigError."""
-    config = ready_config(place, entry)
+    config = ready_config(local, entry)
     async with AsyncExitStack() as stack:
         in_sandbox = None
         if not config.url and config.where == "sandbox" and settings.sandbox.kind == "docker":
             container = await asyncio.to_thread(
-                app.docker_sandbox, settings, place, place.workspace, "mcp-test"
+                app.docker_sandbox, settings, local, local.workspace, "mcp-test"
             )
             stack.push_async_callback(container.close)
             in_sandbox = partial(
                 SandboxPrograms().start, container
             )  # no conversation would inspect what it writes
         host = server_host(
-            place, place.workspace.resolve(), in_sandbox, None, partial(kept_login, place)
+            local, local.workspace.resolve(), in_sandbox, None, partial(kept_login, local)
         )
         source = McpSource(config, host)
         stack.push_async_callback(source.close)
@@ -423,7 +423,7 @@ async def one_server(
 
 
 async def log_in(
-    place: Place, entry: ServerEntry, tell: Callable[[str], None], *, browser: bool
+    local: LocalEnvironment, entry: ServerEntry, tell: Callable[[str], None], *, browser: bool
 ) -> tuple[str, Listing]:
     """Log in to a server over HTTP: `tell` gets the address to open, in the user's browser too if
     `browser`.
@@ -433,21 +433,21 @@ async def log_in(
     """
     from codeagent.extensions.mcp.login import Callback, begin_login  # only for a login
 
-    if place.config_dir is None:
+    if local.config_dir is None:
         raise ConfigError("there is no configuration folder, so no login can be kept")
-    config = replace(ready_config(place, entry), start_timeout=_LOGIN_SECONDS)
+    config = replace(ready_config(local, entry), start_timeout=_LOGIN_SECONDS)
 
     def show(url: str) -> None:
         tell(url)
         if browser:
             with suppress(OSError):  # the address was printed: it can be copied
-                open_in_browser(url, os.environ, place.workspace)
+                open_in_browser(url, os.environ, local.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
         login = await begin_login(
-            config, KeyStore(place.config_dir), place.redactor.learn, show, callback
+            config, KeyStore(local.config_dir), local.redactor.learn, show, callback
         )
-        host = server_host(place, place.workspace.resolve(), None, None, lambda config: login.auth)
+        host = server_host(local, local.workspace.resolve(), None, None, lambda config: login.auth)
         source = McpSource(config, host)
         try:
             await source.start(lambda: None)

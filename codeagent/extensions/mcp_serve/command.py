@@ -17,8 +17,8 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir
-from codeagent.config.place import Place
 from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError
@@ -63,12 +63,14 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     image = ""
     if args.trust_project:
         image = app.accepted_image(settings, workspace, config_dir())
-    place = Place.of_user(workspace, trust_project=args.trust_project, accepted_image=image)
+    local = LocalEnvironment.of_user(
+        workspace, trust_project=args.trust_project, accepted_image=image
+    )
     app.prepare()
-    return _serve(settings, place, app)
+    return _serve(settings, local, app)
 
 
-async def _serve(settings: Settings, place: Place, app: "App") -> int:
+async def _serve(settings: Settings, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if the program closed the connection. Raises CodeagentError."""
     from codeagent.extensions.mcp_serve import (
         lines,
@@ -78,12 +80,12 @@ async def _serve(settings: Settings, place: Place, app: "App") -> int:
 
     model, ended = CallingModel(), list[int]()
     session = await app.open_session(
-        _offered(settings, model), place, tell=say, open_model=model.open
+        _offered(settings, model), local, tell=say, open_model=model.open
     )
     try:
         require_sandbox(session)
-        work = None if settings.model is None else partial(_work, app, settings, place)
-        offer = server.Offer(session, model, work, place.redactor)
+        work = None if settings.model is None else partial(_work, app, settings, local)
+        offer = server.Offer(session, model, work, local.redactor)
         serving = asyncio.ensure_future(server.serve(offer, lines.InputLines()))
         for number in _SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, _end, number, serving, ended)
@@ -98,9 +100,9 @@ async def _serve(settings: Settings, place: Place, app: "App") -> int:
 
 
 async def _work(
-    app: "App", settings: Settings, place: Place, prompt: str, reader: RunReader
+    app: "App", settings: Settings, local: LocalEnvironment, prompt: str, reader: RunReader
 ) -> Outcome:
-    return await app.work(Task(prompt, place, settings, lists_changes=False), reader)
+    return await app.work(Task(prompt, local, settings, lists_changes=False), reader)
 
 
 def _offered(settings: Settings, model: "CallingModel") -> Settings:

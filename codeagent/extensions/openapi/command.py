@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, read_named, say, settings_of, workspace_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
@@ -83,11 +83,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def main(args: argparse.Namespace, app: "App") -> int:
     """Add a document. Raises ConfigError without changing anything."""
-    place = Place.of_user(workspace_of(args.cwd))
-    data, base = await _fetched(args, place)
-    local = None if base or args.document == "-" else place.workspace / args.document
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
+    data, base = await _fetched(args, local)
+    path = None if base or args.document == "-" else local.workspace / args.document
     try:
-        document = ApiDocument(read_text(data) if local is None else joined(read_text(data), local))
+        document = ApiDocument(read_text(data) if path is None else joined(read_text(data), path))
         kept = json.dumps(document.root, ensure_ascii=False, separators=(",", ":")).encode()
         read_text(
             kept
@@ -102,8 +102,8 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         picked = chosen(operations, options.only)
     except (BadDocument, ValueError, OSError) as error:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
-    files = document_files(place)
-    sets = await asyncio.to_thread(app.describe_tools, place, settings_of(args, place.workspace))
+    files = document_files(local)
+    sets = await asyncio.to_thread(app.describe_tools, local, settings_of(args, local.workspace))
     if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
         raise ConfigError(
             f"there is another toolset named {name}; give this one a --name; nothing was added"
@@ -112,7 +112,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         say(f"warning: {problem}")
     record = DocumentRecord(
         origin=base
-        or ("standard input" if args.document == "-" else str(place.workspace / args.document)),
+        or ("standard input" if args.document == "-" else str(local.workspace / args.document)),
         sha256=hashlib.sha256(kept).hexdigest(),
         about=about_of(document, len(picked)),
         base=base,
@@ -133,14 +133,14 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     return 0
 
 
-async def _fetched(args: argparse.Namespace, place: Place) -> tuple[bytes, str]:
+async def _fetched(args: argparse.Namespace, local: LocalEnvironment) -> tuple[bytes, str]:
     """Return the bytes of the document and their address, which is empty for a file. Raises
     ConfigError."""
     target = args.document
     if target == "-":
         return sys.stdin.buffer.read(LARGEST_DOCUMENT + 1), ""
     if not re.match(r"https?://", target, re.IGNORECASE):
-        return read_named(place.workspace / target, target, LARGEST_DOCUMENT), ""
+        return read_named(local.workspace / target, target, LARGEST_DOCUMENT), ""
     try:
         url = WebUrl.parse(target)
         client = WebClient(

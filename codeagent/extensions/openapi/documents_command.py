@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, read_named, say, workspace_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import read_regular
 from codeagent.extensions.openapi.added import LARGEST_DOCUMENT, DocumentFiles
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
 
 
-def document_files(place: Place) -> DocumentFiles:
-    return DocumentFiles(place.own_folder, place.workspace, accept=place.trust_project)
+def document_files(local: LocalEnvironment) -> DocumentFiles:
+    return DocumentFiles(local.own_folder, local.workspace, accept=local.trust_project)
 
 
 def main(args: argparse.Namespace, app: "App") -> int:
-    place = Place.of_user(workspace_of(args.cwd))
-    folder = document_files(place).remove(args.name)
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
+    folder = document_files(local).remove(args.name)
     print(f"removed {args.name} from {folder}")
     return 0
 

@@ -6,14 +6,17 @@ import math
 import re
 from typing import Any
 
+from codeagent.core.yaml_text import Unreadable, YamlLimits, nodes
+
 LARGEST = 32 << 20
 """The largest document, in bytes."""
 _LARGEST_YAML = 8 << 20
 """The largest YAML document, in bytes: reading YAML takes thirty times as long as JSON."""
 _MOST_NODES = 2_000_000
 """The most values, with those of aliases and merges counted at each use."""
-_MOST_ALIASES = 10_000
 _DEEPEST = 100
+_LIMITS = YamlLimits(_DEEPEST, _MOST_NODES, most_aliases=10_000, longest_scalar=_LARGEST_YAML)
+_NOT_YAML = "it is not YAML: "
 _MERGE = "tag:yaml.org,2002:merge"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
@@ -79,34 +82,16 @@ def _read_yaml(text: str) -> Any:
         raise BadDocument(
             f"as YAML it is larger than {_LARGEST_YAML >> 20} MiB; convert it to JSON"
         )
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _refuse_bombs(yaml, loader, text)
-        nodes = list(yaml.compose_all(text, Loader=loader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        raise BadDocument(
-            f"it is not YAML: {where}{getattr(error, 'problem', None) or error}"
-        ) from None
-    if len(nodes) != 1:
-        raise BadDocument("it is empty" if not nodes else "it contains more than one YAML document")
-    return _Construction(yaml).value(nodes[0], 0)
-
-
-def _refuse_bombs(yaml: Any, loader: Any, text: str) -> None:
-    """Check depth and aliases before anything is built. Raises BadDocument."""
-    depth = aliases = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.AliasEvent):
-            aliases += 1
-        if depth > _DEEPEST or aliases > _MOST_ALIASES:
-            many = f"{_DEEPEST} levels deep" if depth > _DEEPEST else f"{_MOST_ALIASES} aliases"
-            raise BadDocument(f"line {event.start_mark.line + 1}: more than {many}")
+        found = nodes(text, _LIMITS, fast=True)
+    except Unreadable as error:
+        where, said = f"line {error.line}: ", str(error)
+        if said.startswith(_NOT_YAML):
+            raise BadDocument(_NOT_YAML + where + said.removeprefix(_NOT_YAML)) from None
+        raise BadDocument(where + said) from None
+    if len(found) != 1:
+        raise BadDocument("it is empty" if not found else "it contains more than one YAML document")
+    return _Construction(yaml).value(found[0], 0)
 
 
 class _Construction:

@@ -1,6 +1,14 @@
 """Recipes: the keys of their files, how they are read, and the recipes of a conversation."""
 
-from codeagent.core.extension import Extension, InConversations, InFolders, RunOption, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    InConversations,
+    InFolders,
+    OnScreen,
+    RunOption,
+    SlashCommand,
+    Subcommand,
+)
 
 EXTENSION = Extension(
     name="recipes",
@@ -9,6 +17,18 @@ EXTENSION = Extension(
         acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
     ),
     in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
+    screen=OnScreen(
+        commands=(
+            SlashCommand(
+                name="recipes",
+                about="prompts with inputs, kept in files and run by their name",
+                does="codeagent.extensions.recipes.page:recipes",
+                arguments="[trust|distrust]",
+                after="skills",
+            ),
+        ),
+        offers="codeagent.extensions.recipes.page:offered",
+    ),
     subcommands=(
         Subcommand(
             name="recipes",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from codeagent.config.kept import TrustFile
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe
 from codeagent.core.toolbox import ToolProblem, TrustBook
@@ -20,26 +20,26 @@ _SUFFIXES = (".md", ".yaml", ".yml")
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
     """Return the folders of recipes: the user's own, if there is one, then the project's."""
     project = [
-        ToolFolder(root, (".codeagent", "commands"), "project", _SUFFIXES),
-        ToolFolder(root, (".claude", "commands"), "project", (".md",)),
+        ToolFolder(root, (".codeagent", "commands"), "project", lambda: _SUFFIXES),
+        ToolFolder(root, (".claude", "commands"), "project", lambda: (".md",)),
     ]
     return (
-        *(() if own is None else (ToolFolder(own / "commands", (), "user", _SUFFIXES),)),
+        *(() if own is None else (ToolFolder(own / "commands", (), "user", lambda: _SUFFIXES),)),
         *project,
     )
 
 
-def read_recipes(place: Place) -> "RecipeFolders":
+def read_recipes(local: LocalEnvironment) -> "RecipeFolders":
     """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
-    with closing(LocalWorkspace(place.workspace)) as workspace:
+    with closing(LocalWorkspace(local.workspace)) as workspace:
         root = workspace.root
     trust = (
         None
-        if place.config_dir is None
-        else TrustFile(place.config_dir, root, Path.home(), "recipes.jsonl")
+        if local.config_dir is None
+        else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
     )
-    folders = recipe_folders(root, place.own_folder)
-    return RecipeFolders(folders, trust, accept=place.trust_project, root=str(root))
+    folders = recipe_folders(root, local.own_folder)
+    return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
 
 
 class RecipeFolders:

@@ -14,8 +14,8 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.place import Place
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
@@ -70,37 +70,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError."""
-    place = Place(workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir())
+    local = LocalEnvironment(
+        workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir()
+    )
     match args.action:
         case "check":
-            return _check(place.workspace / args.file, str(args.file), place, app)
+            return _check(local.workspace / args.file, str(args.file), local, app)
         case "import":
             from codeagent.extensions.recipes.import_command import (
                 import_workflow,
             )  # reads YAML, which a list need not
 
-            return import_workflow(args, place, app)
+            return import_workflow(args, local, app)
         case "list":
-            return _list(app.read_recipes(place), as_json=args.json)
+            return _list(app.read_recipes(local), as_json=args.json)
         case "show":
-            return _show(find_recipe(app.read_recipes(place), args.name), as_json=args.json)
+            return _show(find_recipe(app.read_recipes(local), args.name), as_json=args.json)
         case "trust":
-            return _trust(app.read_recipes(place))
+            return _trust(app.read_recipes(local))
         case _:
-            app.read_recipes(place).distrust()
+            app.read_recipes(local).distrust()
             print("the recipes of this project are no longer trusted")
             return 0
 
 
 def chosen_recipe(
-    args: argparse.Namespace, settings: Settings, place: Place, app: "App"
+    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
 ) -> tuple[RunRecipe, Settings]:
     """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
     given = named_inputs(args.input)
-    _refuse_file(args.recipe, place)
-    recipe = find_recipe(app.read_recipes(place), args.recipe)
+    _refuse_file(args.recipe, local)
+    recipe = find_recipe(app.read_recipes(local), args.recipe)
     require_trust(recipe)
     firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LIMITS)
     resumed = args.resume is not None or args.go_on
@@ -108,9 +110,9 @@ def chosen_recipe(
     return run, settings
 
 
-def _refuse_file(given: str, place: Place) -> None:
+def _refuse_file(given: str, local: LocalEnvironment) -> None:
     """Raise ConfigError if a file is given instead of a name."""
-    path = place.workspace / given
+    path = local.workspace / given
     if not given.endswith((".yaml", ".yml", ".md")) or not path.is_file():
         return
     from codeagent.extensions.recipes.reading import load_recipe  # only to say what the file is
@@ -230,14 +232,14 @@ def _misnamed(recipe: Recipe, catalog: "ToolCatalog") -> str:
     return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
 
 
-def _check(path: Path, shown: str, place: Place, app: "App") -> int:
+def _check(path: Path, shown: str, local: LocalEnvironment, app: "App") -> int:
     """Return 0 if the recipe can be used, 2 if not. Raises ConfigError if the file cannot be
     read."""
     from codeagent.extensions.recipes.reading import (
         load_recipe,  # only a check needs it, not a list
     )
 
-    own = place.config_dir
+    own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     content = read_named(path, shown, LARGEST_FILE)
     loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
@@ -245,7 +247,7 @@ def _check(path: Path, shown: str, place: Place, app: "App") -> int:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if loaded.recipe is None:
         return 2
-    if wrong := _misnamed(loaded.recipe, app.describe_tools(place)):
+    if wrong := _misnamed(loaded.recipe, app.describe_tools(local)):
         say(f"{shown}: {wrong}")
         return 2
     steps = len(loaded.recipe.steps)

@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import read_named, say
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import visible
+from codeagent.core.yaml_text import Unreadable
 from codeagent.disk.opens import create_file, open_folder
 from codeagent.extensions.recipes.reading import load_recipe
 from codeagent.extensions.recipes.workflows.conversion import Conversion, convert
-from codeagent.extensions.user_tools.yaml_text import Unreadable
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, ToolFile
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PROJECT = ".codeagent"
 
 
-def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
+def import_workflow(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
     """Return 0 if it was converted, 2 if that is impossible or something has no counterpart. Raises
     ConfigError."""
     shown = str(args.file)
@@ -36,12 +36,12 @@ def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
         raise ConfigError(
             "--to names a folder of the workspace, relative to it; nothing was written"
         )
-    content = read_named(place.workspace / args.file, shown, LARGEST_FILE)
-    catalog = app.describe_tools(place)
+    content = read_named(local.workspace / args.file, shown, LARGEST_FILE)
+    catalog = app.describe_tools(local)
     builtin = [tool.name for tool in catalog if tool.source == "builtin"]
     try:
         made = convert(
-            ToolFile(place.workspace / args.file, shown, content, "project"), builtin, args.name
+            ToolFile(local.workspace / args.file, shown, content, "project"), builtin, args.name
         )
     except Unreadable as error:
         say(f"{shown}:{error.line}: {error}; nothing was written")
@@ -58,7 +58,7 @@ def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
     if made.weighs("wrong"):
         say(f"{shown} cannot be converted as it is; nothing was written")
         return 2
-    if wrong := _refused(made, catalog, place, folder):
+    if wrong := _refused(made, catalog, local, folder):
         say(
             "\n".join(
                 [*wrong, f"{shown}: the result could not be used as it is; nothing was written"]
@@ -73,7 +73,7 @@ def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
     if args.to is None:
         say(f"nothing was written: --to {_PROJECT} writes this into the project")
         return 0
-    _write(place.workspace, texts)
+    _write(local.workspace, texts)
     trust = (
         "codeagent tools trust and codeagent recipes trust"
         if made.tools
@@ -83,14 +83,16 @@ def import_workflow(args: argparse.Namespace, place: Place, app: "App") -> int:
     return 0
 
 
-def _refused(made: Conversion, catalog: ToolCatalog, place: Place, folder: str) -> list[str]:
+def _refused(
+    made: Conversion, catalog: ToolCatalog, local: LocalEnvironment, folder: str
+) -> list[str]:
     """Return the errors that `recipes check` and `tools check` would find in the files."""
-    recipe_file = _file(place, f"{folder}/commands/{made.name}.yaml", made.recipe)
+    recipe_file = _file(local, f"{folder}/commands/{made.name}.yaml", made.recipe)
     loaded = load_recipe(recipe_file)
     wrong = [str(problem) for problem in loaded.problems if problem.level == "error"]
     own: set[str] = set()
     if made.tools:
-        file = _file(place, f"{folder}/tools/{made.name}.yaml", made.tools)
+        file = _file(local, f"{folder}/tools/{made.name}.yaml", made.tools)
         found = catalog.load(file)
         own = {tool.name for tool in found.tools}
         problems = (*found.problems, *catalog.refusals(file, found.tools))
@@ -101,8 +103,8 @@ def _refused(made: Conversion, catalog: ToolCatalog, place: Place, folder: str) 
     return wrong + [f"tools of step {step}: {said}" for step, said in checked if said]
 
 
-def _file(place: Place, path: str, text: str) -> ToolFile:
-    return ToolFile(place.workspace / path, path, text.encode(), "project")
+def _file(local: LocalEnvironment, path: str, text: str) -> ToolFile:
+    return ToolFile(local.workspace / path, path, text.encode(), "project")
 
 
 def _write(root: Path, texts: dict[str, str]) -> None:

@@ -3,55 +3,13 @@
 Errors, documentation and the editors' schema come from this one model.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from codeagent.core.allow import checked_names, split_names
-from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Mode, NetworkLevel
-from codeagent.core.recipes import NAME, StepLimits
-from codeagent.extensions.user_tools.yaml_fields import InputFields, Seconds, Version, YamlSection
-
-
-def _tools(value: Any) -> Any:
-    """Accept names separated by commas as a list."""
-    if not isinstance(value, str) and not (
-        isinstance(value, list) and all(isinstance(one, str) for one in value)
-    ):
-        raise ValueError("write a list of the names of tools")
-    try:
-        return list(split_names(value) if isinstance(value, str) else checked_names(value))
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
-Tools = Annotated[list[str] | None, BeforeValidator(_tools, json_schema_input_type=list[str] | str)]
-"""None only if the key is missing: a key without a value would else allow every tool."""
-
-
-class LimitFields(YamlSection):
-    """The limits of one step; those of the settings apply as well."""
-
-    max_turns: int | None = Field(default=None, ge=1, description="Answers from the model.")
-    max_calls: int | None = Field(default=None, ge=1, description="Tool calls.")
-    max_tokens: int | None = Field(
-        default=None, ge=1, description="Tokens, input and output together."
-    )
-    max_seconds: Seconds | None = Field(
-        default=None, description="Elapsed time, as a number or as `10m`."
-    )
-    timeout_per_call: Seconds | None = Field(
-        default=None, description="The time of each tool call, as a number of seconds or as `30s`."
-    )
-    budget: float | None = Field(
-        default=None, gt=0, description="US dollars; needs a model whose price is known."
-    )
-
-    def over(self, outer: "LimitFields") -> StepLimits:
-        """Return these limits, with those that are not set taken from the outer ones."""
-        own = self.model_dump(exclude_none=True)
-        return StepLimits(**{**outer.model_dump(exclude_none=True), **own})
+from codeagent.core.recipes import NAME
+from codeagent.tools.files.fields import InputFields, LimitFields, Tools, Version, YamlSection
 
 
 class _Scope(YamlSection):

@@ -8,18 +8,42 @@ from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.recipes import Recipe, RecipeBook, RecipeInput, find_recipe
 from codeagent.core.sanitize import one_line, visible
-from codeagent.tui.commands import NOT_RUN
+from codeagent.tui.actions import Action
+from codeagent.tui.commands import NOT_RUN, OFFERED
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.marked_list import PickerRow
+from codeagent.tui.session_client import SessionClient
 
 _NONE = (
     "There are no recipes here: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
     "`commands` of your own configuration folder, run as `/NAME`."
 )
 _DISTRUSTED = "the recipes of this project no longer run"
+
+
+async def offered(client: SessionClient) -> tuple[Action, ...]:
+    """Return a slash command for each recipe there is now. Raises CodeagentError."""
+    book = await asyncio.to_thread(client.launcher.recipes)
+    return tuple(map(_row, book.listed))
+
+
+def _row(recipe: Recipe) -> Action:
+    about = f"{recipe.usage} · {recipe.description}" if recipe.usage else recipe.description
+    named = () if recipe.numbered else recipe.inputs
+    return Action(
+        f"{OFFERED}.{recipe.name}",
+        one_line(about, 200),
+        does="codeagent.extensions.recipes.page:run",
+        arguments=recipe.usage,
+        inputs=tuple(
+            (one.name, f"{one.means}: {one.description}".removesuffix(": ")) for one in named
+        ),
+        while_running=False,
+        needs_conversation=True,
+    )
 
 
 async def run(chat: ChatScreen, argument: str) -> None:

@@ -19,6 +19,7 @@ from codeagent.core.recipes import (
 )
 from codeagent.core.sanitize import one_line
 from codeagent.core.toolbox import ToolProblem
+from codeagent.core.yaml_text import Path, Unreadable, YamlDocument, documents, front_matter
 from codeagent.extensions.recipes.model import (
     PROMPT_SECTIONS,
     SECTIONS,
@@ -26,20 +27,9 @@ from codeagent.extensions.recipes.model import (
     RecipeFields,
     StepFields,
 )
-from codeagent.extensions.user_tools.yaml_fields import (
-    declared_inputs,
-    import_hint,
-    is_workflow,
-    validated,
-)
-from codeagent.extensions.user_tools.yaml_text import (
-    Path,
-    Unreadable,
-    YamlDocument,
-    YamlReport,
-    documents,
-    front_matter,
-)
+from codeagent.tools.files.fields import declared_inputs
+from codeagent.tools.files.report import YamlReport, validated
+from codeagent.tools.files.workflows import import_hint, is_workflow
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import kind_of, nearest_or_all
 
@@ -69,7 +59,7 @@ def load_recipe(file: ToolFile) -> LoadedRecipe:
     try:
         if file.path.suffix in (".yaml", ".yml"):
             return _load_steps(file)
-        found, body = front_matter(file)
+        found, body = front_matter(file.content)
         head = found or YamlDocument({}, {})
         report = YamlReport(file, head)
         if file.place == "project" and file.shown.startswith(_FOREIGN):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import print_json, say, settings_of
 from codeagent.commands.demo import commit_all
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import state_dir
-from codeagent.config.place import Place
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Interrupt, Steer
 from codeagent.core.audit import SessionStats, gather_stats
@@ -148,13 +148,13 @@ async def _run(
     Returns the new session's id, how many prompts were sent, and the exit code of the last one.
     """
     settings, here = _settings(args, copy), partial(_moved, recorded.workspace, str(copy))
-    place = Place.of_user(copy)
+    local = LocalEnvironment.of_user(copy)
     front = Headless(
-        Streams(None, Streams.standard().err), place.redactor, output="text", approve=args.yes
+        Streams(None, Streams.standard().err), local.redactor, output="text", approve=args.yes
     )
     try:
         session = await app.open_session(
-            settings, place, tell=front.say, observer=front.show_outside
+            settings, local, tell=front.say, observer=front.show_outside
         )
         async with session:
             steering = _Steering(session)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.jobs.store import Jobs
 from codeagent.commands.arguments import open_store
-from codeagent.commands.chat import require_terminal
+from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
 from codeagent.config.paths import config_dir, state_dir
@@ -180,7 +180,9 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
         return SessionClient(ReplayLauncher(workspace, app, play, outputs), state)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(theme=args.theme, step=args.step), folders)
+    return run_app(
+        open_client, LaunchOptions(theme=args.theme, step=args.step), folders, every_extension
+    )
 
 
 def _refuse_misplaced(args: argparse.Namespace) -> None:

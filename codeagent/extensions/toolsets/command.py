@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.tools import tools_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def main(args: argparse.Namespace, app: "App") -> int:
     """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises
     ConfigError."""
-    place = Place.of_user(workspace_of(args.cwd))
-    async with tools_of(args, place, app) as catalog:
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
+    async with tools_of(args, local, app) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
             return _print_tools(await ready_set(catalog, args.name), as_json=args.json)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, say, settings_of, workspace_of
 from codeagent.commands.tools import tools_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import Usage
 from codeagent.extensions.toolsets.command import counted, ready_set
@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def main(args: argparse.Namespace, app: "App") -> int:
     """Divide a toolset, which stays divided while it has the same tools. Raises CodeagentError."""
-    place = Place.of_user(workspace_of(args.cwd))
-    settings = await asyncio.to_thread(settings_of, args, place.workspace)
-    async with tools_of(args, place, app) as catalog:
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    async with tools_of(args, local, app) as catalog:
         toolset = await ready_set(catalog, args.name)
         if toolset.name != toolset.source:
             raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
@@ -44,7 +44,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
             return 0
         try:
             made = await split(
-                toolset.source, catalog.toolsets.listing(toolset.source), settings, place
+                toolset.source, catalog.toolsets.listing(toolset.source), settings, local
             )
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")

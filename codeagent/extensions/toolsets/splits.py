@@ -11,7 +11,7 @@ from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.app.models import OpenModels, check_counted, model_options
 from codeagent.app.runtime import limits_of
-from codeagent.config.place import Place
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
@@ -49,16 +49,18 @@ class SplitFailed(CodeagentError):
         self.usage = usage
 
 
-async def split(source: str, listing: Listing, settings: Settings, place: Place) -> Split:
+async def split(
+    source: str, listing: Listing, settings: Settings, local: LocalEnvironment
+) -> Split:
     """Have the model of the settings divide the source's tools, and keep how. Raises
     CodeagentError."""
-    finished = await _asked(split_prompt(source, listing.tools), settings, place)
+    finished = await _asked(split_prompt(source, listing.tools), settings, local)
     if finished.reason != "done":
         why = finished.error or "a limit was reached before the model had answered"
         raise SplitFailed(source, why, finished.usage)
     try:
         groups = read_split(finished.text, source, listing.tools)
-        await asyncio.to_thread(keep_split, place.splits, source, groups)
+        await asyncio.to_thread(keep_split, local.splits, source, groups)
     except NoPartition as error:
         raise SplitFailed(source, error, finished.usage) from None
     except OSError as error:
@@ -68,28 +70,28 @@ async def split(source: str, listing: Listing, settings: Settings, place: Place)
     return Split(groups, finished.usage)
 
 
-async def _asked(prompt: str, settings: Settings, place: Place) -> RunFinished:
+async def _asked(prompt: str, settings: Settings, local: LocalEnvironment) -> RunFinished:
     """Run the prompt without tools, in a session of its own, and return how that ended. Raises
     CodeagentError."""
     if settings.model is None:
         raise ConfigError("no model is set: give --model NAME; nothing was asked")
     await asyncio.to_thread(check_counted, settings)
     async with AsyncExitStack() as stack:
-        opener = OpenModels(place, model_options(settings))
+        opener = OpenModels(local, model_options(settings))
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
-        workspace = LocalWorkspace(place.workspace)
+        workspace = LocalWorkspace(local.workspace)
         stack.callback(workspace.close)
         session = await opened_session(
-            SessionStore(place.state_dir, place.redactor), None, workspace, stack
+            SessionStore(local.state_dir, local.redactor), None, workspace, stack
         )
-        outputs = FileOutputs(session.log.folder / "outputs", place.redactor)
+        outputs = FileOutputs(session.log.folder / "outputs", local.redactor)
         limits = limits_of(settings)
-        around = ToolEnvironment(
+        environment = ToolEnvironment(
             ToolRegistry(()), workspace, None, None, outputs, Policy(), limits, Hooks()
         )
         conversation = Conversation(model, SPLITTING, (), Strategy.parse(settings.strategy), limits)
-        agent = Agent(conversation, around, session.log, session.history, model=in_use)
+        agent = Agent(conversation, environment, session.log, session.history, model=in_use)
         stack.push_async_callback(agent.close)
         [finished] = [event async for event in agent.run(prompt) if isinstance(event, RunFinished)]
     return finished

@@ -1,8 +1,22 @@
 """User-defined tools: a loader for each kind of file, and the machinery of functions and
 templates."""
 
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, FileLoader, InFolders
+
+_HERE = "codeagent.extensions.user_tools"
 
 EXTENSION = Extension(
-    name="user_tools", about="tools in YAML and Python files of yours and of the project"
+    name="user_tools",
+    about="tools in YAML and Python files of yours and of the project",
+    in_folders=InFolders(
+        loaders=(
+            FileLoader(
+                suffixes=(".py",),
+                make=f"{_HERE}.python:python_loader",
+                look=f"{_HERE}.python:marked_in",
+                packages=f"{_HERE}.python:entry_point_tools",
+            ),
+            FileLoader(suffixes=(".yaml", ".yml"), make=f"{_HERE}.yaml_loader:YamlLoader"),
+        )
+    ),
 )

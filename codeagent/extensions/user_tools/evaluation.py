@@ -1,18 +1,20 @@
-"""Finds what a command or a script would run or evaluate, so that values of a call cannot get
-there."""
+"""Finds what a command would run or evaluate, so that values of a call cannot get there."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.programs import (
     EVALUATE,
+    LANGUAGES,
     PYTHON,
-    RUN_BEHIND,
     RUN_THEIR_INPUT,
+    RUNNERS,
     SHELLS,
     WRAPPERS,
 )
+from codeagent.tools.shell.runs import command_starts
 
 _NAME_VARIABLES = frozenset({
     "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
@@ -20,11 +22,8 @@ _NAME_VARIABLES = frozenset({
 })  # fmt: skip  # a table, many words to the line
 """Builtins that take names of variables, each of which may have an index that is evaluated."""
 _TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
-_WRAPPER_ARGUMENT = re.compile(r"-.*|[A-Za-z_]\w*=.*|\d+(?:\.\d+)?[smhd]?", re.DOTALL)
-_CODE_FLAG = {
-    "perl": {"-e", "-E"}, "ruby": {"-e"}, "node": {"-e", "--eval", "-p", "--print"}, "php": {"-r"}, "lua": {"-e"},
-}  # fmt: skip  # a table, many words to the line
-_XARGS_TAKES_VALUES = frozenset({"-a", "-d", "-E", "-I", "-J", "-L", "-n", "-P", "-R", "-s", "-S"})
+_CODE_FLAG = re.compile(r"-[eEpr]|--eval|--print")
+"""The flag before code, of an interpreter other than Python."""
 _HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
 """Programs that run another one, or nothing if none is named; others would then run a shell."""
 _CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
@@ -32,16 +31,11 @@ NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """Operators that evaluate their operands in `[[ … ]]`, and accept only digits in `[ … ]`."""
 _PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
 PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
-_ARITHMETIC = re.compile(r"\(\((.*?)\)\)|\$\[(.*?)\]", re.DOTALL)
-_COMPUTES = re.compile(r"[\d\s+*/%<>=!&|^~?:(),-]*")
-_INDIRECT = re.compile(r"\$\{!|\$\{[^{}]*@[A-Za-z]\}")
-_SLICE = re.compile(r"\$\{\w+(?:\[[^\]]*\])?:(?![-=?+])[^}]*")
-_PLAIN_SLICE = re.compile(r"\$\{\w+(?:\[[@*\d]*\])?:\s*-?\d+(?:\s*:\s*-?\d+)?")
-_INDEX = re.compile(r"\$\{[#!]?\w+\[([^\]]*)")
-PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
 _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """`%n` of printf, whose argument is the name of a variable."""
-INDEX_RUNS = "an index is evaluated as arithmetic"
+_ANY = "value"
+"""A fixed last word in place of one that is not, which else would count as added from input."""
+RUN_AS_CODE = "it would be run as shell code"
 TESTS_EVALUATE = "tests other than =, !=, -z, -n and those of files evaluate it"
 
 
@@ -50,18 +44,21 @@ class TemplateWord:
     """One word of a command."""
 
     text: str
-    """The fixed text, without quotes and placeholders."""
+    """Without quotes, and with `HOLE` for what is not fixed: a value, a variable, a pattern, a
+    substitution."""
     holds: bool = False
     """A value may get into it, through a placeholder or a variable that may hold one."""
-    open: bool = False
-    """It is not fixed, because of a variable, a pattern or a substitution. In a path, only the last
-    part counts."""
-    expands: bool = False
-    """Some part of it is not fixed."""
+    several: bool = False
+    """It becomes any number of words."""
 
     @property
     def varies(self) -> bool:
-        return self.holds or self.expands
+        return HOLE in self.text
+
+    @property
+    def open(self) -> bool:
+        """Whether it does not say which program it names: in a path, only the last part counts."""
+        return self.varies and (not self.program or HOLE in self.program)
 
     @property
     def program(self) -> str:
@@ -81,203 +78,178 @@ def refusals(words: Words, scan: Scan, *, fed: bool) -> Iterator[tuple[int | Non
     """
     if not words:
         return
+    size = len(words)
+    every, starts = _with_input(words)
+    said: set[int] = set()
+    for at, start in enumerate(starts):
+        following = starts[at + 1] if at + 1 < len(starts) else None
+        for index, why in _of_command(every, start, following, scan, fed=fed):
+            if index is None or index >= size or not words[index].holds:
+                yield None, why if index is None else f"its input is a value: {why}"
+            elif index not in said:
+                said.add(index)
+                yield index, why
+    yield from _of_unknown_runner(every, starts, size, scan)
+
+
+def _of_unknown_runner(
+    words: Words, starts: Sequence[int], size: int, scan: Scan
+) -> Iterator[tuple[int | None, str]]:
+    """Return what shells and `xargs` would run if a program that is not known to run others runs
+    them."""
+    evaluates = any(words[start].program in EVALUATE for start in starts)
     for at, word in enumerate(words):
-        if word.holds and (why := _reason_against(words, at)) is not None:
-            yield at, why
-    if (what := _runs_by_itself(words, fed=fed)) is not None:
-        yield None, what
-    for code in _scripts_in(words):
-        for why in scan(code):
-            yield None, why
+        if at in starts or word.holds:
+            continue
+        if word.program in SHELLS:
+            for index, why in _given_to_shell(words, at, scan, runs=evaluates):
+                yield index if index is not None and index < size else None, why
+        elif word.program == "xargs":
+            given = refusals(words[at:size], scan, fed=True)
+            yield from ((index, why) for index, why in given if index is None)
 
 
-def _reason_against(words: Words, at: int) -> str | None:
-    """Return why that word must not hold a value, as a phrase; None if it may."""
-    if at == 0:
-        return "it would name the program"
-    inner = program_at(words)
-    if any(word.open and not word.holds for word in words[: inner + 1]):
-        return "it would be given to a program that is not fixed"
-    if at <= inner or _follows_a_flags_value(words, inner, at):
-        return f"it would name the program that {words[0].text} runs"
-    name, rest = words[inner].program, words[inner + 1 :]
+def _with_input(words: Words) -> tuple[Words, list[int]]:
+    """Return the words with those that a program would add from its input, and where commands
+    begin."""
+    texts = [word.text for word in words]
+    known = [*texts[:-1], _ANY] if texts[-1] == HOLE else texts
+    holed, starts = command_starts(known)
+    marks = [
+        at
+        for at, text in enumerate(texts[:-1], 1)
+        if text in ("-I", "-J") and HOLE not in texts[at]
+    ]
+    every = [
+        word if text in (word.text, _ANY) or at in marks else TemplateWord(text, holds=True)
+        for at, (word, text) in enumerate(zip(words, holed, strict=False))
+    ]
+    behind_program = [at for at, text in enumerate(texts, 2) if text == "--" and at - 1 in starts]
+    own = [0, *(at for at in starts if at and at not in (*marks, *behind_program))]
+    runner = next((at for at, word in enumerate(words) if word.program == "xargs"), None)
+    if own[-1] == len(words) and own[-2] == runner:
+        return every, own[:-1]  # it only writes what it reads
+    added = (TemplateWord(text, holds=True, several=True) for text in holed[len(words) :])
+    return [*every, *added], own
+
+
+def _of_command(
+    words: Words, start: int, following: int | None, scan: Scan, *, fed: bool
+) -> Iterator[tuple[int | None, str]]:
+    """Return what the command at `start` would run, up to the one at `following`, which it runs."""
+    first, rest = words[start], words[start + 1 :]
+    name, by = first.program, f" that {words[0].text} runs" if start else ""
+    held = [start + 1 + at for at, word in enumerate(rest) if word.holds]
+    if first.holds:
+        yield start, f"it would name the program{by}"
+        return
+    if first.open:
+        yield from ((at, "it would be given to a program that is not fixed") for at in held)
+    if name in SHELLS:
+        yield from _given_to_shell(words, start, scan, runs=True)
     if name in EVALUATE:
-        return f"it would be evaluated by {name}"
-    if words[at - 1].text in RUN_BEHIND.get(name, ()):
-        return f"it would name the program that {name} runs"
-    if name == "printf" and at == inner + 2 and rest[0].text == "-v":
-        return "it would name a variable"
-    return next(
-        filter(None, (_code_of_shell(words, shell, at) for shell in _shells(words, at))), None
-    )
+        yield from ((at, f"it would be evaluated by {name}") for at in held)
+    if name in RUNNERS:
+        end = _end_of_own_words(words, following)
+        yield from ((at, f"it would name the program that {name} runs") for at in held if at < end)
+        if any(word.open and not word.holds for word in words[start + 1 : end]):
+            yield from ((at, "it would be given to a program that is not fixed") for at in held)
+    if name == "trap" and rest:
+        yield from ((None, why) for why in scan(rest[0].text))
+    if (what := _evaluated(name, rest)) is not None:
+        yield None, what
+    if fed and (
+        _runs_input(name, rest) or (following is None and name in WRAPPERS - _HARMLESS_ALONE)
+    ):
+        yield None, f"{name} runs what it reads"
 
 
-def _code_of_shell(words: Words, shell: int, at: int) -> str | None:
-    """Return what the shell at index `shell` would do with the later word at `at`."""
-    name = words[shell].program
-    flags, first = _own_words(words, shell)
-    if first is None or first > at:
-        return f"it would be taken for an option of {name}"
-    if words[first].open and not words[first].holds:
-        return f"it is not fixed which arguments {name} gets before it"
-    if first < at:
-        return None
-    what = "be run as shell code" if _has_code(flags) else f"name the script that {name} runs"
-    return f"it would {what}; put it after that, and use it there as $1"
+def _end_of_own_words(words: Words, program: int | None) -> int:
+    """Return where the words end that may be a runner's own, or the program that it runs.
+
+    The word after a flag may be its value.
+    """
+    if program is None:
+        return len(words)
+    flag = words[program - 1].text
+    is_value = flag.startswith("-") and flag != "--"
+    return program + (2 if is_value else 1)
 
 
-def _runs_by_itself(words: Words, *, fed: bool) -> str | None:
-    """Return what the command runs or evaluates, whichever word holds a value, as a phrase; None if
+def _evaluated(name: str, rest: Words) -> str | None:
+    """Return what the command evaluates, whichever word holds a value, as a phrase; None if
     nothing."""
-    inner = program_at(words)
-    name, rest = words[inner].program, words[inner + 1 :]
     varies = any(word.varies for word in rest)
-    if name == "eval":
-        return "eval runs what variables hold"
-    if name in ("source", ".", "trap") and any(word.open or _is_input(word) for word in rest[:1]):
-        return f"{name} runs what a variable holds"
-    if name in _NAME_VARIABLES and (
-        varies or name == "let" or any("[" in word.text for word in rest)
-    ):
-        return f"{name} evaluates what it is given as a name"
-    if name == "printf" and not _has_plain_format(rest):
-        return "printf evaluates what it is given as a name: its format must be fixed, without %n"
-    if (
-        name == "test"
-        and not _is_plain_test(rest)
-        and (varies or any("[" in word.text for word in rest))
-    ):
-        return TESTS_EVALUATE
-    if (
-        puts := {word.program for word in words} & {"xargs", "parallel", "find"}
-    ) and _puts_into_code(words):
-        return (
-            f"{puts.pop()} would put its input into shell code; give it to the shell as an argument"
-        )
-    if (named := _named_by_input(words, fed=fed)) is not None:
-        return named
-    needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
-    if fed and sum(map(_names_code, rest)) < needed:
-        return f"{name} runs what it reads"
-    return next(filter(None, (_shell_runs(words, shell) for shell in _running_shells(words))), None)
+    indexed = any("[" in word.text for word in rest)
+    match name:
+        case "eval":
+            return "eval runs what variables hold"
+        case "source" | "." | "trap" if any(word.open or _is_input(word) for word in rest[:1]):
+            return f"{name} runs what a variable holds"
+        case _ if name in _NAME_VARIABLES and (varies or indexed or name == "let"):
+            return f"{name} evaluates what it is given as a name"
+        case "printf" if not _has_plain_format(rest):
+            return (
+                "printf evaluates what it is given as a name: its format must be fixed, without %n"
+            )
+        case "test" if not is_plain_test(rest):
+            return TESTS_EVALUATE
+        case _:
+            return None
 
 
-def _named_by_input(words: Words, *, fed: bool) -> str | None:
-    """Return what would run a program named by its input, as a phrase; None if nothing."""
-    at = next((at for at, word in enumerate(words) if word.program == "xargs"), None)
-    if at is None:
-        name = words[program_at(words)].program
-        return f"{name} runs what it reads" if fed and name in WRAPPERS - _HARMLESS_ALONE else None
-    begin, put = at + 1, ""
-    while begin < len(words) and words[begin].text.startswith("-"):
-        flag = words[begin].text
-        begin += 2 if flag in _XARGS_TAKES_VALUES else 1
-        if (found := re.match(r"-[IJi]|--replace=?", flag)) is not None:
-            value = words[begin - 1].text if flag in ("-I", "-J") and begin <= len(words) else "{}"
-            put = flag[found.end() :] or value
-    if begin >= len(words):
-        return None
-    program = words[begin + program_at(words[begin:])]
-    by_input = program.program in WRAPPERS or (put and put in program.text)
-    return "xargs would use its input as the name of a program" if by_input else None
-
-
-def _shell_runs(words: Words, shell: int) -> str | None:
-    flags, first = _own_words(words, shell)
+def _given_to_shell(
+    words: Words, shell: int, scan: Scan, *, runs: bool
+) -> Iterator[tuple[int | None, str]]:
+    """Return what the shell at that index would do with values in the words after it, with its code
+    and, if it certainly `runs`, with its input."""
     name = words[shell].program
+    flags, first = _own_words(words, shell)
+    code = any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
+    for at in (at for at in range(shell + 1, len(words)) if words[at].holds):
+        if first is None or first > at:
+            yield at, f"it would be taken for an option of {name}"
+        elif words[first].open and not words[first].holds:
+            yield at, f"it is not fixed which arguments {name} gets before it"
+        elif first == at:
+            what = RUN_AS_CODE if code else f"it would name the script that {name} runs"
+            yield at, f"{what}; put it after that, and use it there as $1"
     if first is None:
-        return None if flags == ["--version"] else f"{name} runs what it reads"
-    if _has_code(flags) and words[first].varies:
-        return f"{name} runs what a variable holds; write its code in single quotes and give it arguments"
-    if "-s" in flags or _is_input(words[first]):
-        return f"{name} runs what a variable, or its input, holds"
-    return None
-
-
-def _scripts_in(words: Words) -> Iterator[str]:
-    """Return the fixed code arguments of shells."""
-    for shell in _shells(words, len(words)):
-        flags, first = _own_words(words, shell)
-        if first is not None and _has_code(flags) and not words[first].holds:
-            yield words[first].text
-    if words[0].text == "trap" and len(words) > 1:
-        yield words[1].text
-
-
-def evaluated_text(text: str) -> Iterator[str]:
-    """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it
-    inside quotes."""
-    if any(
-        _COMPUTES.fullmatch(found[1] or found[2] or "") is None
-        for found in _ARITHMETIC.finditer(text)
-    ):
-        yield "arithmetic evaluates what its variables hold"
-    if _INDIRECT.search(text):
-        yield "${!…} and ${…@…} evaluate what a variable holds"
-    if any(_PLAIN_SLICE.fullmatch(found[0]) is None for found in _SLICE.finditer(text)):
-        yield "the numbers of ${…:…} are evaluated as arithmetic; write digits"
-    if any(PLAIN_INDEX.fullmatch(found[1]) is None for found in _INDEX.finditer(text)):
-        yield INDEX_RUNS
+        if runs and flags != ["--version"]:
+            yield None, f"{name} runs what it reads"
+        return
+    if code and not words[first].holds:
+        yield from ((None, why) for why in scan(words[first].text))
+    if runs and code and words[first].varies:
+        said = "write its code in single quotes and give it arguments"
+        yield None, f"{name} runs what a variable holds; {said}"
+    elif runs and ("-s" in flags or _is_input(words[first])):
+        yield None, f"{name} runs what a variable, or its input, holds"
 
 
 def warning_about(words: Words, at: int) -> str:
     """Return a warning if the value becomes part of a program in another language; else an empty
     text."""
-    inner = program_at(words)
+    inner = _program_before(words, at)
     name = words[inner].program
-    flags = {"-c"} if re.fullmatch(r"python[\d.]*", name) else _CODE_FLAG.get(name, set())
-    first = next(
-        (
-            n
-            for n in range(inner + 1, len(words))
-            if words[n].holds or not words[n].text.startswith("-")
-        ),
-        -1,
-    )
-    if at > inner and (words[at - 1].text in flags or (name in _CODE_FIRST and first == at)):
+    before = words[at - 1].text
+    flagged = name in LANGUAGES and _CODE_FLAG.fullmatch(before)
+    others = range(inner + 1, len(words))
+    first = next((n for n in others if words[n].holds or words[n].text[:1] != "-"), -1)
+    leads = name in _CODE_FIRST and first == at
+    if flagged or leads or (before == "-c" and PYTHON.fullmatch(name)):
         return f"the value becomes part of a program for {name}, which may take it for code; give it as an argument"
     return ""
 
 
 def is_behind_dashes(words: Words, at: int) -> bool:
     """Whether a `--` of the program itself, not of one that runs it, comes before the word."""
-    return any(word.text == "--" and not word.holds for word in words[program_at(words) + 1 : at])
+    return any(word.text == "--" for word in words[_program_before(words, at) + 1 : at])
 
 
-def program_at(words: Words) -> int:
-    """Return the index of the word that names the program that is finally run."""
-    at = 0
-    while at < len(words) and not words[at].holds and words[at].program in WRAPPERS:
-        following = at + 1
-        while (
-            following < len(words)
-            and not words[following].holds
-            and _WRAPPER_ARGUMENT.fullmatch(words[following].text)
-        ):
-            following += 1
-        if following >= len(words):
-            return at
-        at = following
-    return at
-
-
-def _follows_a_flags_value(words: Words, inner: int, at: int) -> bool:
-    """Whether the word before may be a flag's value, and this one the program, as in `sudo -u root
-    X`."""
-    flagged = inner > 0 and words[inner - 1].text.startswith("-") and words[inner - 1].text != "--"
-    return flagged and at == inner + 1
-
-
-def _shells(words: Words, most: int) -> list[int]:
-    """Return the indexes below `most` of words that name a shell, as some program may run it."""
-    return [at for at, word in enumerate(words[:most]) if not word.holds and word.program in SHELLS]
-
-
-def _running_shells(words: Words) -> list[int]:
-    """Return the indexes at which a shell is certainly run, by itself or by a program before it."""
-    inner = program_at(words)
-    runs_others = inner > 0 or words[inner].program in EVALUATE | {"find", "xargs"}
-    return [at for at in _shells(words, len(words)) if at == inner or (at > inner and runs_others)]
+def _program_before(words: Words, at: int) -> int:
+    """Return the index of the last word before `at` that names a program."""
+    return max((start for start in _with_input(words)[1] if start < at), default=0)
 
 
 def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
@@ -286,30 +258,27 @@ def _own_words(words: Words, shell: int) -> tuple[list[str], int | None]:
     at = shell + 1
     while at < len(words):
         word = words[at]
-        if word.holds or word.open or not re.match(r"[-+]", word.text):
+        if word.varies or not re.match(r"[-+]", word.text):
             return flags, at
         flags.append(word.text)
-        at += (
-            2
-            if word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds
-            else 1
-        )
+        valued = word.text in _TAKE_A_VALUE and at + 1 < len(words) and not words[at + 1].holds
+        at += 2 if valued else 1
     return flags, None
 
 
-def _has_code(flags: Sequence[str]) -> bool:
-    return any(re.fullmatch(r"-\w*c\w*", flag) for flag in flags)
-
-
-def _is_plain_test(rest: Words) -> bool:
+def is_plain_test(rest: Words) -> bool:
     """Whether the effect of `test` is fixed: at most one operator, in its place, that evaluates
     nothing."""
-    if rest and rest[0].text == "!" and not rest[0].varies:
+    if not any(word.varies or "[" in word.text for word in rest):
+        return True
+    if any(word.several for word in rest):
+        return False
+    if rest and rest[0].text == "!":
         rest = rest[1:]
     operator = {2: 0, 3: 1}.get(len(rest))
     if operator is None:
         return len(rest) < 2
-    return not rest[operator].varies and rest[operator].text in PLAIN_TESTS | NUMBER_TESTS
+    return rest[operator].text in PLAIN_TESTS | NUMBER_TESTS
 
 
 def _has_plain_format(rest: Words) -> bool:
@@ -326,17 +295,17 @@ def _has_plain_format(rest: Words) -> bool:
     )
 
 
+def _runs_input(name: str, rest: Words) -> bool:
+    needed = 1 if PYTHON.fullmatch(name) else RUN_THEIR_INPUT.get(name, 0)
+    return sum(map(_names_code, rest)) < needed
+
+
 def _is_input(word: TemplateWord) -> bool:
     return word.text == "-" or word.text.startswith(("/dev/", "/proc/", "<("))
 
 
 def _names_code(word: TemplateWord) -> bool:
     """Whether the word is a file of code, or the flag before code."""
-    return not _is_input(word) and (word.holds or re.match(r"-(?![cefmr])", word.text) is None)
-
-
-def _puts_into_code(words: Words) -> bool:
-    replaces = any(re.match(r"-I|-i|-J|--replace", word.text) for word in words)
-    return bool(_running_shells(words)) and (
-        replaces or any("{}" in script for script in _scripts_in(words))
-    )
+    if word.several or _is_input(word):
+        return False
+    return word.holds or re.match(r"-(?![cefmr])", word.text) is None

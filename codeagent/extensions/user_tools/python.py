@@ -31,11 +31,11 @@ from codeagent.extensions.user_tools.function_tool import (
     in_thread,
     last_line,
 )
-from codeagent.extensions.user_tools.lint import lint
 from codeagent.extensions.user_tools.printed import PrintedStream, heard_by
 from codeagent.extensions.user_tools.sandboxed_function import SandboxedFunction
 from codeagent.tools.catalog import TOOL_PACKAGES
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.files.lint import lint
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DEF = re.compile(r"\s*(?:async\s+)?def\b")
@@ -48,6 +48,11 @@ class CannotLoad(Exception):
     def __init__(self, where: str, why: str) -> None:
         super().__init__(why)
         self.problem = ToolProblem(where, why)
+
+
+def python_loader(needs: LoaderNeeds) -> "PythonLoader":
+    """Make the loader of a conversation."""
+    return PythonLoader(needs.outputs)
 
 
 class PythonLoader:

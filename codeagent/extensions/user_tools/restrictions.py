@@ -14,10 +14,11 @@ from codeagent.core.ports import Workspace
 from codeagent.core.recipes import RecipeInput, leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Tool
+from codeagent.core.yaml_text import Path
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
     Parameters,
-    ShellTemplate,
     Values,
     filled,
     placeholders,
@@ -31,7 +32,7 @@ from codeagent.extensions.user_tools.yaml_model import (
     YamlArguments,
     host_sample,
 )
-from codeagent.extensions.user_tools.yaml_text import Path, YamlReport
+from codeagent.tools.files.report import YamlReport
 from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 
@@ -110,14 +111,13 @@ class Restrictions:
         """Return these with their inputs filled in. Raises Denied for an input that is missing or
         would widen them."""
         values = inputs.values
-        return replace(
-            self,
-            read=_all_with_inputs(self.read, values, _is_plain_path, "plain path in the workspace"),
-            write=_all_with_inputs(
-                self.write, values, _is_plain_path, "plain path in the workspace"
-            ),
-            commands=_all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word"),
-            hosts=tuple(_host_with_inputs(host, values) for host in self.hosts),
+        read, write = (
+            _all_with_inputs(globs, values, _is_plain_path, "plain path in the workspace")
+            for globs in (self.read, self.write)
+        )
+        commands = _all_with_inputs(self.commands, values, _PLAIN_WORD.fullmatch, "plain word")
+        return Restrictions(
+            read, write, commands, tuple(_host_with_inputs(host, values) for host in self.hosts)
         )
 
     def told(self) -> dict[str, tuple[str, ...]]:

@@ -1,76 +1,41 @@
-"""Finds how bash would read each placeholder of a script, and everything that would run or split a
-value.
+"""Finds everything in a script that would run or split a value.
 
-In what bash gets, a placeholder is a reference to a variable, so one rule holds for both:
-everything around a value, from a placeholder or a variable, must be known to keep it in one piece.
+In what bash gets, a placeholder is a reference to a variable, so there is one rule: everything
+around a variable that may hold a value must be known to keep it in one piece.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tree_sitter import Node
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.patterns import HOLE
+from codeagent.core.sanitize import one_line
 from codeagent.extensions.user_tools.evaluation import (
-    INDEX_RUNS,
     NUMBER_TESTS,
-    PLAIN_INDEX,
     PLAIN_TESTS,
     TESTS_EVALUATE,
     TemplateWord,
-    evaluated_text,
     is_behind_dashes,
+    is_plain_test,
     refusals,
     warning_about,
 )
 from codeagent.tools.shell.syntax import LONGEST_PARSED, NOT_ASCII, nodes_of, parsed
 
-Quoting = Literal["bare", "double", "single", "ansi", "document", "arithmetic", "comment"]
 Span = tuple[int, int]
 """Characters of the script: the first, and the one after the last."""
 
-_LEAVES: dict[str, Quoting] = {
-    "word": "bare", "command_name": "bare", "string_content": "double", "string": "double", "raw_string": "single",
-    "ansi_c_string": "ansi", "heredoc_body": "document", "heredoc_content": "document", "comment": "comment",
-    "extglob_pattern": "bare", "variable_name": "bare",
-}  # fmt: skip  # a table, many words to the line
-_AROUND = frozenset({
+_KEEPS = frozenset({
     "program", "list", "pipeline", "redirected_statement", "subshell", "if_statement", "elif_clause", "else_clause",
     "while_statement", "do_group", "negated_command", "concatenation", "string", "command_substitution", "expansion",
-    "process_substitution", "heredoc_body", "binary_expression", "unary_expression", "parenthesized_expression",
-    "case_statement", "case_item", "compound_statement", "variable_assignments", "command", "command_name",
-    "test_command", "herestring_redirect", "declaration_command", "unset_command",
+    "process_substitution", "heredoc_body", "heredoc_redirect", "binary_expression", "unary_expression",
+    "parenthesized_expression", "case_statement", "case_item", "compound_statement", "variable_assignments", "command",
+    "command_name", "test_command", "herestring_redirect", "declaration_command", "unset_command", "array",
+    "variable_assignment", "for_statement", "file_redirect", "function_definition",
 })  # fmt: skip  # a table, many words to the line
 """Nodes that may contain a value; what some of them run is checked separately."""
-_ARITHMETIC_RUNS = "arithmetic evaluates what it is given"
-_NEVER = {
-    "expansion": "inside ${…} it would be evaluated; put it in a variable of its own first",
-    "simple_expansion": "it would become part of the variable's name; write ${NAME} before it",
-    "subscript": INDEX_RUNS,
-    "heredoc_start": "it would be the end mark of a here-document",
-    "heredoc_end": "it would be the end mark of a here-document",
-    "c_style_for_statement": _ARITHMETIC_RUNS,
-    "ternary_expression": _ARITHMETIC_RUNS,
-    "arithmetic_expansion": _ARITHMETIC_RUNS,
-    "regex": "it would be a pattern, not text",
-    "brace_expression": "it would be a range",
-}
-DECIDES = re.compile(
-    r"PATH|IFS|ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|LD_\w+|DYLD_\w+|\w*_EDITOR|EDITOR|PAGER"
-)
-"""Variables that control what is run."""
-_EXPANDS = re.compile(r"[$`*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
-"""Characters that start an expansion, except in single quotes."""
-_INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
-"""The index of an element, as in `a=([0]=x [ 1 ]+=y)`."""
-_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
-_ALWAYS_HELD = frozenset({
-    "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
-})  # fmt: skip  # a table, many words to the line
-"""Variables that the shell sets from its arguments or its input."""
 _UNSPLIT = frozenset({
     "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
     "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
@@ -79,33 +44,42 @@ _UNSPLIT = frozenset({
 _TESTS = frozenset(
     {"test_command", "binary_expression", "unary_expression", "parenthesized_expression"}
 )
-_KEEP = frozenset({"for_statement", "variable_assignment", "array"})
-"""Nodes in which a value is kept in a variable."""
-_SETTLE = _KEEP | {"command", "command_substitution", "file_redirect"}
-"""Nodes outside of which a value is no longer a word, or part of one."""
+_BETWEEN_TESTS = frozenset({"[", "[[", "]", "]]", "(", ")", "&&", "||", "regex"})
+_EXPANSIONS = frozenset({
+    "simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution",
+})  # fmt: skip  # a table, many words to the line
 _FEEDS = frozenset(
     {"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("}
 )
 """Nodes that give a command something to read."""
-
-
-@dataclass(frozen=True)
-class ShellPlace:
-    """Where a placeholder is."""
-
-    quoting: Quoting = "bare"
-    word: Span = (0, 0)
-    """The argument that it belongs to; empty if there is none."""
-    whole: bool = False
-    """It is an unquoted word of its own."""
-    drops: bool = False
-    """Its word is an argument that can be left out."""
-    leads: bool = False
-    """Its word, or the value of a variable, begins with it, so a program may take it for an
-    option."""
-    refused: str = ""
-    """Why a reference cannot be put there, as a phrase; empty if it can."""
-    warning: str = ""
+DECIDES = re.compile(
+    r"PATH|IFS|ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS4|PROMPT_COMMAND|LD_\w+|DYLD_\w+|\w*_EDITOR|EDITOR|PAGER"
+)
+"""Variables that control what is run."""
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
+_ALWAYS_HELD = frozenset({
+    "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
+})  # fmt: skip  # a table, many words to the line
+"""Variables that the shell sets from its arguments or its input."""
+_VARIES = re.compile(r"[$`*?\[]|<\(")
+_PATTERN = re.compile(r"[*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
+"""What a word without quotes is expanded by, besides variables and substitutions."""
+_CODED = re.compile(r"\\[xuU0-7c]")
+"""A character of `$'…'` that is written as its number."""
+_SEVERAL = re.compile(r"\$@|\$\{@|\$\{\w+\[@\]")
+"""An expansion to any number of words, even in quotes."""
+_INDEX_RUNS = "an index is evaluated as arithmetic"
+_PLAIN_INDEX = re.compile(r"-?\d+|[@*]")
+_INDEX_OF_ITEM = re.compile(r"(?<=[(\s])\[(.*?)\]\+?=", re.DOTALL)
+"""The index of an element, as in `a=([0]=x [ 1 ]+=y)`."""
+_COMPUTES_MORE = re.compile(r"\(\((?![\d\s+*/%<>=!&|^~?:(),-]*\)\))|\$\[")
+"""Arithmetic with more than digits."""
+_EVALUATES = re.compile(
+    r"\$\{(?!#?(?:\w+|[@*#?$!-])(?:\[(?:-?\d+|[@*])\])?"
+    r"(?:\}|:?[-=?+]|[%#/^,~]|:\s*-?\d+(?:\s*:\s*-?\d+)?\}))"
+)
+"""An expansion other than of a variable, or a fixed element, with a default, a cut, a replacement,
+or a part from a fixed place."""
 
 
 class Refusal(NamedTuple):
@@ -115,290 +89,214 @@ class Refusal(NamedTuple):
     why: str
 
 
-class Script:
-    """A script, parsed with letters for everything that the grammar cannot read, and a word for
-    each placeholder.
+class ScriptWord(NamedTuple):
+    """The argument, or the value of a variable, that a reference belongs to."""
 
-    A placeholder becomes as many letters as it has characters, so that positions stay the same.
-    """
+    span: Span = (0, 0)
+    """Empty if there is none."""
+    drops: bool = False
+    """It is an argument that can be left out."""
+    guarded: bool = False
+    """It comes after `--`, or is neither an argument nor a value, so that no program takes it for
+    an option."""
+
+
+class Script:
+    """A script as bash gets it, parsed with a letter for each character that the grammar cannot
+    read."""
 
     def __init__(
         self,
         text: str,
-        spans: Sequence[Span] = (),
-        *,
         held: frozenset[str] = frozenset(),
+        numbers: Sequence[Span] = (),
+        *,
         nested: bool = False,
     ) -> None:
-        """`spans` are placeholders, which do not overlap; `held` are variables that contain a value
-        from the start.
+        """`held` are variables that contain a value from the start; `numbers` are references to
+        whole numbers.
 
         `nested`: the script is the code of another shell, whose arguments and input contain values.
         """
-        self._spans = spans
-        letters = list(NOT_ASCII.sub("x", text))
-        for start, end in spans:
-            letters[start:end] = "Z" * (end - start)
-        self._text = "".join(letters)
+        self._text = NOT_ASCII.sub("x", text)
+        self._numbers = numbers
         long = len(self._text) > LONGEST_PARSED
-        self._unread = f"the command is longer than {LONGEST_PARSED} characters" if long else ""
-        self._root = parsed("" if self._unread else self._text)
+        self.unread: str = f"the command is longer than {LONGEST_PARSED} characters" if long else ""
+        self._root = parsed("" if self.unread else self._text)
         if self._root.has_error:
-            self._unread = f"line {self._broken_line()} of the command cannot be parsed"
-        self._nodes = () if self._unread else tuple(nodes_of(self._root))
-        self._held = held | self._variables_set()
+            self.unread = f"line {self._broken_line()} of the command cannot be parsed"
+        self._nodes = () if self.unread else tuple(nodes_of(self._root))
+        self._held = _ALWAYS_HELD | held | self._variables_set()
         self._fed = nested or any(node.type in _FEEDS for node in self._nodes)
 
     def refusals(self) -> Iterator[Refusal]:
-        """Return everything that would run or split the value of a placeholder, a variable or an
-        input."""
-        if self._unread:
-            yield Refusal((0, len(self._text)), self._unread)
+        """Return everything that would run or split the value of a variable or an input."""
+        if self.unread:
+            yield Refusal((0, len(self._text)), self.unread)
             return
-        for why in evaluated_text(self._as_evaluated()):
+        for why in _evaluated_text(self._as_evaluated()):
             yield Refusal((0, 0), why)
         for node in self._nodes:
             if node.type == "command":
                 arguments = _arguments_of(node)
                 for at, why in refusals(
-                    [self._word(one) for one in arguments],
-                    partial(in_code, self._held),
-                    fed=self._fed,
+                    [self._word(one) for one in arguments], self._scan, fed=self._fed
                 ):
                     yield Refusal((0, 0) if at is None else _span(arguments[at]), why)
             elif (what := self._evaluates(node)) is not None:
                 yield Refusal(_span(node), what)
-            elif _variable(node) in self._held:
+            elif _variable(node) in self._held and not self._is_number(node):
                 if _is_split(node):
-                    yield Refusal(
-                        (0, 0),
-                        f'${_variable(node)} would be split into words; write "${_variable(node)}"',
-                    )
+                    name = _variable(node)
+                    yield Refusal((0, 0), f'${name} would be split into words; write "${name}"')
                 elif (why_not := self._wrong_around(node)) is not None:
-                    yield Refusal((0, 0), why_not)
+                    yield Refusal(_span(node), why_not)
 
-    def place(self, span: Span) -> ShellPlace:
-        start, end = span
-        if self._unread:
-            return ShellPlace(refused=self._unread)
-        leaf = self._root.descendant_for_byte_range(start, end)
-        if leaf is None or leaf.type not in _LEAVES:
-            return ShellPlace(
-                refused=_NEVER.get(leaf.type if leaf else "", "the shell would not read it as text")
-            )
-        quoting = _LEAVES[leaf.type]
-        if quoting == "comment":
-            return ShellPlace(quoting)
-        if leaf.type != "raw_string" and (refused := self._behind(start, quoting)):
-            return ShellPlace(refused=refused)
-        if quoting == "bare" and _in_plain_arithmetic(leaf):
-            return ShellPlace("arithmetic")
-        if any(parent.type == "expansion" for _, parent in _outwards(leaf)):
-            return ShellPlace(refused=_NEVER["expansion"])
-        if why_not := self._wrong_around(leaf) or (
-            "it would name a variable" if leaf.type == "variable_name" else ""
-        ):
-            return ShellPlace(refused=why_not)
-        return self._in_its_word(
-            ShellPlace(quoting, whole=quoting == "bare" and _span(leaf) == span), leaf, start
-        )
+    def leaf_at(self, span: Span) -> Node:
+        """Return the smallest node around the characters."""
+        return self._root.descendant_for_byte_range(*span) or self._root
 
-    def _in_its_word(self, found: ShellPlace, leaf: Node, start: int) -> ShellPlace:
-        """Return the place with its word, which is the nearest argument or value of a variable
-        around it."""
-        settled = False
-        for node, parent in _outwards(leaf):
-            word = _span(node)
-            leads = not self._fixed(word[0], start)
-            nodes = _arguments_of(parent) if parent.type == "command" else []
-            if node in nodes:
-                words, at = [self._word(one) for one in nodes], nodes.index(node)
-                found = replace(found, warning=found.warning or warning_about(words, at))
-                leads = leads and not is_behind_dashes(words, at)
-            if not settled and (node in nodes or parent.type in _KEEP):
-                whole = found.whole and _span(leaf) == word
-                found = replace(found, word=word, whole=whole, drops=node in nodes, leads=leads)
-            settled = settled or parent.type in _SETTLE
-        return found
+    def reads(self, span: Span, name: str) -> bool:
+        """Whether the characters are read as a reference to that variable."""
+        node = self._reference(span)
+        return node is not None and _span(node) == span and _variable(node) == name
 
-    def _wrong_around(self, leaf: Node) -> str | None:
-        """Return why the nodes around a leaf forbid a value there."""
-        return next(
-            filter(None, (self._wrong_in(node, parent) for node, parent in _outwards(leaf))), None
-        )
+    def word_of(self, span: Span) -> ScriptWord:
+        """Return the argument, or the value of a variable, around a reference that is read."""
+        node = self._reference(span)
+        for inner, parent in () if node is None else _outwards(node):
+            words, at = self._words_around(inner, parent)
+            if words:
+                return ScriptWord(_span(inner), drops=True, guarded=is_behind_dashes(words, at))
+            if parent.type in ("for_statement", "variable_assignment", "array"):
+                return ScriptWord(_span(inner))
+            if parent.type in ("command", "command_substitution", "file_redirect"):
+                break
+        return ScriptWord(guarded=True)
+
+    def warning_about(self, span: Span) -> str:
+        """Return a warning if the value becomes part of a program in another language; else an
+        empty text."""
+        node = self._reference(span)
+        around = () if node is None else _outwards(node)
+        found = (self._words_around(inner, parent) for inner, parent in around)
+        return next(filter(None, (warning_about(words, at) for words, at in found if words)), "")
+
+    def _words_around(self, node: Node, parent: Node) -> tuple[list[TemplateWord], int]:
+        """Return the words of a command, and which of them the node is; none if it is not one."""
+        nodes = _arguments_of(parent) if parent.type == "command" else []
+        if node not in nodes:
+            return [], 0
+        return [self._word(one) for one in nodes], nodes.index(node)
+
+    def _reference(self, span: Span) -> Node | None:
+        node = self._root.descendant_for_byte_range(*span)
+        while node is not None and node.type != "expansion" and _span(node) == span:
+            node = node.parent
+        return node
+
+    def _is_number(self, node: Node) -> bool:
+        return any(start <= node.start_byte < end for start, end in self._numbers)
+
+    def _scan(self, code: str) -> Iterator[str]:
+        return in_code(self._held, code)
+
+    def _wrong_around(self, node: Node) -> str | None:
+        """Return why the nodes around one forbid a value there."""
+        for inner, parent in _outwards(node):
+            if (why := self._wrong_in(inner, parent)) is not None:
+                return why
+        return None
 
     def _wrong_in(self, node: Node, parent: Node) -> str | None:
-        field = parent.field_name_for_child(parent.children.index(node))
         match parent.type:
-            case "string" if self._text[: parent.start_byte].endswith("$") or _text_of(
-                parent
-            ).startswith("$"):
+            case "string" if self._text[: parent.start_byte].endswith("$"):
                 return 'it would be translated; write "…" without the dollar sign'
             case "file_redirect" if any(
                 child.type in (">&", "<&", ">&-", "<&-") for child in parent.children
             ):
                 return "bash expands what follows >& twice; write &> or 2>&1"
-            case "file_redirect":
-                return "it would name a descriptor" if field == "descriptor" else None
-            case "for_statement":
-                return "it would name a variable" if field == "variable" else None
-            case "function_definition":
-                return "it would name a function" if field == "name" else None
-            case "variable_assignment" if field == "name":
-                return "it would name a variable"
             case "variable_assignment":
                 name = _text_of(parent.children[0])
                 return f"{name} controls what is run" if DECIDES.fullmatch(name) else None
             case "array":
-                return INDEX_RUNS if _text_of(node).startswith("[") else None
-            case "heredoc_redirect":
-                mark = next(
-                    (_text_of(child) for child in parent.children if child.type == "heredoc_start"),
-                    "'",
-                )
-                quoted = "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
-                return (
-                    quoted if node.type == "heredoc_body" and re.search(r"['\"\\]", mark) else None
-                )
-            case "compound_statement" if _text_of(parent).startswith("(("):
-                return _ARITHMETIC_RUNS
-            case kind:
-                known = kind in _AROUND
-                return (
-                    None
-                    if known
-                    else _NEVER.get(kind, f"a {kind.replace('_', ' ')} is never safe for values")
-                )
+                return _INDEX_RUNS if _text_of(node).startswith("[") else None
+            case kind if kind not in _KEEPS:
+                return f"a {kind.replace('_', ' ')} is never safe for values"
+            case _:
+                return None
 
     def _evaluates(self, node: Node) -> str | None:
         """Return what the node itself evaluates, even if no value is known to be in it; None if
         nothing."""
         match node.type:
-            case "declaration_command" | "unset_command" if not self._is_plain_declaration(node):
+            case "declaration_command" | "unset_command" if not _is_plain_declaration(node):
                 keyword = node.children[0].type
                 return f"{keyword} evaluates what it is given; assign it first, then write {keyword} NAME"
             case "variable_assignment" if node.children[0].type == "subscript":
                 index = _text_of(node.children[0]).partition("[")[2].rstrip("]")
-                return None if PLAIN_INDEX.fullmatch(index) else INDEX_RUNS
+                return None if _PLAIN_INDEX.fullmatch(index) else _INDEX_RUNS
             case "array" if not all(
-                map(PLAIN_INDEX.fullmatch, _INDEX_OF_ITEM.findall(_text_of(node)))
+                map(_PLAIN_INDEX.fullmatch, _INDEX_OF_ITEM.findall(_text_of(node)))
             ):
-                return INDEX_RUNS
+                return _INDEX_RUNS
             case "test_command" if not self._is_plain_test(node):
                 return TESTS_EVALUATE
             case _:
                 return None
 
-    def _is_plain_declaration(self, node: Node) -> bool:
-        """Whether a declaration has only fixed names, with or without text, and no flag for numbers
-        or references."""
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                if child.named_children[0].type != "variable_name":
-                    return False
-            elif self._has_placeholder(child) or not re.fullmatch(
-                r"-[aAfFglptuxr]+|\w+", _text_of(child)
-            ):
-                return False
-        return True
-
     def _is_plain_test(self, test: Node) -> bool:
         """Whether operators do not evaluate their operands and, in `[ … ]`, values cannot be taken
         for operators."""
-        parts = [
-            node
+        words = [
+            self._word(node)
             for node in nodes_of(test)
-            if node.type not in _TESTS and node.parent and node.parent.type in _TESTS
+            if node.parent is not None and node.parent.type in _TESTS
+            if node.type not in _TESTS and node.type not in _BETWEEN_TESTS
         ]
-        named = [
-            node for node in parts if node.is_named and node.type not in ("test_operator", "regex")
-        ]
-        operators = [
-            text for text in map(_text_of, parts) if re.fullmatch(r"-[A-Za-z]\w*|[=<>~]+|!=", text)
-        ]
-        varies = any(self._varies(node) for node in named)
-        double = _text_of(test).startswith("[[")
-        if PLAIN_TESTS | (frozenset() if double else NUMBER_TESTS) >= set(operators):
-            return double or not varies or len(operators) < 2
-        fixed = r"-?\d+" if NUMBER_TESTS & set(operators) else r"\w+"
-        return not varies and all(re.fullmatch(fixed, _text_of(node)) for node in named)
-
-    def _word(self, node: Node) -> TemplateWord:
-        placed = self._has_placeholder(node)
-        text = self._fixed(*_span(node))
-        if node.type == "raw_string":
-            return TemplateWord(_text_of(node)[1:-1], placed)
-        if not _EXPANDS.search(_text_of(node)):
-            return TemplateWord(text, placed)
-        last = text.rpartition("/")[2]
-        holds = placed or self._holds_variable(node)
-        return TemplateWord(
-            text, holds, open=not last or _EXPANDS.search(last) is not None, expands=True
+        if not _text_of(test).startswith("[["):
+            return is_plain_test(words)
+        operators = {word.text for word in words if re.fullmatch(r"-[A-Za-z]+", word.text)}
+        others = operators - PLAIN_TESTS
+        fixed = r"-?\d+" if NUMBER_TESTS & others else r"\w+"
+        return not others or all(
+            word.text in operators or re.fullmatch(fixed, word.text) for word in words
         )
 
-    def _holds_variable(self, node: Node) -> bool:
-        return any(_variable(inner) in self._held for inner in nodes_of(node))
-
-    def _has_placeholder(self, node: Node) -> bool:
-        return any(node.start_byte <= start < node.end_byte for start, _ in self._spans)
-
-    def _varies(self, node: Node) -> bool:
-        return self._has_placeholder(node) or re.search(r"[$`*?\[]|<\(", _text_of(node)) is not None
+    def _word(self, node: Node) -> TemplateWord:
+        if node.type == "raw_string":
+            return TemplateWord(_text_of(node)[1:-1])
+        text = _with_holes(node)
+        holds = any(_variable(inner) in self._held for inner in nodes_of(node))
+        return TemplateWord(text, holds, several=_SEVERAL.search(_text_of(node)) is not None)
 
     def _variables_set(self) -> frozenset[str]:
-        """Return the variables that may hold a value: all that the script sets to anything but
-        fixed text."""
-        found = set(_ALWAYS_HELD)
+        """Return the variables that the script sets to anything but fixed text."""
+        found: set[str] = set()
         for node in self._nodes:
             match node.type:
-                case "variable_assignment" if any(
-                    self._varies(child) for child in node.children[1:]
-                ):
+                case "variable_assignment" if any(map(_varies, node.children[1:])):
                     found.add(re.split(r"[\[+=]", _text_of(node), maxsplit=1)[0])
                 case "for_statement":
-                    values = [
-                        child for child in node.named_children[1:] if child.type != "do_group"
-                    ]
-                    found |= (
-                        {_text_of(node.named_children[0])}
-                        if any(map(self._varies, values))
-                        else set()
-                    )
+                    values = [one for one in node.named_children[1:] if one.type != "do_group"]
+                    if any(map(_varies, values)):
+                        found.add(_text_of(node.named_children[0]))
                 case "expansion" if "=" in _text_of(node):
                     found.add(_variable(node))
                 case "command":
                     words = [_text_of(child) for child in _arguments_of(node)]
-                    found |= set(words[1:]) if words and words[0] in _READERS else set()
+                    found.update(words[1:] if words and words[0] in _READERS else ())
         return frozenset(found)
 
     def _as_evaluated(self) -> str:
-        """Return the text with blanks for what the shell does not read, and digits for
-        placeholders."""
+        """Return the text with blanks for what the shell does not read, and digits for numbers."""
         letters = list(self._text)
         for node in self._nodes:
             if node.type in ("raw_string", "comment"):
                 letters[node.start_byte : node.end_byte] = " " * (node.end_byte - node.start_byte)
-        for start, end in self._spans:
+        for start, end in self._numbers:
             letters[start:end] = "1" * (end - start)
         return "".join(letters)
-
-    def _fixed(self, start: int, end: int) -> str:
-        """Return the fixed characters, without quotes and placeholders."""
-        kept = "".join(
-            letter
-            for at, letter in enumerate(self._text[start:end], start)
-            if not any(first <= at < last for first, last in self._spans)
-        )
-        return re.sub(r"['\"\\]|\$(?=['\"])", "", kept)
-
-    def _behind(self, start: int, quoting: Quoting) -> str | None:
-        """Return why the character before makes the place wrong."""
-        front = self._text[:start]
-        if (len(front) - len(front.rstrip("\\"))) % 2:
-            return "a backslash before it removes its quotes"
-        if front.endswith("$") and quoting != "ansi":
-            return "a dollar sign before it would make it an expansion"
-        return None
 
     def _broken_line(self) -> int:
         broken = next(
@@ -410,7 +308,46 @@ class Script:
 def in_code(held: frozenset[str], code: str) -> Iterator[str]:
     """Return what in a shell's code would run or split a value, as phrases; `held` is as in
     Script."""
-    return (refusal.why for refusal in Script(code, held=held, nested=True).refusals())
+    return (refusal.why for refusal in Script(code, held, nested=True).refusals())
+
+
+def _evaluated_text(text: str) -> Iterator[str]:
+    """Return what a text evaluates, as phrases; by pattern, as the grammar does not see all of it
+    inside quotes."""
+    if _COMPUTES_MORE.search(text):
+        yield "arithmetic evaluates what its variables hold"
+    if found := _EVALUATES.search(text):
+        shown = one_line(text[found.start() :].partition("}")[0], 40)
+        yield f"{shown}}} is evaluated; write digits for indices and places, and no ! or @"
+
+
+def _is_plain_declaration(node: Node) -> bool:
+    """Whether a declaration has only fixed names, with or without text, and no flag for numbers or
+    references."""
+    return all(
+        child.named_children[0].type == "variable_name"
+        if child.type == "variable_assignment"
+        else re.fullmatch(r"-[aAfFglptuxr]+|\w+", _text_of(child)) is not None
+        for child in node.named_children
+    )
+
+
+def _with_holes(node: Node) -> str:
+    """Return the text of a word without quotes, and with holes for what is not fixed."""
+    whole, text, at = _text_of(node), "", 0
+    for inner in nodes_of(node):
+        start, end = inner.start_byte - node.start_byte, inner.end_byte - node.start_byte
+        escaped = inner.type == "ansi_c_string" and _CODED.search(_text_of(inner)) is not None
+        if start < at or not (inner.type in _EXPANSIONS or escaped):
+            continue
+        text += whole[at:start] + ("<(" if inner.type == "process_substitution" else "") + HOLE
+        at = end
+    text += whole[at:]
+    return _PATTERN.sub(HOLE, re.sub(r"['\"\\]|\$(?=['\"])", "", text))
+
+
+def _varies(node: Node) -> bool:
+    return _VARIES.search(_text_of(node)) is not None
 
 
 def _arguments_of(command: Node) -> list[Node]:
@@ -424,11 +361,9 @@ def _arguments_of(command: Node) -> list[Node]:
 
 def _variable(node: Node) -> str:
     """Return the variable of an expansion; empty for any other node."""
-    found = (
-        re.match(r"\$\{?[#!]?(\w+|[@*_])", _text_of(node))
-        if node.type.endswith("expansion")
-        else None
-    )
+    if not node.type.endswith("expansion"):
+        return ""
+    found = re.match(r"\$\{?[#!]?(\w+|[@*_])", _text_of(node))
     return found[1] if found else ""
 
 
@@ -440,21 +375,6 @@ def _is_split(expansion: Node) -> bool:
     while node is not None and node.type in ("concatenation", "command_name"):
         node = node.parent
     return node is None or node.type not in _UNSPLIT
-
-
-def _in_plain_arithmetic(leaf: Node) -> bool:
-    node = leaf.parent
-    while node is not None and node.type in (
-        "binary_expression",
-        "unary_expression",
-        "parenthesized_expression",
-    ):
-        node = node.parent
-    return (
-        node is not None
-        and node.type == "arithmetic_expansion"
-        and _text_of(node).startswith("$((")
-    )
 
 
 def _outwards(leaf: Node) -> Iterator[tuple[Node, Node]]:

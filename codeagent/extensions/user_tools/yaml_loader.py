@@ -3,16 +3,14 @@ key."""
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
-from codeagent.core.ports import OutputStore
-from codeagent.core.recipes import RecipeInput, Values
+from codeagent.core.recipes import RecipeInput
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.extensions.user_tools.lint import lint
+from codeagent.core.yaml_text import Path, Unreadable, YamlDocument, documents
 from codeagent.extensions.user_tools.restrictions import (
     PATHS,
     Restrictions,
@@ -24,19 +22,13 @@ from codeagent.extensions.user_tools.restrictions import (
     reachable_hosts,
 )
 from codeagent.extensions.user_tools.shell_script import DECIDES
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
     Parameter,
     Parameters,
-    ShellTemplate,
     flaws_of_names,
     placeholders,
-)
-from codeagent.extensions.user_tools.yaml_fields import (
-    declared_inputs,
-    import_hint,
-    is_workflow,
-    validated,
 )
 from codeagent.extensions.user_tools.yaml_model import (
     FILE_SECTIONS,
@@ -49,16 +41,12 @@ from codeagent.extensions.user_tools.yaml_model import (
     narrowed_arguments,
     own_arguments,
 )
-from codeagent.extensions.user_tools.yaml_text import (
-    Path,
-    Unreadable,
-    YamlDocument,
-    YamlReport,
-    documents,
-)
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
-from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.files.fields import declared_inputs
+from codeagent.tools.files.lint import lint
+from codeagent.tools.files.report import YamlReport, validated
+from codeagent.tools.files.workflows import import_hint, is_workflow
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from codeagent.tools.grouping import ToolGroup
 from codeagent.tools.schema import kind_of, nearest_or_all
 
@@ -72,27 +60,9 @@ _NAMES = re.compile(r"\bname[\"']?\s*:\s*[\"']?([A-Za-z0-9_-]+)")
 class YamlLoader:
     """Loads `.yaml` and `.yml` files."""
 
-    def __init__(
-        self,
-        outputs: OutputStore,
-        reads: ReadTracker,
-        builtins: Mapping[str, Tool[Any]],
-        *,
-        always_ask: str | None = None,
-        inputs: Values = MappingProxyType({}),
-        root: str = "",
-    ) -> None:
-        """`builtins` are the tools that `builtin:` may name; `always_ask` is as in the bash tool.
-
-        `inputs` returns those of the recipe whose step is running. `root` is the workspace, for
-        inputs that are paths.
-        """
-        self._root = root
-        self._running = inputs
-        self._outputs = outputs
-        self._reads = reads
-        self._builtins = builtins
-        self._always_ask = always_ask
+    def __init__(self, needs: LoaderNeeds) -> None:
+        self._needs = needs
+        self._builtins = needs.builtins()
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -171,9 +141,9 @@ class YamlLoader:
             _check_names(value, shared, path, report)
             return None
         every = (*shared, *declared_inputs(fields.inputs, (*path, "inputs"), report))
-        declared = tuple(replace(one, root=self._root) for one in every)
+        declared = tuple(replace(one, root=self._needs.root) for one in every)
         check_inputs(fields, declared, path, report)
-        inputs = ToolInputs(declared, self._running)
+        inputs = ToolInputs(declared, self._needs.inputs)
         make = self._command if fields.builtin is None else self._builtin
         tool = make(file, fields, inputs, path, report)
         return None if report.has_errors else tool
@@ -216,10 +186,10 @@ class YamlLoader:
             arguments,
             template,
             restrictions,
-            self._outputs,
-            self._reads,
+            self._needs.outputs,
+            self._needs.reads,
             origin=origin,
-            always_ask=self._always_ask,
+            always_ask=self._needs.always_ask,
             inputs=inputs,
         )
         tool.timeout = None if fields.mode == "background" else _TIMEOUT
@@ -263,17 +233,15 @@ def _described(
     """Apply what the file says about the tool. A project can only tighten the approval that holds
     without it (SECURITY.md T17)."""
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
-        said = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
-        report.warn((*path, "approval"), said)
+        why = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
+        report.warn((*path, "approval"), why)
     else:
         tool.permission = fields.approval or tool.permission
     tool.label = fields.label or fields.name
-    tool.description = fields.description or tool.description
-    tool.timeout = fields.timeout if fields.timeout is not None else tool.timeout
-    tool.max_calls = fields.max_calls if fields.max_calls is not None else tool.max_calls
+    for name in ("description", "timeout", "max_calls", "hint", "documentation"):
+        if said := getattr(fields, name):
+            setattr(tool, name, said)
     tool.mode = fields.mode if fields.mode != "direct" else tool.mode
-    tool.hint = fields.hint or tool.hint
-    tool.documentation = fields.documentation or tool.documentation
     tool.require_info = fields.require_info
     return tool
 

@@ -19,9 +19,10 @@ from pydantic import (
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
+from codeagent.core.yaml_text import Path
 from codeagent.extensions.user_tools.templates import Parameter, filled, placeholders
-from codeagent.extensions.user_tools.yaml_fields import InputFields, Seconds, Version, YamlSection
-from codeagent.extensions.user_tools.yaml_text import Path, YamlReport
+from codeagent.tools.files.fields import InputFields, Seconds, Version, YamlSection
+from codeagent.tools.files.report import YamlReport
 from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
 
 _DAY = 86_400
@@ -216,7 +217,8 @@ class ToolFields(YamlSection):
     command: str | None = Field(
         default=None,
         min_length=1,
-        description="A line for bash. {{args.x}} never becomes shell syntax, wherever it is.",
+        description="A line for bash. {{args.x}} is plain, in double or in single quotes, and never becomes shell "
+        "syntax.",
     )
     parameters: list[ParameterFields] = Field(
         default_factory=list, description="What the model gives."

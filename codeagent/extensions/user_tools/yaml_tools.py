@@ -29,9 +29,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.extensions.user_tools.restrictions import Restrictions, ToolInputs
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
 from codeagent.extensions.user_tools.templates import (
     ArgvTemplate,
-    ShellTemplate,
     Values,
     filled,
     placeholders,
@@ -40,20 +40,39 @@ from codeagent.extensions.user_tools.templates import (
 )
 from codeagent.extensions.user_tools.yaml_model import AccessWord, ToolFields, YamlArguments
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.folders import DefinedTool
 from codeagent.tools.shell.hosts import hosts_needed
 from codeagent.tools.shell.rules import path_proposal
 from codeagent.tools.shell.run import first_line, run_for_model
 from codeagent.tools.shell.syntax import command_key
 
 _LONGEST_RULE = 200
+_AS_INNER = (
+    "label", "description", "permission", "effect", "concurrency", "sandboxed", "timeout", "max_calls",
+    "output_limit", "waits_for_user", "mode", "starts_agents", "may_write", "hint", "documentation", "repeatable",
+)  # fmt: skip  # a table, many words to the line
+"""What a narrowed tool has in common with the one that it narrows."""
 
 
-class BuiltinTool(Tool[OpenArgs]):
-    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
-    well."""
+class _YamlTool(DefinedTool):
+    """A tool with inputs and restrictions."""
 
     Args = OpenArgs
     source = "yaml"
+    _inputs: ToolInputs
+    _restrictions: Restrictions
+
+    @property
+    def inputs(self) -> tuple[RecipeInput, ...]:
+        return self._inputs.declared
+
+    def restricted_with(self, values: Values) -> Mapping[str, tuple[str, ...]]:
+        return self._restrictions.with_inputs(replace(self._inputs, running=values)).told()
+
+
+class BuiltinTool(_YamlTool):
+    """Does what the inner tool does; rules that deny or ask for the inner tool apply to it as
+    well."""
 
     def __init__(
         self,
@@ -73,33 +92,24 @@ class BuiltinTool(Tool[OpenArgs]):
         self.name = fields.name
         self.schema = arguments.schema
         self.origin = origin
-        self.label = inner.label
-        self.description = inner.description
-        self.permission = inner.permission
-        self.effect = inner.effect
-        self.concurrency = inner.concurrency
-        self.sandboxed = inner.sandboxed
-        self.timeout = inner.timeout
-        self.max_calls = inner.max_calls
-        self.output_limit = inner.output_limit
-        self.waits_for_user = inner.waits_for_user
-        self.mode = inner.mode
-        self.starts_agents = inner.starts_agents
-        self.may_write = inner.may_write
+        for name in _AS_INNER:
+            setattr(self, name, getattr(inner, name))
         self.narrows = inner.name
-        self.hint = inner.hint
-        self.documentation = inner.documentation
         given = fields.restrictions
         self._restrictions = Restrictions.of(
             fields, () if given is None else tuple(given.hosts or ())
         )
-        self.repeatable = inner.repeatable
         self.restricted = self._restrictions.told()
         self.in_place_of = inner if self.name == inner.name else None
         self._inputs = inputs
         self._inner = inner
         self._preset = arguments.preset
         self._paths = paths
+
+    def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "BuiltinTool":
+        other = copy(self)
+        other._inner = builtins.get(self._inner.name, self._inner)
+        return other
 
     def access(self, args: OpenArgs, workspace: Workspace) -> Access:
         inner = self._given(args)
@@ -176,41 +186,11 @@ class BuiltinTool(Tool[OpenArgs]):
         return inner
 
 
-def inputs_of(tool: Tool[Any]) -> tuple[RecipeInput, ...]:
-    """Return the inputs that the tool gets from the user who runs a recipe."""
-    return tool._inputs.declared if isinstance(tool, BuiltinTool | CommandTool) else ()
-
-
-def restricted_with(tool: Tool[Any], values: Values) -> Mapping[str, tuple[str, ...]]:
-    """Return the restrictions of a tool with these inputs, as `Tool.restricted`. Raises Denied."""
-    match tool:
-        case BuiltinTool() | CommandTool():
-            return tool._restrictions.with_inputs(replace(tool._inputs, running=values)).told()
-        case _:
-            return tool.restricted
-
-
-def rebound(tool: Tool[Any], builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> Tool[Any]:
-    """Return the tool for another agent, which has these built-in tools and has read other
-    files."""
-    other = copy(tool)
-    match other:
-        case BuiltinTool():
-            other._inner = builtins.get(other._inner.name, other._inner)
-        case CommandTool():
-            other._reads = reads
-        case _:
-            pass
-    return other
-
-
-class CommandTool(Tool[OpenArgs]):
+class CommandTool(_YamlTool):
     """Runs a command, alone as with bash, because it is not known what it touches."""
 
-    Args = OpenArgs
     effect = "anything"
     sandboxed = True
-    source = "yaml"
 
     def __init__(
         self,
@@ -240,6 +220,11 @@ class CommandTool(Tool[OpenArgs]):
         self._outputs = outputs
         self._reads = reads
         self._always_ask = always_ask
+
+    def rebound(self, builtins: Mapping[str, Tool[Any]], reads: ReadTracker) -> "CommandTool":
+        other = copy(self)
+        other._reads = reads
+        return other
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """Return the arguments in the order of the parameters, then the inputs, quoted for a shell

@@ -135,8 +135,7 @@ class PossibleRuns:
         `reads`: it is known to only read, so its words are not commands, except where one is run.
         """
         within: list[str] = []
-        holed = _completed(holed)
-        starts = sorted(_starts(holed))
+        holed, starts = command_starts(holed)
         self.unseen = self.unseen or len(starts) > _MOST_STARTS
         for at in starts[:_MOST_STARTS] + starts[_MOST_STARTS:][-_PLAINLY:]:
             rest = holed[at:]
@@ -309,6 +308,13 @@ def is_plain(within: Sequence[str]) -> bool:
     """Whether the nested commands are few and without settings, so that each can be judged
     separately."""
     return len(within) <= _PLAINLY and not any(map(_ASSIGNMENT.match, within))
+
+
+def command_starts(words: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the words of a command, with holes where one of its programs inserts or appends words,
+    and the indexes at which a command may begin."""
+    holed = _completed(words)
+    return holed, sorted(_starts(holed))
 
 
 def _starts(words: Sequence[str]) -> Iterator[int]:

@@ -17,7 +17,7 @@ from codeagent.core.checkpoints import ChangedFile, Changes, Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.guard import TOO_SOON

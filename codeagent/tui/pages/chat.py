@@ -2,60 +2,41 @@
 state."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from textual import events, on
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.screen import Screen
+from textual import on
 from textual.widgets import TextArea
 
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.actions import Action, bindings
-from codeagent.tui.clipboard import copy
-from codeagent.tui.commands import BY_ID, COMMANDS
+from codeagent.tui.commands import ActionTable
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import AppFolders, LaunchOptions
-from codeagent.tui.pages.escape import AGAIN, SAID, Escape, Meaning, Situation
+from codeagent.tui.pages.chat_frame import RunCommand
+from codeagent.tui.pages.chat_keys import ChatKeys
 from codeagent.tui.parts.composer import Composer
-from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.external_editor import edit_in_editor
-from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.parts.typed_input import CommandInput, PromptInput, ShellInput, UnknownInput
-from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch
-from codeagent.tui.transcript.blocks import Detail
 
 if TYPE_CHECKING:  # the first frame does not show any of it
-    from codeagent.tui.pages.cards import ChatCard
-    from codeagent.tui.pages.conversation import ConversationParts
-    from codeagent.tui.pages.outbox import Outbox
     from codeagent.tui.parts.queued import QueueView
     from codeagent.tui.session_client import SessionClient
-    from codeagent.tui.transcript.view import TranscriptView
 
 OpenClient = Callable[[UiState, LaunchOptions], Awaitable["SessionClient"]]
 """Shows the end of a resumed session, then makes the client; its heavy imports wait until after the
 first frame."""
-RunCommand = Callable[["ChatScreen", Action, str], None]
-"""Runs a row of the table with the argument of its command, and imports the pages that it opens."""
 _FIRST_KEYS = 0.05
 """Seconds after the first frame in which only keys are handled, as imports would delay them, even
 in a thread.
 
 Sending something ends them."""
-_LOW = 7
-"""Rows from which on the screen has a header, and the composer more than one row."""
-_DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
-"""The levels that Ctrl+O cycles through."""
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(ChatKeys):
     """Shows one conversation."""
 
     DEFAULT_CSS = """
@@ -66,7 +47,6 @@ class ChatScreen(Screen[None]):
     }
     """
     AUTO_FOCUS = "Composer"
-    BINDINGS = bindings("chat")
 
     def __init__(
         self,
@@ -75,46 +55,31 @@ class ChatScreen(Screen[None]):
         run_command: RunCommand,
         change_to: Callable[[LaunchOptions], Awaitable[None]],
         *,
+        use_table: Callable[[ActionTable], None],
         folders: AppFolders,
         themes: ThemeSwitch,
         draft: Draft,
         clock: Callable[[], float],
     ) -> None:
-        """`change_to` leaves this conversation for another; `draft` keeps what is typed in this
-        window but not sent.
+        """`change_to` leaves this conversation for another; `use_table` gets the table with the
+        extensions that are on; `draft` keeps what is typed in this window but not sent.
 
         `clock` gives seconds since the epoch.
         """
-        super().__init__()
-        self.state = UiState()
-        self.launch_options = options
-        """The options that the next conversation in this window starts with."""
-        self.folders = folders
-        self.themes = themes
+        super().__init__(
+            options,
+            run_command=run_command,
+            folders=folders,
+            themes=themes,
+            draft=draft,
+            clock=clock,
+        )
         self.change_to = change_to
-        self.clock = clock
-        self._history = PromptHistory(folders.prompts)
-        self.composer = Composer(self._history, commands=COMMANDS)
         self._open_client = open_client
-        self._run_command = run_command
-        self._escape = Escape()
-        self._header = Header(self.state.status)
-        self._foot = Vertical(classes="chat--foot")
-        self._conversation: ConversationParts | None = None
-        self._draft = draft
-        self._cancelled_at = -AGAIN
+        self._use_table = use_table
         self._typed_at = self.composer.last_typed
         self._opening = False
         self._opened: SessionClient | None = None
-
-    def compose(self) -> ComposeResult:
-        keys = keymap_of(self)
-        yield self._header
-        with self._foot:
-            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
-            yield StatusLine(
-                self.state, clock=self.clock, to_background=keys.shown("chat.background")
-            )
 
     def on_mount(self) -> None:
         self._place()
@@ -135,43 +100,11 @@ class ChatScreen(Screen[None]):
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
             self.state.document.remark(trouble, "warning")
         options, known = self.launch_options, self.state.status
-        known.set(model=options.model or known.now.model, mode=options.mode or known.now.mode)
+        known.set(
+            model=options.model or known.now.conversation.model,
+            mode=options.mode or known.now.conversation.mode,
+        )
         self.call_after_refresh(self.set_timer, _FIRST_KEYS, self._open)
-
-    @property
-    def conversation(self) -> "ConversationParts":
-        """The parts of the conversation, mounted when first needed, at the latest after the first
-        frame."""
-        if self._conversation is None:
-            from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
-
-            self._conversation = ConversationParts(
-                self.state, self._draft, self.clock, lambda: self.composer.last_typed
-            )
-            self._place()
-        return self._conversation
-
-    def _place(self) -> None:
-        """Mount the parts, unless the screen is not mounted yet, or was left."""
-        if (
-            (parts := self._conversation) is not None
-            and self._header.is_attached
-            and self._foot.is_attached
-        ):
-            parts.place(self._header, self._foot)
-            self._sync_composer()
-
-    @property
-    def outbox(self) -> "Outbox":
-        return self.conversation.outbox
-
-    @property
-    def view(self) -> "TranscriptView":
-        return self.conversation.view
-
-    @property
-    def card(self) -> "ChatCard":
-        return self.conversation.card
 
     async def end(self) -> None:
         """Close the conversation, even while it is being opened; typed text is kept as the
@@ -180,10 +113,6 @@ class ChatScreen(Screen[None]):
         self.workers.cancel_group(self, "connect")
         if self._opened is not None:
             await self._opened.close()
-
-    def tell(self, text: str) -> None:
-        """Show one short line instead of the status line's hints."""
-        self.state.status.set(notice=text)
 
     def _open(self) -> None:
         """Open the conversation, with its heavy imports: after the first keys, or as soon as one of
@@ -211,6 +140,7 @@ class ChatScreen(Screen[None]):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
+            self._use_table(await self.conversation.meet_extensions(client))
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)
@@ -222,41 +152,10 @@ class ChatScreen(Screen[None]):
             self.state.status.set(phase="idle", sandbox="none")
         self.run_worker(self.conversation.begin(client, refused, self.composer), exit_on_error=True)
 
-    @on(events.Resize)
-    def _sync_composer(self) -> None:
-        """Give a card some of the room of the composer and the message queue."""
-        self.composer.running = self.state.status.now.phase not in ("starting", "idle")
-        self.composer.has_queue = bool(self.state.queue.items or self.state.queue.earlier)
-        rows, asked = (
-            self.app.size.height,
-            self.state.approvals.waiting or self.state.boundary.now is not None,
-        )
-        self._header.display = rows >= _LOW
-        # In cells, because Textual skips parts of the screen whose container is as high as its
-        # content.
-        self.composer.styles.max_height = most = (
-            max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
-        )
-        if self._conversation is not None:
-            self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
-
-    def _prefer(self, theme: str | None, bell: bool) -> None:
-        """Use the theme of the settings, unless the command line gave one."""
-        self.card.rings = bell
-        if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
-            return
-        if problem := self.themes.use(theme):
-            self.state.document.remark(problem, "warning")
-
-    def _failed(self, error: BaseException) -> None:
-        self.app._handle_exception(
-            error if isinstance(error, Exception) else RuntimeError(repr(error))
-        )
-
     def _keeps(self, later: bool) -> bool:
         """Keep text in the composer that does not fit into the model's window, and ask what to do
         with it."""
-        window, length = self.state.status.now.context_window, len(self.composer.text)
+        window, length = self.state.status.now.usage.context_window, len(self.composer.text)
         if (
             window is None
             or length <= window
@@ -376,124 +275,3 @@ class ChatScreen(Screen[None]):
         self.composer.focus()
 
     on_transcript_view_left = on_find_bar_closed = on_card_left
-
-    def on_transcript_view_copy_requested(self, message: "TranscriptView.CopyRequested") -> None:
-        self.copy_text(message.text)
-
-    def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
-        self.copy_text(message.url)
-
-    def on_transcript_view_stop_agent(self, message: "TranscriptView.StopAgent") -> None:
-        self.outbox.stop_call(message.call_id)
-
-    def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
-        self.run_worker(self._show_output(message.call_id), exit_on_error=True)
-
-    async def _show_output(self, call_id: str) -> None:
-        from codeagent.tui.pages.info import OutputScreen  # not needed until the first output
-
-        try:
-            text = await (await self.outbox.ready()).full_output(call_id)
-        except CodeagentError as error:
-            self.tell(str(error))
-            return
-        if text is None:
-            self.tell("that output is gone: it was not kept")
-        else:
-            self.app.push_screen(OutputScreen("Whole output", text))
-
-    def on_key(self, event: events.Key) -> None:
-        """Answer the card from the composer, with Alt and a key of the card."""
-        if event.key.startswith("alt+") and self.card.press(event.key):
-            event.stop()
-            event.prevent_default()
-
-    def action_step_back(self) -> None:
-        """Handle Esc: close what is open, else pause at the next boundary; pressed again, stop
-        now."""
-        situation = Situation(
-            self.state.status.now.halt,
-            finding=self.conversation.find_bar.display,
-            elsewhere=self.focused is not self.composer,
-            plan=self.card.scope == "plan",
-            busy=self.outbox.busy,
-            command=bool(self.state.document.running_commands()),
-            blank=self.composer.is_blank,
-            new=self.card.is_new,
-        )
-        meaning = self._escape.press(situation)
-        if meaning == "close_find":
-            self.conversation.find_bar.close()
-        elif meaning == "to_writing":
-            self.composer.focus()
-        elif meaning == "put_plan_away":
-            self.card.put_away()
-        else:
-            self._escaped(meaning)
-
-    def _escaped(self, meaning: Meaning) -> None:
-        match meaning:
-            case "pause":
-                self.outbox.pause()
-            case "stop":
-                self.outbox.stop()
-            case "stop_command":
-                self.outbox.stop_commands()
-            case "rewind":
-                self.action_command("command.rewind")
-            case _:
-                self.tell(SAID.get(meaning, ""))
-
-    async def action_cancel(self) -> None:
-        """Handle Ctrl+C: copy the selection, else stop what is running, else clear the composer;
-        twice: quit."""
-        if selected := self.get_selected_text():
-            self.copy_text(selected)
-            self.clear_selection()
-            return
-        now = time.monotonic()
-        again, self._cancelled_at = now - self._cancelled_at < AGAIN, now
-        if again:
-            await self.run_action("app.quit")
-        elif self.outbox.busy:
-            self.outbox.stop()
-        elif not self.composer.is_blank:
-            self.composer.clear()
-            self.tell("cleared: Ctrl+_ restores it, Ctrl+C again quits")
-        else:
-            self.tell("Ctrl+C again quits")
-
-    async def action_quit_if_empty(self) -> None:
-        if self.composer.is_blank:
-            await self.run_action("app.quit")
-        else:
-            self.tell("there is text in the composer: Ctrl+C clears it, /exit quits and keeps it")
-
-    def action_redraw(self) -> None:
-        self.app.refresh(layout=True, repaint=True)
-
-    def action_next_mode(self) -> None:
-        self.outbox.next_mode()
-
-    def action_next_detail(self) -> None:
-        detail = _DETAILS[(_DETAILS.index(self.view.detail) + 1) % len(_DETAILS)]
-        self.view.set_detail(detail)
-        self.state.status.set(detailed=detail == "full")
-        self.tell(f"detail: {detail}")
-
-    def action_turn(self, way: Literal["page_up", "page_down", "home", "end"]) -> None:
-        """Scroll the conversation, wherever the focus is."""
-        getattr(self.view, f"scroll_{way}")(animate=False)
-
-    async def action_find(self, text: str = "") -> None:
-        await self.conversation.find(text)
-
-    def action_command(self, row_id: str) -> None:
-        """Run a row of the table for a key, as its slash command does."""
-        self._run_command(self, BY_ID[row_id], "")
-
-    def copy_text(self, text: str) -> None:
-        try:
-            self.tell(copy(self.app, text, self.folders.state / "copies"))
-        except OSError as error:
-            self.tell(f"not copied: {error.strerror}; nothing was changed")

@@ -11,8 +11,9 @@ from textual.app import App
 from textual.widget import AwaitMount, Widget
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.extension import Reference, resolved
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import COMMANDS, NOT_RUN, mistyped, prompt_row, recipe_row
+from codeagent.tui.commands import NOT_RUN, OWN, ActionTable, mistyped, prompt_row, table_with
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
@@ -54,7 +55,10 @@ class ConversationParts:
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
         self._todo = TodoView(state.status)
-        self._recipes: tuple[Action, ...] = ()
+        self._table = OWN
+        self._offers: tuple[Reference, ...] = ()
+        """What extensions offer besides their commands."""
+        self._offered: dict[Reference, tuple[Action, ...]] = {}
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
         self._warm = False
@@ -88,28 +92,40 @@ class ConversationParts:
         await self.warm_up()
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
-        """Begin the outbox (see `Outbox.begin`) and then offer the recipes."""
+        """Begin the outbox (see `Outbox.begin`) and then offer what extensions have for this workspace."""
         await self.outbox.begin(client, refused)
-        await self.offer_recipes(composer)
+        await self.offer_more(composer)
 
-    async def offer_recipes(self, composer: Composer) -> None:
-        """Offer the current recipes along with the commands."""
+    async def meet_extensions(self, client: "SessionClient") -> ActionTable:
+        """Return the table of actions with those of the extensions that are on. Raises ConfigError."""
+        extensions = await client.extensions()
+        self._table = table_with(extensions.on, extensions.off)
+        self._offers = tuple(
+            extension.screen.offers for extension in extensions.on if extension.screen.offers
+        )
+        return self._table
+
+    async def offer_more(self, composer: Composer) -> None:
+        """Offer what extensions have for this workspace along with the commands."""
         if (client := self.outbox.client) is None:
             return
-        try:
-            book = await asyncio.to_thread(client.launcher.recipes)
-        except CodeagentError as error:
-            self._state.document.remark(str(error), "warning")
-            return
-        self._recipes = tuple(map(recipe_row, book.listed))
-        composer.set_commands((*COMMANDS, *self._recipes, *self._prompts))
+        for reference in self._offers:
+            try:
+                self._offered[reference] = await resolved(reference)(client)
+            except CodeagentError as error:
+                self._state.document.remark(str(error), "warning")
+        self._offer(composer)
+
+    def _offer(self, composer: Composer) -> None:
+        offered = (row for rows in self._offered.values() for row in rows)
+        composer.set_commands((*self._table.commands, *offered, *self._prompts))
 
     async def offer_prompts(self, composer: Composer) -> None:
-        """Offer the prompts that servers have now, after commands and recipes."""
+        """Offer the prompts that servers have now, after all other commands."""
         prompts = tuple(map(prompt_row, await self._texts("prompt")))
         if prompts != self._prompts:
             self._prompts = prompts
-            composer.set_commands((*COMMANDS, *self._recipes, *prompts))
+            self._offer(composer)
 
     async def offer_files(self, composer: Composer) -> None:
         """Offer the current files with the known resources, and then again with those that servers
@@ -129,12 +145,13 @@ class ConversationParts:
         return await client.agent.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
-        """Return what the text means if its command is a recipe; else say what it may have meant,
+        """Return what the text means if an extension offers its command; else say what it may have meant,
         and return None."""
-        await self.offer_recipes(composer)
+        await self.offer_more(composer)
         meant = parse_input(text, composer.commands)
         if isinstance(meant, UnknownInput):
-            self._state.status.set(notice=f"{mistyped(text, composer.commands)} · {NOT_RUN}")
+            said = mistyped(text, composer.commands, self._table.switched_off)
+            self._state.status.set(notice=f"{said} · {NOT_RUN}")
             return None
         return meant
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from textual import on
 from textual.events import Key
 
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Page
 from codeagent.tui.parts.guard import TOO_SOON

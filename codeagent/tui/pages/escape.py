@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from codeagent.core.dataclass import dataclass
-from codeagent.tui.state import Halt
+from codeagent.tui.status import Halt
 
 Meaning = Literal[
     "close_find",

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from codeagent.core.display import DiffBlock, HunkAnswer
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor

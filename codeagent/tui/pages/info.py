@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from codeagent.tui.actions import bindings
-from codeagent.tui.keymap import SCOPES, Keymap, KeyRow
+from codeagent.tui.bindings import bindings
+from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.output import OutputMatch, OutputPane
@@ -47,7 +47,7 @@ class KeySheet(Page[None]):
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             names = max(cell_len(_name(row)) for row in rows) if width >= _NAMED else 0
             for scope, in_scope in groupby(rows, key=lambda row: row.scope):
-                yield line([(SCOPES[scope].heading, palette.heading)])
+                yield line([(keymap.table.scopes[scope].heading, palette.heading)])
                 for row in in_scope:
                     yield from _drawn(row, width, names, palette)
                 yield line([])

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from codeagent.core.acts import SendToJob, StopJob, StopTrigger
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job, JobStatus
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.page import ListPanel

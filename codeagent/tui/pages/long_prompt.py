@@ -12,7 +12,7 @@ from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.session_client import SessionClient
-from codeagent.tui.state import Status
+from codeagent.tui.status import Status
 
 _BESIDE = 3_000
 """Tokens that are left for the base prompt, the tools and the answer: in a small window a third of
@@ -31,7 +31,7 @@ def longest_prompt(window: int | None) -> int:
 
 def size_words(length: int, status: Status) -> str:
     """Say how large a prompt of so many characters is, and how large the window."""
-    return f"about {round(length * TOKENS_PER_CHARACTER):,} tokens; the window has {status.context_window or 0:,}"
+    return f"about {round(length * TOKENS_PER_CHARACTER):,} tokens; the window has {status.usage.context_window or 0:,}"
 
 
 async def shorten(app: App[Any], composer: Composer, client: SessionClient, status: Status) -> bool:
@@ -40,7 +40,7 @@ async def shorten(app: App[Any], composer: Composer, client: SessionClient, stat
 
     Call it from a worker. Raises CodeagentError.
     """
-    most = longest_prompt(status.context_window)
+    most = longest_prompt(status.usage.context_window)
     file = PickerRow(
         "file", "Attach it as a file", "the agent gets its beginning, and reads what it needs"
     )

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
@@ -227,7 +227,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
     def _open(self, box: LineInput | None) -> None:
         """Show the given text line, or none; a key that was not stored is forgotten."""
         self._key.value = ""
-        self._key.display, self._address.display = box is self._key, box is self._address
+        self._key.display = box is self._key
+        self._address.display = box is self._address
         self._hints.tell(
             ""
             if box is None

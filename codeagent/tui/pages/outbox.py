@@ -99,7 +99,8 @@ class Outbox:
 
         `client` is None if a session could not be opened, for the reason `refused`.
         """
-        self.client, self._refused = client, refused
+        self.client = client
+        self._refused = refused
         self._settled.set()
         try:
             if client is not None:
@@ -139,7 +140,7 @@ class Outbox:
             return
         if client.running and text.strip():
             client.do(Steer(text))
-        if self._state.status.now.halt in ("pausing", "paused"):
+        if self._state.status.now.run.halt in ("pausing", "paused"):
             if unseen:
                 self._tell(f"it has just paused: {TOO_SOON}")
             else:
@@ -185,7 +186,7 @@ class Outbox:
         self._tell("" if refused is None else refused.reason)
 
     def next_mode(self) -> None:
-        mode = self._state.status.now.mode
+        mode = self._state.status.now.conversation.mode
         self.set_mode(_MODES[(_MODES.index(mode) + 1) % len(_MODES)] if mode in _MODES else "ask")
 
     def set_mode(self, mode: Mode) -> None:
@@ -258,10 +259,10 @@ class Outbox:
     def _begin(self, text: str) -> None:
         """Begin a run with text that was sent early, one at a time."""
         client, status = self._there(), self._state.status.now
-        if len(text) > (status.context_window or sys.maxsize):
+        if len(text) > (status.usage.context_window or sys.maxsize):
             from codeagent.tui.pages.long_prompt import longest_prompt, size_words  # most texts fit
 
-            if len(text) > longest_prompt(status.context_window):
+            if len(text) > longest_prompt(status.usage.context_window):
                 self._state.give_back(text)
                 self._tell(f"not sent: {size_words(len(text), status)} · Enter says more")
                 return

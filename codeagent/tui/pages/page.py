@@ -18,9 +18,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from codeagent.tui.actions import binding_of, bindings
+from codeagent.tui.bindings import binding_of, bindings
 from codeagent.tui.clipboard import copy
-from codeagent.tui.commands import BY_ID
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
@@ -154,7 +153,7 @@ class ListPanel(Panel[None]):
 
     def hint(self, row_id: str, words: str) -> HintKey:
         """Return a key of the table with what it does here; a click on it does the same."""
-        return HintKey(self.key(row_id), words, BY_ID[row_id].pressed)
+        return HintKey(self.key(row_id), words, keymap_of(self).table.by_id[row_id].pressed)
 
     def action_close(self) -> None:
         if self.writing:

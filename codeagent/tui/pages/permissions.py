@@ -15,7 +15,7 @@ from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
@@ -288,7 +288,12 @@ class PermissionsScreen(Guarded[None]):
         """Return a value that changes when rules or decisions may have changed."""
         now = self._state.status.now
         try:
-            return self._state.approvals.waiting, now.phase, now.batch, self._client.agent.rules
+            return (
+                self._state.approvals.waiting,
+                now.run.phase,
+                now.run.batch,
+                self._client.agent.rules,
+            )
         except CodeagentError:
             return None
 

@@ -12,8 +12,8 @@ from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import bindings
-from codeagent.tui.commands import COMMANDS
+from codeagent.tui.actions import Action
+from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import ModelRow
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.line_input import LineInput
@@ -158,19 +158,19 @@ def _ago(then: float, now: float) -> str:
 
 
 def palette_rows(
-    themes: Iterable[str], models: Iterable[ModelRow], *, running: bool
+    commands: Iterable[Action], themes: Iterable[str], models: Iterable[ModelRow], *, running: bool
 ) -> tuple[PickerRow, ...]:
     """Return rows whose keys are commands such as `/theme paper`; if `running`, only those allowed
     during a run."""
-    commands = [
+    allowed = [
         PickerRow(f"/{row.name}", f"/{row.name}", row.about)
-        for row in COMMANDS
+        for row in commands
         if row.while_running or not running
     ]
     looks = [PickerRow(f"/theme {name}", f"/theme {name}", "theme") for name in themes]
     ready = () if running else (row for row in models if row.ready)
     return (
-        *commands,
+        *allowed,
         *looks,
         *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready),
     )

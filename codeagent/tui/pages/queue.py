@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from codeagent.core.acts import Queued, Refused, Reorder, Rewrite, TakeBack
 from codeagent.core.errors import CodeagentError
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor

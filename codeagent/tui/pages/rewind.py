@@ -107,7 +107,7 @@ async def undo(chat: ChatScreen, argument: str) -> None:
         return
     title = "Undo the last batch" if batches == 1 else f"Undo the last {batches} batches"
     go, paths = await _asked(
-        chat, client.rewind, point, changes, title, "undo it", always=batches > 1
+        chat, client.rewind, point, changes, title=title, verb="undo it", always=batches > 1
     )
     if go:
         changed = await _restored(
@@ -122,7 +122,7 @@ async def redo(chat: ChatScreen, argument: str) -> None:
     point = client.rewind.redo_target()
     changes = await client.rewind.changes(point.id)
     go, paths = await _asked(
-        chat, client.rewind, point, changes, "Restore what was undone", "restore it"
+        chat, client.rewind, point, changes, title="Restore what was undone", verb="restore it"
     )
     if go:
         changed = await _restored(
@@ -160,9 +160,9 @@ async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> boo
         return False
     go, paths = True, None
     if way != "conversation":
-        go, paths = await _asked(chat, client.rewind, point, changes, title, "goes back")
+        go, paths = await _asked(chat, client.rewind, point, changes, title=title, verb="goes back")
     if go:
-        await _go(chat, client, point, way, paths, changes.present)
+        await _go(chat, client, point, way, paths=paths, seen=changes.present)
     return True
 
 
@@ -171,6 +171,7 @@ async def _go(
     client: SessionClient,
     point: Point,
     way: str,
+    *,
     paths: Sequence[str] | None,
     seen: str | None,
 ) -> None:
@@ -199,9 +200,9 @@ async def _asked(
     past: Rewind,
     point: Point,
     changes: Changes,
+    *,
     title: str,
     verb: str,
-    *,
     always: bool = False,
 ) -> tuple[bool, Sequence[str] | None]:
     """Return whether to proceed, and with which files (None: all); asks if the user edited one, or

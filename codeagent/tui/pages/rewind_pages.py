@@ -12,7 +12,7 @@ from textual.events import Resize
 
 from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
 from codeagent.core.dataclass import dataclass
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.guard import TOO_SOON

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Rule
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.guard import TOO_SOON
@@ -29,10 +29,12 @@ class _Said(RowWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._text, self._wrong = "", False
+        self._text = ""
+        self._wrong = False
 
     def tell(self, text: str, *, wrong: bool) -> None:
-        self._text, self._wrong = flat(text), wrong
+        self._text = flat(text)
+        self._wrong = wrong
         self.refresh()
 
     def row(self, width: int, palette: Palette) -> Line:

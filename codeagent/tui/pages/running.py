@@ -49,7 +49,7 @@ async def step(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     match word:
         case "":
-            client.do(Step(not chat.state.status.now.stepping))
+            client.do(Step(not chat.state.status.now.run.stepping))
         case "on" | "off" if not rest:
             client.do(Step(word == "on"))
         case "go" if not rest:
@@ -112,7 +112,7 @@ async def pin(chat: ChatScreen, argument: str) -> None:
     if argument:
         refused = (await chat.outbox.ready()).do(Pin(argument))
         chat.tell("" if refused is None else refused.reason)
-    elif pins := chat.state.status.now.pins:
+    elif pins := chat.state.status.now.work.pins:
         lines = (f"{number}. {text}" for number, text in enumerate(pins, 1))
         await chat.app.push_screen_wait(TextScreen("Pinned", "\n".join(lines)))
     else:
@@ -129,7 +129,7 @@ async def unpin(chat: ChatScreen, argument: str) -> None:
 
 async def todo(chat: ChatScreen, argument: str) -> None:
     """`/todo`: the whole list."""
-    if items := chat.state.status.now.todo:
+    if items := chat.state.status.now.work.todo:
         await chat.app.push_screen_wait(
             TextScreen(
                 "To-do list", "\n".join([how_far(items), "", *(f"- {item}" for item in items)])
@@ -146,7 +146,7 @@ async def stop(chat: ChatScreen, argument: str) -> None:
     elif argument:
         await _stop_job(chat, argument)
     elif (refused := (await chat.outbox.ready()).do(Stop())) is not None:
-        jobs = chat.state.status.now.jobs
+        jobs = chat.state.status.now.work.jobs
         chat.tell(refused.reason + ("; /stop JOB stops a job" if jobs else ""))
 
 
@@ -155,7 +155,7 @@ async def budget(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     if argument:
         client.do(SetBudget(None if argument.strip().lower() == "off" else Budget.parse(argument)))
-    chat.tell(f"budget: {chat.state.status.now.budget or client.agent.budget or 'none'}")
+    chat.tell(f"budget: {chat.state.status.now.usage.budget or client.agent.budget or 'none'}")
 
 
 def _paused(chat: ChatScreen) -> Paused:

@@ -14,9 +14,8 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.mcp.page import mcp as mcp
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import COMMANDS, NOT_RUN, RECIPE, help_markdown, wrong_argument
+from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, wrong_argument
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
@@ -80,9 +79,8 @@ async def _told(chat: ChatScreen, row: Action, argument: str) -> None:
 async def _do(chat: ChatScreen, row: Action, argument: str) -> None:
     does = row.handler
     if ":" in does:
-        await handler(does)(
-            chat, f"{row.name} {argument}".rstrip() if row.scope == RECIPE else argument
-        )
+        given = f"{row.name} {argument}".rstrip() if row.scope == OFFERED else argument
+        await handler(does)(chat, given)
     else:
         where = chat.composer if row.scope == "composer" else chat
         await where.run_action(f"{does}({argument!r})" if argument else does)
@@ -98,12 +96,11 @@ def handler(does: str) -> Handler:
 
 
 async def palette(chat: ChatScreen, argument: str) -> None:
-    running = chat.outbox.running
+    running, commands = chat.outbox.running, keymap_of(chat).table.commands
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
-    line = await _pick(
-        chat, "Commands", palette_rows(chat.themes.themes.names(), models, running=running)
-    )
-    if isinstance(chosen := parse_input(line or "", COMMANDS), CommandInput):
+    rows = palette_rows(commands, chat.themes.themes.names(), models, running=running)
+    line = await _pick(chat, "Commands", rows)
+    if isinstance(chosen := parse_input(line or "", commands), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
 
@@ -116,7 +113,7 @@ async def resume(chat: ChatScreen, argument: str) -> None:
     if argument:
         await change_to(chat, argument)
         return
-    present = chat.state.status.now.session
+    present = chat.state.status.now.conversation.session
     sessions = [row for row in await (await chat.outbox.ready()).sessions() if row.id != present]
     if not sessions:
         chat.tell("there is no other session in this folder yet")
@@ -159,14 +156,16 @@ async def mode(chat: ChatScreen, argument: str) -> None:
     if (chosen := next((each for each in modes if each == argument), None)) is not None:
         chat.outbox.set_mode(chosen)
     else:
-        chat.tell(f"mode: {chat.state.status.now.mode}; /mode {'|'.join(modes)} changes it")
+        chat.tell(
+            f"mode: {chat.state.status.now.conversation.mode}; /mode {'|'.join(modes)} changes it"
+        )
 
 
 async def sandbox(chat: ChatScreen, argument: str) -> None:
     """Handle `/sandbox [none|allow-list|ask|open]`."""
     client, now = await chat.outbox.ready(), chat.state.status.now
     level = argument or await _pick(
-        chat, _NETWORK, network_rows(client.agent.rules), marked=now.network
+        chat, _NETWORK, network_rows(client.agent.rules), marked=now.conversation.network
     )
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
     if (chosen := next((each for each in known if each == level), None)) is not None:
@@ -224,7 +223,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
     """Handle `/model [name]`; asks for the key that it needs."""
     client = await chat.outbox.ready()
     models = {row.name: row for row in await client.models()}
-    present = chat.state.status.now.model
+    present = chat.state.status.now.conversation.model
     rows = [
         *model_rows(models.values()),
         PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept"),
@@ -306,7 +305,7 @@ async def keys(chat: ChatScreen, argument: str) -> None:
 
 
 async def help_page(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, TextScreen("Help", help_markdown()))
+    await _show(chat, TextScreen("Help", help_markdown(keymap_of(chat).table)))
 
 
 async def info_page(about: About, chat: ChatScreen, argument: str = "") -> None:

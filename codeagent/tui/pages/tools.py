@@ -9,7 +9,7 @@ from rich.style import Style
 from codeagent.core.acts import TrustTools
 from codeagent.core.policy import Permission
 from codeagent.core.toolbox import SourceState, Toolbox, ToolFacts, ToolProblem, ToolsetFacts
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.guard import TOO_SOON
@@ -205,7 +205,8 @@ class ToolsScreen(Page[None]):
     def action_trust(self) -> None:
         self._look()
         self.pane.turn("home")  # it says there what trusting means
-        self._asked, self._seen = self._shown.untrusted, self._shown.digest
+        self._asked = self._shown.untrusted
+        self._seen = self._shown.digest
         self.guard.close()
         files = counted(len(self._asked), "file")
         self.say(

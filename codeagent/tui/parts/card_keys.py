@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from codeagent.tui.actions import letters
+from codeagent.tui.bindings import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_content import CardChoice, CardScope
 from codeagent.tui.rendering.lines import Line, cut_end, line

@@ -11,7 +11,8 @@ from textual.message import Message
 from textual.widgets.text_area import EditResult
 
 from codeagent.core.sanitize import on_one_line
-from codeagent.tui.actions import Action, bindings
+from codeagent.tui.actions import Action
+from codeagent.tui.bindings import bindings
 from codeagent.tui.fuzzy import PathIndex
 from codeagent.tui.parts.prompt_text import PromptText
 from codeagent.tui.parts.suggestions import (

@@ -55,7 +55,7 @@ class ComposerArea(Vertical):
 
     def sync(self) -> None:
         """Show the mode in force, its meaning, and what typing would do now."""
-        mode = self._state.status.now.mode
+        mode = self._state.status.now.conversation.mode
         self.composer.placeholder = prompt_words(self._state.status.now, self._state.boundary.now)
         # A card above has its own frame, and needs no blank row below.
         height = self.app.size.height

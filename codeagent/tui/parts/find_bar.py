@@ -6,7 +6,7 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Static
 
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.transcript.view import TranscriptView
 

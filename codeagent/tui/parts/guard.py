@@ -70,7 +70,8 @@ class Guard:
         """Record a key that would move the focus or answer; True if it counts."""
         now = self._clock()
         held = key == self._last_key and now - self._last_at < REPEAT
-        self._last_key, self._last_at = key, now
+        self._last_key = key
+        self._last_at = now
         return self.quiet and not held
 
 

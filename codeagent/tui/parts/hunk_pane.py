@@ -261,7 +261,10 @@ class HunkPane(LinePane):
         `notes`."""
         self.current = 0
         self.seen.clear()
-        self._path, self._hunks, self._notes, self._words = path, hunks, notes, words
+        self._path = path
+        self._hunks = hunks
+        self._notes = notes
+        self._words = words
         self._again()
 
     def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 from enum import Enum
 from typing import ClassVar, cast
 
-from textual import _ansi_sequences
+from textual import _ansi_sequences  # the table is read where it is, so it is changed there
 from textual.binding import Binding, BindingType
 from textual.events import Key
 from textual.widget import Widget

@@ -324,7 +324,8 @@ class JobTail(OutputPane):
             lines.insert(output.gap_at or 0, words)
         fell, self._missing = missing - self._missing, missing
         if job_id != self._job_id:
-            self._job_id, self._following = job_id, True
+            self._job_id = job_id
+            self._following = True
         self.text = OutputText(lines)
         self.virtual_size = self.virtual_size.with_height(len(self.text))
         if self._following:

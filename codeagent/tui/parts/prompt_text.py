@@ -12,7 +12,7 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.parts.line_input import (
     give_usual_name,
     run_own_binding,
@@ -235,7 +235,8 @@ class PromptText(TextArea, inherit_bindings=False):
         else:
             start = self._beside_chip(edit.top, after=False)
             end = self._beside_chip(edit.bottom, after=True)
-            edit.from_location, edit.to_location = start, end
+            edit.from_location = start
+            edit.to_location = end
         return super().edit(edit)
 
     def _beside_chip(self, location: Location, *, after: bool) -> Location:

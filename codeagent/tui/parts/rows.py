@@ -218,7 +218,8 @@ class HintRow(RowWidget):
     def show(self, standing: Sequence[Part], hints: Sequence[str | HintKey]) -> None:
         """Replace the hints; `standing` comes before them, and is dropped last."""
         if (tuple(standing), tuple(hints)) != (self._standing, self._hints):
-            self._standing, self._hints = tuple(standing), tuple(hints)
+            self._standing = tuple(standing)
+            self._hints = tuple(hints)
             self.refresh()
 
     def tell(self, text: str) -> None:

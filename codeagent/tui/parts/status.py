@@ -15,7 +15,8 @@ from codeagent.core.pulse import Pulse, duration
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import AtBoundary, Phase, PlanReady, Status, StatusBoard, UiState
+from codeagent.tui.state import AtBoundary, PlanReady, StatusBoard, UiState
+from codeagent.tui.status import ConversationStatus, Phase, RunStatus, Status, UsageStatus
 from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
 _COMING: frozenset[Phase] = frozenset({"asking", "thinking", "answering", "writing", "retrying"})
@@ -42,34 +43,36 @@ _SHORTEST_NAME = 8
 _ALL_KEYS = Part("? keys", 48)
 
 
-def spins(status: Status) -> bool:
+def spins(run: RunStatus) -> bool:
     """Whether the spinner turns: the agent is doing something by itself."""
-    return status.halt == "stopping" or (status.phase in _BUSY and status.halt != "paused")
+    return run.halt == "stopping" or (run.phase in _BUSY and run.halt != "paused")
 
 
-def phase_words(status: Status, now: float, pulse: Pulse) -> str:
+def phase_words(run: RunStatus, now: float, pulse: Pulse) -> str:
     """Return the phase in plain words; `now` is in seconds since the epoch."""
-    match status.halt:
+    match run.halt:
         case "":
             pass
         case "pausing":
-            return f"pausing after this {'batch' if status.phase in ('working', 'waiting') else 'answer'}"
+            return (
+                f"pausing after this {'batch' if run.phase in ('working', 'waiting') else 'answer'}"
+            )
         case "paused":
-            return f"paused before batch {status.batch}" if status.batch else "paused"
+            return f"paused before batch {run.batch}" if run.batch else "paused"
         case "stopping":
-            return status.halt
-    match status.phase:
+            return run.halt
+    match run.phase:
         case "starting" | "compacting":
-            return status.phase
+            return run.phase
         case "idle":
             return "ready"
         case "working":
-            return f"working {duration(now - status.since)}"
+            return f"working {duration(now - run.since)}"
         case "waiting":
             return "waiting for you"
         case "asking" | "thinking" | "answering" | "writing" | "retrying":
-            words = flat(pulse.words(now)) or status.phase
-            return f"{words}: {flat(status.retry_reason)}" if status.retry_reason else words
+            words = flat(pulse.words(now)) or run.phase
+            return f"{words}: {flat(run.retry_reason)}" if run.retry_reason else words
 
 
 def status_parts(
@@ -83,34 +86,45 @@ def status_parts(
 
     `boundary` is what its card shows; `to_background` the key that moves a call there.
     """
-    first = Part(phase_words(status, now, pulse), 100, _phase_style(status))
-    about = "~" if status.estimated else ""
-    cached = min(100, round(100 * status.cache_read_tokens / max(1, status.input_tokens)))
-    window = f"/{tokens(status.context_window)}" if status.context_window else ""
+    first = Part(phase_words(status.run, now, pulse), 100, _phase_style(status.run))
+    about = "~" if status.usage.estimated else ""
+    cached = min(
+        100, round(100 * status.usage.cache_read_tokens / max(1, status.usage.input_tokens))
+    )
+    window = f"/{tokens(status.usage.context_window)}" if status.usage.context_window else ""
     facts = (
-        Part(pulse.rate(now) if status.detailed and status.phase in _COMING else "", 72),
+        Part(pulse.rate(now) if status.screen.detailed and status.run.phase in _COMING else "", 72),
         Part(
-            counted(status.jobs, "job", "jobs") if status.jobs else "",
+            counted(status.work.jobs, "job", "jobs") if status.work.jobs else "",
             77,
             lambda palette: palette.text,
         ),
-        Part("step mode" if status.stepping else "", 75, lambda palette: palette.accent),
-        Part(f"budget: {flat(status.budget)}" if status.budget else "", 65),
+        Part("step mode" if status.run.stepping else "", 75, lambda palette: palette.accent),
+        Part(f"budget: {flat(status.usage.budget)}" if status.usage.budget else "", 65),
         Part(
-            f"{about}{tokens(status.context_tokens)}{window} ctx" if status.context_tokens else "",
+            f"{about}{tokens(status.usage.context_tokens)}{window} ctx"
+            if status.usage.context_tokens
+            else "",
             70,
         ),
-        Part(_cost(status, about), 45 if status.cost_usd is not None else 20),
-        Part(f"cache {cached}%" if status.cache_read_tokens and status.input_tokens else "", 30),
+        Part(_cost(status.usage, about), 45 if status.usage.cost_usd is not None else 20),
+        Part(
+            f"cache {cached}%"
+            if status.usage.cache_read_tokens and status.usage.input_tokens
+            else "",
+            30,
+        ),
     )
-    if status.notice:
-        return (first, Part(flat(status.notice), 90, lambda palette: palette.text), *facts)
+    if status.screen.notice:
+        return (first, Part(flat(status.screen.notice), 90, lambda palette: palette.text), *facts)
     before, after = (
-        ((Part("tab back to typing", 85),), ()) if status.on_card else _hints(status, boundary)
+        ((Part("tab back to typing", 85),), ())
+        if status.screen.on_card
+        else _hints(status, boundary)
     )
     offer = (
-        f"{_waited(status, now)} · {to_background} moves it to the background"
-        if _takes_long(status, now)
+        f"{_waited(status.run, now)} · {to_background} moves it to the background"
+        if _takes_long(status.run, now)
         else ""
     )
     return (
@@ -123,15 +137,15 @@ def status_parts(
     )
 
 
-def _cost(status: Status, about: str) -> str:
-    if status.cost_usd is not None:
-        return about + dollars(status.cost_usd)
-    return "no price" if status.input_tokens else ""
+def _cost(usage: UsageStatus, about: str) -> str:
+    if usage.cost_usd is not None:
+        return about + dollars(usage.cost_usd)
+    return "no price" if usage.input_tokens else ""
 
 
 def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
     """Cut the notice to fit beside the phase, so that it is not dropped."""
-    if not status.notice:
+    if not status.screen.notice:
         return parts
     phase, notice, *rest = parts
     left = room - joined_width((phase, Part(" ", 0))) + 1
@@ -141,21 +155,21 @@ def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple
 def with_reason_cut(status: Status, now: float, room: int, pulse: Pulse) -> Status:
     """The status with as much of the reason for a retry as fits between the countdown and the key
     that stops it."""
-    if status.phase != "retrying" or status.halt:
+    if status.run.phase != "retrying" or status.run.halt:
         return status
-    words = phase_words(replace(status, retry_reason=""), now, pulse)
+    words = phase_words(replace(status.run, retry_reason=""), now, pulse)
     left = room - joined_width((Part(f"{words}: ", 0), *_hints(status, None)[0]))
-    reason = cut_end(flat(status.retry_reason), left) if left >= _SHORTEST_NAME else ""
-    return replace(status, retry_reason=reason)
+    reason = cut_end(flat(status.run.retry_reason), left) if left >= _SHORTEST_NAME else ""
+    return status.changed(retry_reason=reason)
 
 
 def with_model_cut(status: Status, now: float, room: int, pulse: Pulse) -> Pulse:
     """The pulse with as much of the model's name as fits beside the keys of a wait for its
     answer."""
-    if status.phase != "asking" or status.halt:
+    if status.run.phase != "asking" or status.run.halt:
         return pulse
     keys = (*_hints(status, None)[0], _ALL_KEYS)
-    over = joined_width((Part(phase_words(status, now, pulse), 0), *keys)) - room
+    over = joined_width((Part(phase_words(status.run, now, pulse), 0), *keys)) - room
     name = flat(pulse.model.rpartition("/")[2])
     return (
         replace(pulse, model=cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over)))
@@ -164,19 +178,19 @@ def with_model_cut(status: Status, now: float, room: int, pulse: Pulse) -> Pulse
     )
 
 
-def ticks(status: Status) -> bool:
+def ticks(run: RunStatus) -> bool:
     """Whether the words change as time passes."""
-    return not status.halt and (status.phase in _COMING or status.phase == "working")
+    return not run.halt and (run.phase in _COMING or run.phase == "working")
 
 
 def prompt_words(status: Status, boundary: AtBoundary = None) -> str:
     """Return the placeholder of the composer: what typing, or the key for the card, would do
     now."""
-    if status.on_card:
+    if status.screen.on_card:
         return "Tab to type here"
-    if status.halt == "paused":
+    if status.run.halt == "paused":
         return "Enter to continue, or type to steer"
-    match status.phase:
+    match status.run.phase:
         case "starting" | "idle":
             return (
                 "Tab to start the plan, or say what to change"
@@ -193,15 +207,17 @@ def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, st
     """Return the greeting of a new session as rows of (label, value); `all_keys` opens the key
     sheet."""
     changes = (
-        f" · {counted(status.changes, 'changed file', 'changed files')}" if status.changes else ""
+        f" · {counted(status.folder.changes, 'changed file', 'changed files')}"
+        if status.folder.changes
+        else ""
     )
-    branch = f" · {flat(status.branch)}{changes}" if status.branch else ""
-    means = MODE_MEANS.get(status.mode, "")
+    branch = f" · {flat(status.folder.branch)}{changes}" if status.folder.branch else ""
+    means = MODE_MEANS.get(status.conversation.mode, "")
     return (
         ("codeagent", __version__),
         ("folder", f"{_from_home(folder)}{branch}"),
-        ("model", status.model or "none yet"),
-        ("mode", f"{status.mode}: {means}" if means else status.mode),
+        ("model", status.conversation.model or "none yet"),
+        ("mode", f"{status.conversation.mode}: {means}" if means else status.conversation.mode),
         ("try", f"/ commands · @ files · {all_keys} all keys"),
     )
 
@@ -222,26 +238,26 @@ def mode_style(mode: str) -> Callable[[Palette], Style]:
     return lambda palette: palette.text if mode == "ask" else palette.accent
 
 
-def _waited(status: Status, now: float) -> str:
+def _waited(run: RunStatus, now: float) -> str:
     """Return a duration such as `60 s` or `2 min`, which changes only once a minute."""
-    minutes = int(now - (status.waits_since or now)) // 60
+    minutes = int(now - (run.waits_since or now)) // 60
     return "60 s" if minutes < 2 else f"{minutes} min"
 
 
-def _takes_long(status: Status, now: float) -> bool:
+def _takes_long(run: RunStatus, now: float) -> bool:
     """Whether a call takes so long that the user may want to continue without waiting for it."""
-    since = status.waits_since
-    works = status.phase == "working" and status.halt in ("", "pausing")
+    since = run.waits_since
+    works = run.phase == "working" and run.halt in ("", "pausing")
     return works and since is not None and now - since >= OFFERED_AFTER
 
 
 def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """Return what the keys do now: the hints before the facts and those after them."""
     later = (Part("⏎ steer", 25), Part("alt+⏎ later", 20))
-    answer = Part("tab answer" if status.phase == "waiting" else "", 85)
-    if status.commands:
+    answer = Part("tab answer" if status.run.phase == "waiting" else "", 85)
+    if status.work.commands:
         return (Part("esc stop your command", 86), answer), ()
-    match status.halt:
+    match status.run.halt:
         case "pausing":
             return (Part("Esc again stops now", 86), answer), ()
         case "paused":
@@ -254,9 +270,9 @@ def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tupl
             return (), ()
         case "":
             pass
-    if status.phase in _BUSY:
+    if status.run.phase in _BUSY:
         return (Part("esc pause", 80),), later
-    match status.phase:
+    match status.run.phase:
         case "waiting":
             return (answer, Part("esc pause", 50)), later
         case "idle" if isinstance(boundary, PlanReady):
@@ -265,10 +281,10 @@ def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tupl
             return (), ()
 
 
-def _phase_style(status: Status) -> Callable[[Palette], Style]:
-    if status.halt:
+def _phase_style(run: RunStatus) -> Callable[[Palette], Style]:
+    if run.halt:
         return lambda palette: palette.accent
-    match status.phase:
+    match run.phase:
         case "waiting" | "retrying":
             return lambda palette: palette.warning
         case "starting" | "idle":
@@ -332,9 +348,9 @@ class StatusLine(RowWidget):
         """Show a notice that does not fit the row in the transcript, once, so that it can be read
         in full."""
         status = self._board.now
-        said = status.notice or status.retry_reason
-        words = phase_words(replace(status, retry_reason=""), self._clock(), self._pulse)
-        keys = () if status.notice else _hints(status, None)[0]
+        said = status.screen.notice or status.run.retry_reason
+        words = phase_words(replace(status.run, retry_reason=""), self._clock(), self._pulse)
+        keys = () if status.screen.notice else _hints(status, None)[0]
         room = self.size.width - _LEAD - 1 - joined_width((Part(words + SEPARATOR, 0), *keys))
         if said and said != self._said and 0 < room < cell_len(flat(said)):
             self._said = said
@@ -360,18 +376,18 @@ class StatusLine(RowWidget):
         return _SPINNER[int(self._clock() / _FRAME) % len(_SPINNER)]
 
     def _spins(self) -> bool:
-        return spins(self._board.now) and self.app.animation_level != "none"
+        return spins(self._board.now.run) and self.app.animation_level != "none"
 
     def _wanted_interval(self) -> float:
         if self._spins():
             return _FRAME
-        return 1.0 if ticks(self._board.now) else 0.0
+        return 1.0 if ticks(self._board.now.run) else 0.0
 
     def _counting(self, now: float) -> str:
         """Return the words that change as time passes."""
         status = self._board.now
-        rate = self._pulse.rate(now) if status.detailed else ""
-        return phase_words(status, now, self._pulse) + rate
+        rate = self._pulse.rate(now) if status.screen.detailed else ""
+        return phase_words(status.run, now, self._pulse) + rate
 
     def tick(self) -> None:
         """Redraw the spinner's cell, and the whole row only if its words changed."""
@@ -405,8 +421,8 @@ class Header(RowWidget):
 
     def row(self, width: int, palette: Palette) -> Line:
         room = max(1, width - 2)
-        model = Part(cut_middle(flat(self._board.now.model), _LONGEST_NAME), 40)
-        right = fit((model, _sandbox(self._board.now)), room)
+        model = Part(cut_middle(flat(self._board.now.conversation.model), _LONGEST_NAME), 40)
+        right = fit((model, _sandbox(self._board.now.conversation)), room)
         if joined_width(right) > room:
             return line(
                 [
@@ -430,8 +446,8 @@ class Header(RowWidget):
 def _left(status: Status, room: int) -> tuple[Part, ...]:
     """Return as much of workspace and branch as fits `room` cells; names are cut before they are
     dropped."""
-    changes = f" ±{status.changes}" if status.changes else ""
-    name, branch = flat(status.workspace), flat(status.branch)
+    changes = f" ±{status.folder.changes}" if status.folder.changes else ""
+    name, branch = flat(status.folder.workspace), flat(status.folder.branch)
     over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
     if over > 0 and branch:
         branch = cut_middle(branch, max(_SHORTEST_NAME, cell_len(branch) - over))
@@ -444,20 +460,19 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     return parts if joined_width(parts, "  ") <= room else ()
 
 
-def _sandbox(status: Status) -> Part:
+def _sandbox(now: ConversationStatus) -> Part:
     """Return the state of the sandbox; without one, commands are not confined, or are disabled."""
-    match status.sandbox:
+    match now.sandbox:
         case "none":
             return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
         case "off":
             return Part(
                 "no sandbox: commands run on this machine", 90, lambda palette: palette.error
             )
-        case "docker" if status.network == "open":
+        case "docker" if now.network == "open":
             return Part(f"{_LABEL}docker, net open", 90, lambda palette: palette.error)
         case "docker":
-            return Part(
-                f"{_LABEL}docker, net {'off' if status.network == 'none' else status.network}", 90
-            )
+            net = "off" if now.network == "none" else now.network
+            return Part(f"{_LABEL}docker, net {net}", 90)
         case sandbox:
             return Part(f"{_LABEL}{flat(sandbox)}" if sandbox else "", 90)

@@ -16,7 +16,8 @@ from textual.widget import Widget
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
-from codeagent.tui.actions import Action, bindings
+from codeagent.tui.actions import Action
+from codeagent.tui.bindings import bindings
 from codeagent.tui.fuzzy import rank
 from codeagent.tui.parts.line_input import types_text
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line

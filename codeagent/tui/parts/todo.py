@@ -83,8 +83,9 @@ class TodoView(Widget):
     def sync(self) -> None:
         """Draw the list as it is now."""
         now = self._status.now
-        if (self._items, self._in_run) != (now.todo, now.in_run):
-            self._items, self._in_run = now.todo, now.in_run
+        if (self._items, self._in_run) != (now.work.todo, now.run.in_run):
+            self._items = now.work.todo
+            self._in_run = now.run.in_run
             self.display = self._in_run and bool(open_items(self._items))
             self.refresh(layout=True)
 

@@ -101,15 +101,15 @@ class Waiting:
         if shown:
             front = shown[0].waiting.approval_id
             context = ApprovalContext(
-                len(self._asked),
-                len(calls),
-                self._split,
-                wide,
-                now,
-                keep_key,
-                self._sent.get(front, ""),
-                rows,
-                self._filled.get(front, {}),
+                waiting=len(self._asked),
+                calls=len(calls),
+                split=self._split,
+                wide=wide,
+                now=now,
+                keep_key=keep_key,
+                sent=self._sent.get(front, ""),
+                rows=rows,
+                filled=self._filled.get(front, {}),
             )
             return approval_content(shown, view, context)
         sent = self._sent.get(place, "")

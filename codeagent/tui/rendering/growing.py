@@ -115,7 +115,9 @@ class GrowingMarkdown:
     def close(self) -> None:
         """End the text."""
         self._new.append("\n" if self._return else "")
-        self._return, self._closed, self._dirty = "", True, True
+        self._return = ""
+        self._closed = True
+        self._dirty = True
 
     @property
     def lines(self) -> Sequence[Line]:
@@ -184,7 +186,10 @@ class GrowingMarkdown:
     def _freeze(self, rest: str, *, gap: bool) -> None:
         """Keep what is drawn as final; `rest` of the source comes after it."""
         self._frozen = len(self._lines)
-        self._source, self._gap, self._flow, self._table = rest, gap, None, None
+        self._source = rest
+        self._gap = gap
+        self._flow = None
+        self._table = None
 
     def _draw(self, block: ParsedBlock, source: Sequence[str], *, final: bool) -> None:
         if self._flow is not None and block.start == 0:

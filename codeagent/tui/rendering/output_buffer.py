@@ -144,7 +144,8 @@ class OutputBuffer:
 
     def _end(self) -> None:
         self._keep([self._finished()])
-        self._open, self._cut = "", 0
+        self._open = ""
+        self._cut = 0
 
     def _keep(self, lines: list[str]) -> None:
         self._ended += len(lines)

@@ -50,7 +50,8 @@ class TableDrawing:
         """
         (heading, *rows), self._aligned = _read(tokens, self._palette)
         if not self._rows:
-            self._rows, self._natural = [heading], [_width(cell) for cell in heading]
+            self._rows = [heading]
+            self._natural = [_width(cell) for cell in heading]
         known, added, rest = len(self._rows), rows[:complete], rows[len(rows[:complete]) :]
         self._natural = _widest(self._natural, added)
         columns = _fitted(

@@ -57,7 +57,8 @@ class Pieces:
 
     def replace(self, text: str) -> None:
         self._parts = [text] if text else []
-        self.length, self.newlines = len(text), text.count("\n")
+        self.length = len(text)
+        self.newlines = text.count("\n")
         self.replaced += 1
 
     def last(self, count: int) -> str:

@@ -79,7 +79,8 @@ class Document:
         place = len(self.blocks)
         self._put(range(place, place), [Remark(place, text=_EARLIER), *end.blocks])
         self._cards |= end._cards
-        self._recorded, self.partial = range(place, len(self.blocks)), True
+        self._recorded = range(place, len(self.blocks))
+        self.partial = True
 
     def replay(self, recorded: "Document") -> Iterator[None]:
         """Show a recorded conversation, in place of its end if that is shown; `recorded` is used
@@ -95,7 +96,8 @@ class Document:
         ):
             new.detail = old.detail
         rest = max(0, len(blocks) - max(_AT_A_TIME, len(shown)))
-        self._recorded, self._cards = range(0), self._cards | recorded._cards
+        self._recorded = range(0)
+        self._cards = self._cards | recorded._cards
         self._put(shown, [*notice, *blocks[rest:]])
         while rest:
             yield
@@ -267,7 +269,8 @@ class Document:
     def finish_batch(self, number: int, duration_ms: int) -> None:
         batch = self._last_batch()
         if batch is not None and batch.number == number:
-            batch.finished, batch.duration_ms = True, duration_ms
+            batch.finished = True
+            batch.duration_ms = duration_ms
             self.touch(batch)
 
     def run_command(self, call_id: str, command: str, *, shared: bool) -> None:

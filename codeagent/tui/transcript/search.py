@@ -97,7 +97,8 @@ class FoundMatches:
             if match.index >= splice.stop
         ]
         added = self._found_in(blocks, range(splice.first, splice.first + splice.count))
-        found.matches, found._spans = (*above, *added, *below), {}
+        found.matches = (*above, *added, *below)
+        found._spans = {}
         here = (
             None
             if self.current is None

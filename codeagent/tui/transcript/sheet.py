@@ -112,7 +112,8 @@ class Sheet:
         self._answers = {splice.place(index): growth for index, growth in self._answers.items()}
         self._thoughts = {splice.place(index): text for index, text in self._thoughts.items()}
         self._memos = {splice.place(index): memo for index, memo in self._memos.items()}
-        self.damage, self.visible = {}, range(0)
+        self.damage = {}
+        self.visible = range(0)
 
     def set_width(self, width: int) -> None:
         """Draw at another width; all heights are estimated again."""

@@ -98,11 +98,13 @@ class SheetView(ScrollView):
 
     def on_mount(self) -> None:
         self.sheet.set_palette(palette_of(self))
-        self.document.on_change, self.document.on_splice = self._arm, self.follow
+        self.document.on_change = self._arm
+        self.document.on_splice = self.follow
         self._arm()
 
     def on_unmount(self) -> None:
-        self.document.on_change, self.document.on_splice = lambda: None, lambda splice: None
+        self.document.on_change = lambda: None
+        self.document.on_splice = lambda splice: None
 
     def on_resize(self) -> None:
         """Draw many resizes as one if drawing takes long."""
@@ -142,7 +144,8 @@ class SheetView(ScrollView):
         self._to_top = self.document.partial
 
     def go_to_end(self) -> None:
-        self.held_at, self._to_top = None, False
+        self.held_at = None
+        self._to_top = False
         self.settle()
 
     def reveal(self, index: int, row: int) -> None:
@@ -250,7 +253,8 @@ class SheetView(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self.sheet.set_palette(palette_of(self))
-        self._base, self._painting = self.rich_style, True
+        self._base = self.rich_style
+        self._painting = True
         try:
             return super().render_lines(crop)
         finally:

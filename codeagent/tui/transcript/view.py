@@ -12,7 +12,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
-from codeagent.tui.actions import bindings
+from codeagent.tui.bindings import bindings
 from codeagent.tui.rendering.lines import Line, restyled
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice

@@ -129,7 +129,7 @@ class Nursery:
         registry, kind = ToolCatalog([*own, *self.more]), self.sandbox and "docker"
         limits = replace(Limits(), **definition.limits)
         model = TurnsModel(*self.turns[definition.name])
-        around = ToolEnvironment(
+        environment = ToolEnvironment(
             registry,
             place,
             self.sandbox,
@@ -149,8 +149,8 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        shared = origin.shared(around, journal)
-        agent = Agent(conversation, around, journal, shared=shared)
+        shared = origin.shared(environment, journal)
+        agent = Agent(conversation, environment, journal, shared=shared)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)

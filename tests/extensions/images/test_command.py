@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app.place import docker_sandbox
-from codeagent.config.place import Place
+from codeagent.app.sandbox import docker_sandbox
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.extensions.images.build import BuildableImage
 from codeagent.extensions.images.plan import RepositoryImages
@@ -118,11 +118,13 @@ def test_an_agent_in_a_worktree_gets_the_image_of_the_project(tmp_path: Path) ->
         (tmp_path / name).mkdir()
         write(tmp_path / name)
     trust(tmp_path / "work")
-    there = Place(tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config")
+    there = LocalEnvironment(
+        tmp_path / "tree", tmp_path / "state", {}, config_dir=tmp_path / "config"
+    )
     here = replace(there, copy_of=tmp_path / "work")
     own, lent = (
-        source(docker_sandbox(Settings(), place, place.workspace, "x").spec.image)
-        for place in (there, here)
+        source(docker_sandbox(Settings(), local, local.workspace, "x").spec.image)
+        for local in (there, here)
     )
     assert own is None and lent is not None and lent.root == tmp_path / "work"
 
@@ -143,9 +145,9 @@ def test_the_listing_hides_nothing_of_what_would_be_built() -> None:
 def test_only_an_open_dial_gives_a_build_the_network(
     tmp_path_factory: pytest.TempPathFactory, level: str, network: bool
 ) -> None:
-    place = Place(tmp_path_factory.mktemp("work"), Path("/nowhere"), {})
+    local = LocalEnvironment(tmp_path_factory.mktemp("work"), Path("/nowhere"), {})
     settings = Settings(sandbox=SandboxSettings(network=level))
-    assert docker_sandbox(settings, place, place.workspace, "x").spec.image.build_network is network
+    assert docker_sandbox(settings, local, local.workspace, "x").spec.image.build_network is network
 
 
 def test_only_its_own_image_may_be_asked_for(plan: Callable[..., ImagePlan]) -> None:

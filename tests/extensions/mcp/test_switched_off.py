@@ -9,8 +9,8 @@ from codeagent import cli
 from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import of_extensions
 from codeagent.config.extensions import all_extensions
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import user_config_file
-from codeagent.config.place import Place
 from codeagent.config.settings import ExtensionSettings, Settings
 
 OFF = Settings(extensions=ExtensionSettings(off=("mcp",)))
@@ -21,8 +21,8 @@ def test_its_files_are_ignored(tmp_path: Path) -> None:
     (own := tmp_path / "config").mkdir()
     (work / ".mcp.json").write_text("{")
     (own / "mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "git-server"}}}))
-    place = Place(work, tmp_path / "state", {}, config_dir=own)
-    on, off = describe_tools(place, Settings()), describe_tools(place, OFF)
+    local = LocalEnvironment(work, tmp_path / "state", {}, config_dir=own)
+    on, off = describe_tools(local, Settings()), describe_tools(local, OFF)
     assert on.toolsets.known == {"git"}
     assert [problem.where for problem in on.now.problems] == [".mcp.json:1"]
     assert (off.toolsets.known, off.now.problems) == (frozenset(), ())

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.tool import InvalidArgs
-from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter, ShellTemplate
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
+from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter
 from tests.effort import times
 from tests.table import for_each
 
@@ -162,7 +163,7 @@ def test_no_accepted_template_runs_a_value(tmp_path: Path) -> None:
         ("sudo -u root {{args.x}}", "it would name the program"),
         ("find . -exec sh -c {{args.x}} ;", "it would be run as shell code"),
         ('eval "$(echo {{args.x}})"', "it would be evaluated by eval"),
-        ("printf -v {{args.x}} 1", "it would name a variable"),
+        ("printf -v {{args.x}} 1", "printf evaluates what it is given as a name"),
         ("[[ {{args.x}} -eq 1 ]]", "tests other than"),
         ("[ -v {{args.x}} ]", "tests other than"),
         ("echo ${x:-{{args.x}}}", "inside ${…}"),
@@ -184,6 +185,34 @@ def test_where_no_quoting_is_right_the_template_is_refused(template: str, reason
     assert said and any(reason in text for text in said)
 
 
+ELSEWHERE = [
+    ("echo $'a{{args.x}}b'", "echo $'a'{{args.x}}$'b'"),
+    ("echo $HOME{{args.x}}", "echo ${HOME}{{args.x}}"),
+    ('echo "$HOME{{args.x}}"', 'echo "${HOME}{{args.x}}"'),
+    ("echo \\{{args.x}}", "echo {{args.x}}"),
+    ('echo "costs $' + '{{args.x}}"', 'echo "costs \\${{args.x}}"'),
+    ("[[ $HOME =~ ^{{args.x}} ]]", 'x={{args.x}}\n[[ $HOME =~ ^"${x}" ]]'),
+    ("cat <<EOF\nDear {{args.x}},\nEOF\n", "x={{args.x}}\ncat <<EOF\nDear ${x},\nEOF\n"),
+    ("cat <<'EOF'\nDear {{args.x}},\nEOF\n", "x={{args.x}}\ncat <<EOF\nDear ${x},\nEOF\n"),
+    ('echo "${HOME:-{{args.x}}}"', 'x={{args.x}}\necho "${HOME:-${x}}"'),
+    ('echo "${HOME#{{args.x}}}"', 'x={{args.x}}\necho "${HOME#${x}}"'),
+    ("echo \"${HOME:-'{{args.x}}'}\"", "x={{args.x}}\necho \"${HOME:-'${x}'}\""),
+    ("bash -c 'ls -- {{args.x}} | wc'", "bash -c 'ls -- \"$1\" | wc' _ {{args.x}}"),
+]
+"""Placements that are refused, and the line as it should be."""
+
+
+@for_each(("template", "corrected"), ELSEWHERE)
+def test_elsewhere_it_is_refused_with_the_line_as_it_should_be(
+    template: str, corrected: str
+) -> None:
+    [said] = {flaw.text for flaw in ShellTemplate(template, TEXT).flaws() if not flaw.warning}
+    lines = [line for line in corrected.splitlines() if line not in template.splitlines()]
+    assert [line for line in lines if line not in said and "<<" not in line] == []
+    assert ("remove the quotes" in said) is ("<<'" in template)
+    assert [flaw for flaw in ShellTemplate(corrected, TEXT).flaws() if not flaw.warning] == []
+
+
 KEPT = (
     "a={{args.x}}; ",
     "a='{{args.x}}'; ",
@@ -192,7 +221,7 @@ KEPT = (
     "export a={{args.x}}; ",
     "a=$(printf %s {{args.x}}); ",
     "printf -v a %s {{args.x}}; ",
-    "IFS= read -r a <<EOF\n{{args.x}}\nEOF\n",
+    "b={{args.x}}\nIFS= read -r a <<EOF\n$b\nEOF\n",
 )
 """A value gets into a variable."""
 RUNS_WHAT_IT_HOLDS = (
@@ -320,6 +349,11 @@ RUNS_WHAT_IT_HOLDS = (
     'python3 /dev/stdin <<< "$a"',
     'python3 <(echo "$a")',
     "bash -c 'if' _ \"$a\"",
+    'f() { [ "$@" ]; }; f -v "$a"',
+    'f() { test "$@"; }; f -v "$a"',
+    'echo "$a" | xargs test -v',
+    'timeout sh "$a"',
+    "$'\\x65val' \"$a\"",
     '[[ $a =~ (.*) ]]; "${BASH_REMATCH[1]}"',
 )
 KEEPS_ONE_TEXT = (
@@ -436,6 +470,13 @@ def test_what_a_variable_of_the_environment_holds_is_not_run_either() -> None:
     assert not ShellTemplate('echo "$V" | grep x', TEXT, frozenset({"V"})).flaws()
     assert ArgvTemplate(["bash", "-c", "[[ $1 -eq 1 ]]", "_", "{{args.x}}"], TEXT).flaws()
     assert not ArgvTemplate(["bash", "-c", 'echo "$1"', "_", "{{args.x}}"], TEXT).flaws()
+
+
+def test_a_list_is_not_the_operators_of_a_test() -> None:
+    lists = {"x": Parameter("x", "array", allow_dash=True)}
+    for line in ("[ {{args.x}} ]", "test {{args.x}}", "[ {{args.x}} = a ]"):
+        assert ShellTemplate(line, lists).flaws(), line
+    assert ShellTemplate("ls {{args.x}}", lists).flaws() == ()
 
 
 def test_a_number_may_be_computed_with() -> None:

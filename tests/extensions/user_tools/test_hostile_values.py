@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter, ShellTemplate
+from codeagent.extensions.user_tools.shell_template import ShellTemplate
+from codeagent.extensions.user_tools.templates import ArgvTemplate, Parameter
 from tests.effort import part, times
 
 MIXED = times(25)
@@ -29,7 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     ),
     "in single quotes": (SHOW + "'{{args.x}}'", "", ""),
     "in single quotes with text": (SHOW + "'a\"b\\{{args.x}}\\'", 'a"b\\', "\\"),
-    "in $'…'": (SHOW + "$'\\x41{{args.x}}\\n'", "A", "\n"),
+    "between parts of $'…'": (SHOW + "$'\\x41'{{args.x}}$'\\n'", "A", "\n"),
     "between quotes of both kinds": (SHOW + "\"a\"'b'{{args.x}}'c'\"d\"", "ab", "cd"),
     "in a substitution": ("true $(" + SHOW + "{{args.x}} >&3)", "", ""),
     "in backticks": ("true `" + SHOW.replace("\\0", "\\\\0") + "{{args.x}} >&3`", "", ""),
@@ -65,8 +66,8 @@ STATES: dict[str, tuple[str, str, str]] = {
     "in a substitution in double quotes": (SHOW + '"a $(printf %s. "{{args.x}}")"', "a ", "."),
 }
 DOCUMENTS = {
-    "in a here-document": ("cat <<EOF\n<{{args.x}}>\nEOF\n", "<", ">\n"),
-    "in one with tabs": ("cat <<-EOF\n\t<a {{args.x}}>\n\tEOF\n", "<a ", ">\n"),
+    "in a here-document, from a variable": ("x={{args.x}}\ncat <<EOF\n<${x}>\nEOF\n", "<", ">\n"),
+    "in one with tabs": ("x={{args.x}}\ncat <<-EOF\n\t<a ${x}>\n\tEOF\n", "<a ", ">\n"),
     "in a here-string": ("cat <<< '<{{args.x}}>'", "<", ">\n"),
 }
 PIECES = (
@@ -233,7 +234,7 @@ def test_a_list_becomes_one_argument_for_each_item(tmp_path: Path) -> None:
     )
 )
 def test_any_text_at_all_arrives(values: list[str]) -> None:
-    single = ShellTemplate(SHOW + "\"{{args.x}}\" '{{args.x}}' $'{{args.x}}' {{args.x}}", TEXT)
+    single = ShellTemplate(SHOW + "\"{{args.x}}\" '{{args.x}}' $''{{args.x}} {{args.x}}", TEXT)
     script = "\n".join(single.render({"x": value}) for value in values)
     done = subprocess.run(
         ["bash"], input=script.encode(), capture_output=True, timeout=60, check=True

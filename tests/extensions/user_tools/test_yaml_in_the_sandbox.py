@@ -11,7 +11,7 @@ from codeagent.core.tool import Failed
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import ToolFile
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.conftest import MakeSandbox
 from tests.fakes import FakeOutputs, tool_context
@@ -37,7 +37,7 @@ tools:
   parameters: [{{name: p, allow_dash: true}}]
   command: |
     show() {{ python3 -c "{HEX}" "$@"; }}
-    show {{{{args.p}}}} "{{{{args.p}}}}" '{{{{args.p}}}}' $'{{{{inputs.p}}}}'
+    show {{{{args.p}}}} "{{{{args.p}}}}" '{{{{args.p}}}}' $''{{{{inputs.p}}}}
 - name: surroundings
   description: Says where it is and what it sees.
   cwd: sub
@@ -51,7 +51,7 @@ async def test_f16_values_arrive_byte_for_byte_and_nothing_of_them_runs(
 ) -> None:
     sandbox = await make_sandbox(workspace_dir)
     workspace = LocalWorkspace(workspace_dir)
-    loader = YamlLoader(FakeOutputs(), ReadTracker(workspace), {})
+    loader = YamlLoader(LoaderNeeds(FakeOutputs(), ReadTracker(workspace), dict))
     file = ToolFile(workspace_dir / "t.yaml", "t.yaml", TOOLS.encode(), "project")
     argv, command, surroundings = loader.load(file).tools
     context = tool_context(workspace, sandbox)

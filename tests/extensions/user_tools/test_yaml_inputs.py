@@ -2,6 +2,7 @@
 never by the model."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class InputBox(Box):
         super().__init__(root)
         self.inputs: dict[str, Any] = {}
         old = self.loader
-        self.loader = YamlLoader(old._outputs, old._reads, old._builtins, inputs=self.inputs)
+        self.loader = YamlLoader(replace(old._needs, inputs=self.inputs))
 
     def errors(self, text: str) -> list[str]:
         return [str(problem) for problem in self.load(text).problems if problem.level == "error"]

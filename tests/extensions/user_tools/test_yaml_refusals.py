@@ -2,18 +2,27 @@
 nothing of it loads."""
 
 from pathlib import Path
+from typing import Any
 
+from codeagent.core.tool import Tool
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from tests.table import for_each
 
+BUILTINS: dict[str, Tool[Any]] = {
+    "read": object.__new__(Read),
+    "search": object.__new__(Search),
+    "bash": object.__new__(Bash),
+}
 LOADER = YamlLoader(
-    None,  # type: ignore[arg-type]  # nothing runs here
-    None,  # type: ignore[arg-type]  # nothing runs here
-    {"read": object.__new__(Read), "search": object.__new__(Search), "bash": object.__new__(Bash)},
+    LoaderNeeds(
+        None,  # type: ignore[arg-type]  # nothing runs here
+        None,  # type: ignore[arg-type]  # nothing runs here
+        lambda: BUILTINS,
+    )
 )
 HEAD = "name: count\ndescription: Count the words of a file.\n"
 
@@ -192,7 +201,8 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + ARGS + "command: |\n  cat <<'EOF'\n  {{args.p}}\n  EOF\n",
         [
             "words.yaml:6: command: {{args.p}} is not allowed here: "
-            "a here-document with a quoted end mark is not expanded; remove the quotes from the mark"
+            "a here-document does not quote it; remove the quotes from its mark; "
+            "write p={{args.p}} on a line before it, and here ${p}"
         ],
     ),
     (

@@ -19,7 +19,7 @@ from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import FakeOutputs, FakeSandbox, put, tool_context
 from tests.table import for_each
@@ -41,7 +41,8 @@ class Box:
             Write(self.workspace, self.reads),
             Search(self.workspace, self.reads),
         ]
-        self.loader = YamlLoader(outputs, self.reads, {tool.name: tool for tool in inner})
+        builtins = {tool.name: tool for tool in inner}
+        self.loader = YamlLoader(LoaderNeeds(outputs, self.reads, lambda: builtins))
         self.sandbox = FakeSandbox([("stdout", b"out\n")])
 
     def load(self, text: str, place: str = "project") -> Loaded:

@@ -13,7 +13,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import ToolFile
+from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.tools.shell.syntax import command_key
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
@@ -201,7 +201,7 @@ async def test_rules_on_reading_hold_in_a_tool_that_narrows_another_one(
 ) -> None:
     workspace = private_workspace(tmp_path, monkeypatch)
     made = Search(workspace, ReadTracker(workspace)) if inner == "search" else List(workspace)
-    loader = YamlLoader(FakeOutputs(), ReadTracker(workspace), {inner: made})
+    loader = YamlLoader(LoaderNeeds(FakeOutputs(), ReadTracker(workspace), lambda: {inner: made}))
     text = f"name: docs\nbuiltin: {inner}\n"
     [narrowed] = loader.load(
         ToolFile(tmp_path / "t.yaml", "t.yaml", text.encode(), "project")

@@ -4,8 +4,9 @@ import pytest
 from textual.widgets import TextArea
 
 from codeagent.tui.commands import help_markdown
-from codeagent.tui.keymap import SCOPES, Keymap
+from codeagent.tui.keymap import Keymap
 from codeagent.tui.pages.info import KeySheet, TextScreen
+from tests.tui.fake_launcher import TABLE
 from tests.tui.pages.stand_in import MANNERS, StandIn
 
 
@@ -14,13 +15,13 @@ async def test_the_key_sheet_has_every_key_and_gives_the_focus_back(size: tuple[
     app = StandIn()
     async with app.run_test(size=size) as pilot:
         app.query_one(TextArea).focus()
-        app.push_screen(KeySheet(Keymap({"chat.detail": ("f5",)})), app.given.append)
+        app.push_screen(KeySheet(Keymap({"chat.detail": ("f5",)}, TABLE)), app.given.append)
         await pilot.pause()
         seen = app.shown
-        while f"{SCOPES['question'].heading}" not in seen:
+        while f"{TABLE.scopes['question'].heading}" not in seen:
             await pilot.press("pagedown")
             seen += app.shown
-        assert [scope.heading for scope in SCOPES.values() if scope.heading not in seen] == []
+        assert [scope.heading for scope in TABLE.scopes.values() if scope.heading not in seen] == []
         assert "F5" in seen
         assert ("chat.detail, yours" in seen) == (size == (120, 40))
         await pilot.press("escape")

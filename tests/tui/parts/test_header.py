@@ -3,10 +3,11 @@ from rich.cells import cell_len
 
 from codeagent.tui.parts.status import Header
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Status, StatusBoard
+from codeagent.tui.state import StatusBoard
+from codeagent.tui.status import Status
 from tests.table import for_each
 
-STATUS = Status(
+STATUS = Status().changed(
     workspace="acme-api",
     branch="main",
     changes=3,

@@ -2,7 +2,8 @@ from textual.app import App, ComposeResult
 
 from codeagent.core.pulse import Pulse
 from codeagent.tui.parts.status import Header, StatusLine
-from codeagent.tui.state import Status, StatusBoard, UiState
+from codeagent.tui.state import StatusBoard, UiState
+from codeagent.tui.status import Status
 from codeagent.tui.transcript.blocks import Remark
 
 
@@ -43,7 +44,7 @@ async def test_header_and_status_line_share_one_board() -> None:
 
 
 async def test_no_timer_runs_while_nothing_changes() -> None:
-    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    app = StatusApp(StatusBoard(Status().changed(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         assert app.line.ticking
         for phase, halt in (
@@ -57,7 +58,7 @@ async def test_no_timer_runs_while_nothing_changes() -> None:
 
 
 async def test_the_spinner_turns_only_while_the_agent_is_busy() -> None:
-    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    app = StatusApp(StatusBoard(Status().changed(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         first = app.text()
         app.clock.now += 0.25
@@ -70,7 +71,7 @@ async def test_the_spinner_turns_only_while_the_agent_is_busy() -> None:
 
 
 async def test_durations_count_on() -> None:
-    app = StatusApp(StatusBoard(Status(phase="working", since=100.0)), Clock())
+    app = StatusApp(StatusBoard(Status().changed(phase="working", since=100.0)), Clock())
     async with app.run_test(size=(80, 10)):
         app.clock.now = 114.0
         app.line.tick()
@@ -78,7 +79,7 @@ async def test_durations_count_on() -> None:
 
 
 async def test_twenty_by_five_shows_the_phase() -> None:
-    app = StatusApp(StatusBoard(Status(phase="working", halt="paused", batch=3)), Clock())
+    app = StatusApp(StatusBoard(Status().changed(phase="working", halt="paused", batch=3)), Clock())
     async with app.run_test(size=(20, 5)):
         assert app.text() == "paused before ba…"
 
@@ -92,13 +93,15 @@ async def test_the_reason_for_a_retry_leaves_room_for_the_key_that_stops_it() ->
         (40, "attempt 2 in 1 min 59 s"),
     ):
         pulse = Pulse("retrying", attempt=2, retry_at=219.0)
-        app = StatusApp(StatusBoard(Status(phase="retrying", retry_reason=reason)), Clock(), pulse)
+        app = StatusApp(
+            StatusBoard(Status().changed(phase="retrying", retry_reason=reason)), Clock(), pulse
+        )
         async with app.run_test(size=(width, 5)):
             assert app.text().endswith(f" {words} · esc pause")
 
 
 async def test_what_does_not_fit_the_row_is_in_the_transcript_whole_and_once() -> None:
-    app = StatusApp(StatusBoard(Status(phase="idle")), Clock())
+    app = StatusApp(StatusBoard(Status().changed(phase="idle")), Clock())
     async with app.run_test(size=(40, 10)):
         long = "the provider is overloaded: " + "so it says, " * 5
         app.board.set(notice="short")

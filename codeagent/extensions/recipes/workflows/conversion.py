@@ -7,11 +7,11 @@ from typing import Any
 from codeagent.core.dataclass import dataclass
 from codeagent.core.recipes import NAME, RESERVED
 from codeagent.core.sanitize import one_line
+from codeagent.core.yaml_text import Path, Unreadable, documents
 from codeagent.extensions.recipes.workflows.remarks import NO_COUNTERPART, Remarks, WorkflowRemark
 from codeagent.extensions.recipes.workflows.steps import StepMaker, steps_of
 from codeagent.extensions.recipes.workflows.tools import ToolMaker
-from codeagent.extensions.user_tools.yaml_fields import is_workflow
-from codeagent.extensions.user_tools.yaml_text import Path, Unreadable, documents
+from codeagent.tools.files.workflows import is_workflow
 from codeagent.tools.folders import ToolFile
 from codeagent.tools.schema import kind_of
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.user_tools.yaml_text import Path, YamlDocument
+from codeagent.core.yaml_text import Path, YamlDocument
 from codeagent.tools.schema import nearest_or_all
 
 Weight = Literal["note", "missing", "wrong"]

@@ -7,8 +7,8 @@ from typing import Any
 from codeagent.core.dataclass import dataclass
 from codeagent.core.durations import as_seconds
 from codeagent.core.sanitize import one_line
+from codeagent.core.yaml_text import Path
 from codeagent.extensions.recipes.workflows.remarks import Names, Remarks
-from codeagent.extensions.user_tools.yaml_text import Path
 from codeagent.tools.schema import kind_of, nearest_or_all
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

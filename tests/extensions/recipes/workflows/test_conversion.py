@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codeagent.core.recipes import RecipeInput, RecipeStep, StepLimits
+from codeagent.core.yaml_text import Unreadable, documents
 from codeagent.extensions.recipes.reading import load_recipe
 from codeagent.extensions.recipes.workflows.conversion import Conversion, as_yaml, convert
-from codeagent.extensions.user_tools.yaml_fields import is_workflow
-from codeagent.extensions.user_tools.yaml_text import Unreadable, documents
+from codeagent.tools.files.workflows import is_workflow
 from codeagent.tools.folders import ToolFile
 from tests.extensions.user_tools.test_yaml_tools import Box
 from tests.table import for_each

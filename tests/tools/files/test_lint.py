@@ -3,7 +3,7 @@
 from typing import Any
 
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
-from codeagent.extensions.user_tools.lint import lint
+from codeagent.tools.files.lint import lint
 from tests.table import for_each
 
 GOOD = "Counts the words of a text file."

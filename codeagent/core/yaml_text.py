@@ -1,5 +1,5 @@
-"""Reads untrusted YAML into plain values of safe types, within limits, and reports problems with
-their lines."""
+"""Reads untrusted YAML within limits, into nodes or into plain values of safe types with their
+lines."""
 
 import math
 import re
@@ -7,22 +7,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.toolbox import ToolProblem
-from codeagent.extensions.user_tools.templates import Flaw
-from codeagent.tools.folders import ToolFile
+from codeagent.core.lazy_regex import lazy_regex
 
 LARGEST = 256 * 1024
-_DEEPEST = 24
-_MOST_NODES = 10_000
-_MOST_ALIASES = 100
-_LONGEST_SCALAR = 64 * 1024
+"""Bytes that `documents` reads."""
 _LONGEST_NUMBER = 100
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")
 )
 _AS_TEXT = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"})
-_OPENING = re.compile(r"---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_OPENING = lazy_regex(r"---[ \t]*\r?\n")
+_CLOSING = lazy_regex(r"^---[ \t]*$", re.MULTILINE)
 _MERGE = "tag:yaml.org,2002:merge"
 
 Path = tuple[str | int, ...]
@@ -53,22 +48,33 @@ class YamlDocument:
         return self.lines.get(path, 1)
 
 
-def documents(data: bytes) -> tuple[YamlDocument, ...]:
-    """Return every document that is not empty. Raises Unreadable at the first thing that is not
-    allowed."""
-    import yaml  # heavy, and only needed for YAML tools
+@dataclass(frozen=True)
+class YamlLimits:
+    """What a text may hold."""
 
-    if len(data) > LARGEST:
-        raise Unreadable(1, f"the file is larger than {LARGEST >> 10} KiB")
+    deepest: int = 24
+    most_nodes: int = 10_000
+    """Values, those of aliases counted at each use if they are built."""
+    most_aliases: int = 100
+    longest_scalar: int = 64 * 1024
+
+
+USUAL = YamlLimits()
+"""Those of a file that a user writes by hand."""
+
+
+def nodes(text: str, limits: YamlLimits = USUAL, *, fast: bool = False) -> list[Any]:
+    """Return PyYAML's node of every document that is not empty.
+
+    `fast`: with the library in C, if it is there; its messages are shorter. Raises Unreadable at
+    the first thing that is not allowed.
+    """
+    import yaml  # heavy, and few runs read any
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if fast else yaml.SafeLoader
     try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable(data[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
-    try:
-        _refuse_bombs(yaml.parse(text, Loader=yaml.SafeLoader))
-        nodes = [
-            node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None
-        ]
+        _refuse_bombs(yaml.parse(text, Loader=loader), limits)
+        return [node for node in yaml.compose_all(text, Loader=loader) if node is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(
@@ -80,19 +86,23 @@ def documents(data: bytes) -> tuple[YamlDocument, ...]:
         raise Unreadable(
             line, f"the character U+{error.character:04X} is not allowed in YAML"
         ) from None
-    return tuple(_Construction().document(node) for node in nodes)
 
 
-def front_matter(file: ToolFile) -> tuple[YamlDocument | None, str]:
+def documents(data: bytes) -> tuple[YamlDocument, ...]:
+    """Return every document that is not empty. Raises Unreadable at the first thing that is not
+    allowed."""
+    if len(data) > LARGEST:
+        raise Unreadable(1, f"the file is larger than {LARGEST >> 10} KiB")
+    return tuple(_Construction(USUAL).document(node) for node in nodes(_decoded(data)))
+
+
+def front_matter(data: bytes) -> tuple[YamlDocument | None, str]:
     """Return the YAML between two lines of ---, and the text below; None if the file does not begin
     with ---.
 
     Raises Unreadable.
     """
-    try:
-        text = file.content.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise Unreadable(file.content[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
+    text = _decoded(data).removeprefix("\ufeff")
     opening = _OPENING.match(text)
     if opening is None:
         return None, text
@@ -103,38 +113,48 @@ def front_matter(file: ToolFile) -> tuple[YamlDocument | None, str]:
     return found[0] if found else YamlDocument({}, {}), text[closing.end() :].lstrip("\r\n")
 
 
-def _refuse_bombs(events: Iterator[Any]) -> None:
+def _decoded(data: bytes) -> str:
+    """Raises Unreadable."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(data[: error.start].count(b"\n") + 1, "it is not UTF-8") from None
+
+
+def _refuse_bombs(events: Iterator[Any], limits: YamlLimits) -> None:
     """Check depth, values and aliases before anything is built. Raises Unreadable."""
     import yaml
 
-    depth = nodes = aliases = 0
+    depth = values = aliases = 0
     for event in events:
         line = event.start_mark.line + 1
         match event:
             case yaml.CollectionStartEvent():
-                depth, nodes = depth + 1, nodes + 1
+                depth, values = depth + 1, values + 1
             case yaml.CollectionEndEvent():
                 depth -= 1
             case yaml.AliasEvent():
                 aliases += 1
             case yaml.ScalarEvent():
-                nodes += 1
-                if len(event.value) > _LONGEST_SCALAR:
-                    raise Unreadable(line, f"a text is longer than {_LONGEST_SCALAR >> 10} KiB")
-        if depth > _DEEPEST:
-            raise Unreadable(line, f"more than {_DEEPEST} levels deep")
-        if nodes > _MOST_NODES:
-            raise Unreadable(line, f"more than {_MOST_NODES} values")
-        if aliases > _MOST_ALIASES:
-            raise Unreadable(line, f"more than {_MOST_ALIASES} aliases")
+                values += 1
+                if len(event.value) > limits.longest_scalar:
+                    longest = limits.longest_scalar >> 10
+                    raise Unreadable(line, f"a text is longer than {longest} KiB")
+        if depth > limits.deepest:
+            raise Unreadable(line, f"more than {limits.deepest} levels deep")
+        if values > limits.most_nodes:
+            raise Unreadable(line, f"more than {limits.most_nodes} values")
+        if aliases > limits.most_aliases:
+            raise Unreadable(line, f"more than {limits.most_aliases} aliases")
 
 
 class _Construction:
     """Builds the values of one document; the value of an alias is counted at each use."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: YamlLimits) -> None:
         import yaml
 
+        self._limits = limits
         self._yaml = yaml
         self._scalars = yaml.SafeLoader("")
         self._lines: dict[Path, int] = {}
@@ -149,12 +169,13 @@ class _Construction:
         self._count += 1
         own = node.start_mark.line + 1
         self._lines[path] = line
-        if self._count > _MOST_NODES:
-            raise Unreadable(own, f"its aliases stand for more than {_MOST_NODES} values")
+        if self._count > self._limits.most_nodes:
+            most = self._limits.most_nodes
+            raise Unreadable(own, f"its aliases stand for more than {most} values")
         if id(node) in self._within:
             raise Unreadable(own, "an alias stands for something that holds itself")
-        if len(path) > _DEEPEST:
-            raise Unreadable(own, f"more than {_DEEPEST} levels deep")
+        if len(path) > self._limits.deepest:
+            raise Unreadable(own, f"more than {self._limits.deepest} levels deep")
         if isinstance(node, self._yaml.ScalarNode):
             return self._scalar(node, own)
         self._within.append(id(node))
@@ -219,56 +240,3 @@ class _Construction:
 
 def _short(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")[:60]
-
-
-class YamlReport:
-    """Collects the problems of one document, in the order of the lines."""
-
-    def __init__(self, file: ToolFile, document: YamlDocument) -> None:
-        self.shown = file.shown
-        self._lines = file.content.decode("utf-8", "replace").split("\n")
-        self._document = document
-        self._found: dict[tuple[int, str, str], ToolProblem] = {}
-
-    @property
-    def problems(self) -> tuple[ToolProblem, ...]:
-        return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
-
-    @property
-    def has_errors(self) -> bool:
-        return any(problem.level == "error" for problem in self._found.values())
-
-    def where(self, path: Path) -> str:
-        return f"{self.shown}:{self._document.line(path)}"
-
-    def error(self, path: Path, text: str, *, source: str = "") -> None:
-        """`source` is text to look for in the lines below the key, to find the exact line."""
-        self._add(path, text, source, warning=False)
-
-    def warn(self, path: Path, text: str, *, source: str = "") -> None:
-        self._add(path, text, source, warning=True)
-
-    def flaw(self, path: Path, flaw: Flaw) -> None:
-        self._add((*path, *flaw.at), flaw.text, flaw.source, warning=flaw.warning)
-
-    def _add(self, path: Path, text: str, source: str, *, warning: bool) -> None:
-        line = self._line(path, source)
-        key = _written(path)
-        where = f"{self.shown}:{line}: {key}" if key else f"{self.shown}:{line}"
-        self._found.setdefault(
-            (line, key, text), ToolProblem(where, text, "warning" if warning else "error")
-        )
-
-    def _line(self, path: Path, source: str) -> int:
-        first = self._document.line(path)
-        if not source:
-            return first
-        return next(
-            (n for n in range(first, len(self._lines) + 1) if source in self._lines[n - 1]), first
-        )
-
-
-def _written(path: Path) -> str:
-    return "".join(
-        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
-    ).removeprefix(".")

@@ -17,7 +17,7 @@ from codeagent.disk.repository import OutsideGit, repository_of
 
 
 @dataclass(frozen=True)
-class Place:
+class LocalEnvironment:
     """The folders and the environment of a conversation."""
 
     workspace: Path
@@ -43,7 +43,7 @@ class Place:
     @classmethod
     def of_user(
         cls, workspace: Path, *, trust_project: bool = False, accepted_image: str = ""
-    ) -> "Place":
+    ) -> "LocalEnvironment":
         """Return the folders, the environment and the keys of the user who runs this program."""
         own = config_dir()
         return cls(
@@ -75,14 +75,14 @@ class Place:
         return Redactor(self.environment)
 
 
-def place_of(workspace: Place | Path | str) -> Place:
+def local_environment(workspace: LocalEnvironment | Path | str) -> LocalEnvironment:
     """Return the folder with the user's environment and keys. Raises ConfigError."""
-    if isinstance(workspace, Place):
+    if isinstance(workspace, LocalEnvironment):
         return workspace
     folder = Path(workspace).absolute()
     if not folder.is_dir():
         raise ConfigError(f"{str(folder)[:200]!r} is not an existing folder; nothing was run")
-    return Place.of_user(folder)
+    return LocalEnvironment.of_user(folder)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.agent.agent import Agent
-from codeagent.config.place import Place, active_environment, git_elsewhere
+from codeagent.config.local_environment import LocalEnvironment, active_environment, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
@@ -44,7 +44,7 @@ class StartedSandbox:
 
 async def start_sandbox(
     settings: Settings,
-    place: Place,
+    local: LocalEnvironment,
     workspace: Workspace,
     session: str,
     tell: Tell,
@@ -60,10 +60,10 @@ async def start_sandbox(
     if settings.sandbox.kind == "off":
         from codeagent.sandbox.host import HostSandbox  # a run has either this or the container
 
-        host = HostSandbox(workspace.root, place.environment, place.state_dir)
+        host = HostSandbox(workspace.root, local.environment, local.state_dir)
         stack.push_async_callback(host.close)
         return StartedSandbox(host, "host", await host.start(tell))
-    container = await asyncio.to_thread(docker_sandbox, settings, place, workspace.root, session)
+    container = await asyncio.to_thread(docker_sandbox, settings, local, workspace.root, session)
     stack.push_async_callback(container.close)
     starting = asyncio.create_task(container.start(_slow(tell)))
     starting.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -79,7 +79,9 @@ async def start_sandbox(
         return StartedSandbox(trouble=error)
 
 
-def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -> "DockerSandbox":
+def docker_sandbox(
+    settings: Settings, local: LocalEnvironment, root: Path, session: str
+) -> "DockerSandbox":
     """Make the container of one session, not started yet."""
     # A run has either this or the host.
     from codeagent.app.images import image_source
@@ -90,41 +92,41 @@ def docker_sandbox(settings: Settings, place: Place, root: Path, session: str) -
     from codeagent.sandbox.packages import package_cache
     from codeagent.sandbox.spec import SandboxLimits, SandboxSpec, UserPython
 
-    elsewhere = git_elsewhere(root, place.config_dir)
+    elsewhere = git_elsewhere(root, local.config_dir)
     agreed = (
         frozenset({elsewhere.git.digest})
         if elsewhere is not None and elsewhere.answer
         else frozenset[str]()
     )
     configured = settings.sandbox.image
-    images = image_source(settings, place.copy_of or root, place.config_dir)
+    images = image_source(settings, local.copy_of or root, local.config_dir)
     plan = (
         plan_without_source(configured)
         if images is None
-        else images.plan(configured, accepted=place.accepted_image)
+        else images.plan(configured, accepted=local.accepted_image)
     )
     private = tuple(map(HostRule.parse, settings.network.private_hosts))
     python = find_program("python3", root)
     kept = settings.sandbox.package_bytes
     spec = SandboxSpec(
         root=root,
-        state_dir=place.state_dir,
+        state_dir=local.state_dir,
         session=session,
         home=Path.home(),
-        private=() if place.config_dir is None else (place.config_dir,),
-        agreed_git=agreed | place.agreed_git,
-        docker_host=place.environment.get("DOCKER_HOST") or None,
+        private=() if local.config_dir is None else (local.config_dir,),
+        agreed_git=agreed | local.agreed_git,
+        docker_host=local.environment.get("DOCKER_HOST") or None,
         image=replace(
-            plan, build_network=settings.sandbox.network == "open", packages_of=place.copy_of
+            plan, build_network=settings.sandbox.network == "open", packages_of=local.copy_of
         ),
         limits=SandboxLimits(network_bytes=settings.limits.network_bytes, package_bytes=kept),
         python=UserPython(
-            active_environment(root, place.environment), None if python is None else Path(python)
+            active_environment(root, local.environment), None if python is None else Path(python)
         ),
-        packages=package_cache(place.state_dir, place.copy_of or root) if kept else None,
+        packages=package_cache(local.state_dir, local.copy_of or root) if kept else None,
         per_command=settings.sandbox.lifetime == "command",
     )
-    return DockerSandbox(spec, internet_of(place.environment, private=private))
+    return DockerSandbox(spec, internet_of(local.environment, private=private))
 
 
 def _slow(tell: Tell) -> Callable[[str], None]:

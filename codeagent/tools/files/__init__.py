@@ -1,0 +1,1 @@
+"""Files in which users and projects define things: folders of them, their keys, and what is wrong."""

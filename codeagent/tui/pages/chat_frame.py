@@ -1,0 +1,179 @@
+"""The parts of the chat screen: header, composer and status line at once, the others after the first
+frame."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from codeagent.core.errors import CodeagentError
+from codeagent.tui.actions import Action
+from codeagent.tui.clipboard import copy
+from codeagent.tui.commands import COMMANDS
+from codeagent.tui.drafts import Draft
+from codeagent.tui.keymap import keymap_of
+from codeagent.tui.launcher import AppFolders, LaunchOptions
+from codeagent.tui.pages.escape import Escape
+from codeagent.tui.parts.composer import Composer
+from codeagent.tui.parts.composer_area import ComposerArea
+from codeagent.tui.parts.status import Header, StatusLine
+from codeagent.tui.prompt_history import PromptHistory
+from codeagent.tui.state import UiState
+from codeagent.tui.themes import ThemeSwitch
+
+if TYPE_CHECKING:  # the first frame does not show any of it
+    from codeagent.config.settings import Settings
+    from codeagent.tui.pages.cards import ChatCard
+    from codeagent.tui.pages.conversation import ConversationParts
+    from codeagent.tui.pages.outbox import Outbox
+    from codeagent.tui.transcript.view import TranscriptView
+
+RunCommand = Callable[[Any, Action, str], None]
+"""Runs a row of the table for a chat screen, with the argument of its command, and imports the pages
+that it opens."""
+_LOW = 7
+"""Rows from which on the screen has a header, and the composer more than one row."""
+
+
+class ChatFrame(Screen[None]):
+    """Lays out one conversation."""
+
+    def __init__(
+        self,
+        options: LaunchOptions,
+        *,
+        run_command: RunCommand,
+        folders: AppFolders,
+        themes: ThemeSwitch,
+        draft: Draft,
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__()
+        self.state = UiState()
+        self.launch_options = options
+        """The options that the next conversation in this window starts with."""
+        self.folders = folders
+        self.themes = themes
+        self.clock = clock
+        self._history = PromptHistory(folders.prompts)
+        self.composer = Composer(self._history, commands=COMMANDS)
+        self._run_command = run_command
+        self._escape = Escape()
+        self._header = Header(self.state.status)
+        self._foot = Vertical(classes="chat--foot")
+        self._conversation: ConversationParts | None = None
+        self._draft = draft
+
+    def compose(self) -> ComposeResult:
+        keys = keymap_of(self)
+        yield self._header
+        with self._foot:
+            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            yield StatusLine(
+                self.state, clock=self.clock, to_background=keys.shown("chat.background")
+            )
+
+    @property
+    def conversation(self) -> "ConversationParts":
+        """The parts of the conversation, mounted when first needed, at the latest after the first
+        frame."""
+        if self._conversation is None:
+            from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
+
+            self._conversation = ConversationParts(
+                self.state, self._draft, self.clock, lambda: self.composer.last_typed
+            )
+            self._place()
+        return self._conversation
+
+    def _place(self) -> None:
+        """Mount the parts, unless the screen is not mounted yet, or was left."""
+        if (
+            (parts := self._conversation) is not None
+            and self._header.is_attached
+            and self._foot.is_attached
+        ):
+            parts.place(self._header, self._foot)
+            self._sync_composer()
+
+    @property
+    def outbox(self) -> "Outbox":
+        return self.conversation.outbox
+
+    @property
+    def view(self) -> "TranscriptView":
+        return self.conversation.view
+
+    @property
+    def card(self) -> "ChatCard":
+        return self.conversation.card
+
+    def tell(self, text: str) -> None:
+        """Show one short line instead of the status line's hints."""
+        self.state.status.set(notice=text)
+
+    @on(events.Resize)
+    def _sync_composer(self) -> None:
+        """Give a card some of the room of the composer and the message queue."""
+        self.composer.running = self.state.status.now.run.phase not in ("starting", "idle")
+        self.composer.has_queue = bool(self.state.queue.items or self.state.queue.earlier)
+        rows, asked = (
+            self.app.size.height,
+            self.state.approvals.waiting or self.state.boundary.now is not None,
+        )
+        self._header.display = rows >= _LOW
+        # In cells, because Textual skips parts of the screen whose container is as high as its
+        # content.
+        self.composer.styles.max_height = most = (
+            max(1, rows * (2 if asked else 4) // 10) if rows >= _LOW else 1
+        )
+        if self._conversation is not None:
+            self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
+
+    def _prefer(self, settings: "Settings") -> None:
+        """Do what the settings say about the screen; a theme of the command line wins."""
+        self.card.rings = settings.bell
+        theme = settings.theme
+        if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
+            return
+        if problem := self.themes.use(theme):
+            self.state.document.remark(problem, "warning")
+
+    def _failed(self, error: BaseException) -> None:
+        self.app._handle_exception(
+            error if isinstance(error, Exception) else RuntimeError(repr(error))
+        )
+
+    def copy_text(self, text: str) -> None:
+        try:
+            self.tell(copy(self.app, text, self.folders.state / "copies"))
+        except OSError as error:
+            self.tell(f"not copied: {error.strerror}; nothing was changed")
+
+    def on_transcript_view_copy_requested(self, message: "TranscriptView.CopyRequested") -> None:
+        self.copy_text(message.text)
+
+    def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
+        self.copy_text(message.url)
+
+    def on_transcript_view_stop_agent(self, message: "TranscriptView.StopAgent") -> None:
+        self.outbox.stop_call(message.call_id)
+
+    def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
+        self.run_worker(self._show_output(message.call_id), exit_on_error=True)
+
+    async def _show_output(self, call_id: str) -> None:
+        from codeagent.tui.pages.info import OutputScreen  # not needed until the first output
+
+        try:
+            text = await (await self.outbox.ready()).full_output(call_id)
+        except CodeagentError as error:
+            self.tell(str(error))
+            return
+        if text is None:
+            self.tell("that output is gone: it was not kept")
+        else:
+            self.app.push_screen(OutputScreen("Whole output", text))

@@ -1,0 +1,212 @@
+"""What the screen reads of a session, and of what surrounds it: other sessions, models, files."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from codeagent.config.choices import Choices
+from codeagent.config.settings import Settings
+from codeagent.core.audit import LedgerRow, decisions
+from codeagent.core.checkpoints import Rewind
+from codeagent.core.compaction import preview
+from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
+from codeagent.core.events import ToolResultAdded
+from codeagent.core.extension import Reference
+from codeagent.core.messages import text_of
+from codeagent.core.model import ModelInUse
+from codeagent.core.ports import OutputPage, OutputStore
+from codeagent.core.runtime import AgentHandle, Session, SessionSummary
+from codeagent.core.toolbox import Toolbox
+from codeagent.tui.info_pages import About, info_page
+from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
+from codeagent.tui.state import UiState
+
+STARTING = "codeagent is still starting; nothing was changed"
+
+
+class SessionReader:
+    """One session, once it is open, and the launcher that opens it."""
+
+    def __init__(self, launcher: Launcher, state: UiState) -> None:
+        self.launcher = launcher
+        self._state = state
+        self._runtime: Session | None = None
+        self._settings: Settings | None = None
+        self._extensions: ExtensionsInUse | None = None
+
+    def _cards(self) -> tuple[Reference, ...]:
+        extensions = () if self._extensions is None else self._extensions.on
+        return tuple(extension.screen.cards for extension in extensions if extension.screen.cards)
+
+    async def extensions(self) -> ExtensionsInUse:
+        """Return the extensions that are on, and those that are off. Raises ConfigError."""
+        if self._extensions is None:
+            settings = await self._present_settings()
+            self._extensions = await asyncio.to_thread(self.launcher.extensions, settings)
+        return self._extensions
+
+    @property
+    def agent(self) -> AgentHandle:
+        """The agent, to read from; acts go through `do`. Raises CodeagentError while it is
+        starting."""
+        if self._runtime is None:
+            raise CodeagentError(STARTING)
+        return self._runtime.agent
+
+    async def decisions(self) -> tuple[LedgerRow, ...]:
+        """Return every decision of this session so far, the oldest first. Raises CodeagentError."""
+        return decisions(await asyncio.to_thread(self.launcher.recorded, self.agent.session_id))
+
+    @property
+    def rewind(self) -> Rewind:
+        """The way back to checkpoints. Raises CheckpointError if none are kept, or not yet."""
+        rewind = None if self._runtime is None else self._runtime.agent.rewind
+        if rewind is None:
+            missing = (
+                "codeagent is still starting"
+                if self._runtime is None
+                else "no checkpoints are kept here"
+            )
+            raise CheckpointError(f"{missing}; nothing was changed")
+        return rewind
+
+    @property
+    def toolbox(self) -> Toolbox | None:
+        """The tools in use, or None if they cannot change. Raises CodeagentError."""
+        now, info = (
+            self.agent.toolbox,
+            None if self._runtime is None else self._runtime.sandbox_info,
+        )
+        if now is None or info is None or info.kind != "host":
+            return now
+        # Without a sandbox, commands run on this machine.
+        return replace(now, tools=tuple(replace(tool, sandboxed=False) for tool in now.tools))
+
+    def job_lines(self) -> Mapping[str, int]:
+        """Return how many lines each running job printed so far, by its id, including those too
+        fast to be shown."""
+        jobs = () if self._runtime is None else self._runtime.agent.jobs.jobs()
+        return {job.id: job.lines for job in jobs if job.status == "running"}
+
+    async def job_output(self, job_id: str) -> str | None:
+        """Return everything that a job printed so far, or None if it is gone. Raises
+        CodeagentError."""
+        try:
+            return await asyncio.to_thread(_whole, partial(self.agent.jobs.read, job_id))
+        except KeyError:
+            return None
+
+    async def missing(self, row: ModelRow) -> Missing | None:
+        """Return what another model still needs, such as its key."""
+        settings = await self._present_settings()
+        settings = replace(settings, model=row.name, api_base=row.api_base)
+        return await self.launcher.missing(settings, LaunchOptions(proceed=True))
+
+    async def keep_key(self, variable: str, value: str) -> str:
+        """Try a key and keep it; shows and returns how that went and where the key is. Raises
+        CodeagentError."""
+        said = await self.launcher.keep_key(variable, value)
+        self._state.document.remark(said)
+        return said
+
+    async def keep(self, choices: Choices) -> str:
+        """Keep what the user chose for the next start; return how that went, to be read behind what
+        was chosen."""
+        try:
+            said = await asyncio.to_thread(self.launcher.keep, choices)
+        except ConfigError as error:
+            return f"; not kept for the next start: {error}"
+        return said and f"; {said}"
+
+    async def sessions(self) -> tuple[SessionSummary, ...]:
+        """Return the sessions of this workspace, the latest first."""
+        return await asyncio.to_thread(self.launcher.sessions)
+
+    async def models(self) -> tuple[ModelRow, ...]:
+        """Return the models worth offering."""
+        return await self.launcher.models(await self._present_settings())
+
+    async def files(self) -> tuple[str, ...]:
+        """Return the paths of the workspace that are not ignored, for `@`; directories end with a
+        slash."""
+        return await self.launcher.files()
+
+    @property
+    def reads_kept_texts(self) -> bool:
+        """Whether the model has the tool that reads what `keep_text` keeps."""
+        tools = () if self._runtime is None else self._runtime.next_request().tools
+        return any(tool.name == "output_read" for tool in tools)
+
+    async def keep_text(self, text: str) -> str:
+        """Keep a long text as a file of the session; return what is sent instead of it. Raises
+        CodeagentError."""
+        if self._runtime is None:
+            raise CodeagentError(STARTING)
+        return await asyncio.to_thread(_kept, self._runtime.outputs, text)
+
+    async def full_output(self, call_id: str) -> str | None:
+        """Return the whole text of a call's result, even if it was too long for the model; None if
+        it is gone."""
+        if self._runtime is None:
+            return None
+        session, outputs = self._runtime.agent.session_id, self._runtime.outputs
+        if call_id in outputs.handles():
+            return await asyncio.to_thread(_whole, partial(outputs.read, call_id))
+        recorded = await asyncio.to_thread(self.launcher.recorded, session)
+        results = (
+            event
+            for event in recorded
+            if isinstance(event, ToolResultAdded) and event.call_id == call_id
+        )
+        return next((text_of(result.content) for result in results), None)
+
+    def info_page(self, about: About) -> str:
+        """Return Markdown for the slash command of that name."""
+        return info_page(
+            about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime
+        )
+
+    async def _present_settings(self) -> Settings:
+        known = self._settings
+        return (
+            known
+            if known is not None
+            else await asyncio.to_thread(self.launcher.settings, LaunchOptions())
+        )
+
+
+def with_model(settings: Settings, model: ModelInUse) -> Settings:
+    """Return the settings with the model that is in use now; what differs comes from the
+    conversation."""
+    now: dict[str, Any] = {
+        "model": model.name,
+        "api_base": model.api_base,
+        "thinking": model.effort,
+    }
+    changes = {name: value for name, value in now.items() if value != getattr(settings, name)}
+    origins = settings.origins | dict.fromkeys(changes, "this conversation")
+    return replace(settings, **changes, origins=origins)
+
+
+def _kept(outputs: OutputStore, text: str) -> str:
+    """Keep a text, and return its beginning with its handle; blocks on a file. Raises
+    CodeagentError."""
+    sink = outputs.create("paste")
+    sink.write(text)
+    sink.close()
+    try:
+        lost = outputs.read(sink.handle, 1, 1).dropped_bytes
+    except (KeyError, OSError):
+        lost = len(text)
+    if lost:
+        raise CodeagentError(
+            "the text could not be kept as a file: there is no room for it; nothing was sent"
+        )
+    return preview(text, sink.handle, unseen=True)
+
+
+def _whole(read: Callable[[int, int], OutputPage]) -> str:
+    """Read all of an output; blocks on a file."""
+    return "\n".join(read(1, max(read(1, 1).total, 1)).lines)

@@ -1,0 +1,57 @@
+"""The how-tos for contributors: what they add works at the first try, in the files that they name."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("add-a-slash-command.md", "add-a-setting.md")
+NO_RECIPE = "tests/core/test_recipes.py::test_no_recipe_can_have_the_name_of_a_command"
+ADDED = re.compile(r"<!-- in: (\S+) -->\n```(?:python|diff)\n(.*?)```", re.DOTALL)
+"""A file, and what it is, or the lines that are added to it with one that follows them."""
+
+
+def test_what_the_pages_add_works_in_three_files_each(tmp_path: Path) -> None:
+    for folder in ("codeagent", "tests", "docs"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, tmp_path)
+    tests = []
+    for page in PAGES:
+        found = list(ADDED.finditer((ROOT / "docs/how-to" / page).read_text()))
+        assert len(found) == 3
+        for one in found:
+            add(tmp_path / one[1], one[2])
+        tests.append(found[-1][1])
+    run(tmp_path, "docs/generate.py")
+    run(tmp_path, "-m", "ruff", "format", "--check", "codeagent", *tests)
+    run(tmp_path, "-m", "pytest", "-q", *tests, "tests/tui/test_commands.py", NO_RECIPE)
+
+
+def add(file: Path, text: str) -> None:
+    """Write a file that is not there yet, or add lines to one in front of the line that follows."""
+    if not file.exists():
+        file.write_text(text)
+        return
+    lines = text.splitlines(keepends=True)
+    follows = "".join(line[1:] for line in lines if line.startswith(" "))
+    whole = file.read_text()
+    assert whole.count(follows) == 1
+    file.write_text(whole.replace(follows, "".join(line[1:] for line in lines)))
+
+
+def run(folder: Path, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
