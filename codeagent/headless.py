@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.core.acts import Answer, RunRecipe, Stop
+from codeagent.core.acts import Answer, RunGroup, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.audit import gather_stats
 from codeagent.core.compaction import ContextCompacted, compacted_words
@@ -36,7 +36,6 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
-from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.notices import (

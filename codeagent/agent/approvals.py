@@ -170,21 +170,7 @@ class Approvals:
         while changed < _MOST_PREVIEWS:
             tool, known = prepared.tool, self.permissions.known
             hosts = self.permissions.hosts_asked_with(tool, prepared.args)
-            decision = await self.ask(
-                prepared.call.id,
-                tool.name,
-                self._with_hosts(hosts, prepared, preview),
-                reason,
-                token,
-                binding=fingerprint(tool.name, prepared.arguments, preview.base or "", *hosts),
-                arguments=prepared.json,
-                proposal=tool.proposal(prepared.args),
-                whose=tool.whose,
-                about="\n\n".join(filter(None, (tool.description, tool.documentation)))
-                if tool.whose
-                else "",
-                follows=not hosts and self.permissions.asks_about_hosts(tool, prepared.args),
-            )
+            decision = await self._ask_about(prepared, preview, hosts, reason, token)
             match decision.answer:
                 case "deny":
                     raise CallRefused(
@@ -213,6 +199,32 @@ class Approvals:
             changed += 1
         raise Failed(
             "what this call would change keeps changing; nothing was applied. Read it again first."
+        )
+
+    async def _ask_about(
+        self,
+        prepared: PreparedCall,
+        preview: Preview,
+        hosts: tuple[str, ...],
+        reason: str,
+        token: CancelToken,
+    ) -> Decision:
+        """Ask about a call as it is shown, and the hosts that it is known to reach. Raises
+        RunCancelled."""
+        tool = prepared.tool
+        texts = (tool.description, tool.documentation) if tool.whose else ()
+        return await self.ask(
+            prepared.call.id,
+            tool.name,
+            self._with_hosts(hosts, prepared, preview),
+            reason,
+            token,
+            binding=fingerprint(tool.name, prepared.arguments, preview.base or "", *hosts),
+            arguments=prepared.json,
+            proposal=tool.proposal(prepared.args),
+            whose=tool.whose,
+            about="\n\n".join(filter(None, texts)),
+            follows=not hosts and self.permissions.asks_about_hosts(tool, prepared.args),
         )
 
     def _with_hosts(

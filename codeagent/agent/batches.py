@@ -257,16 +257,16 @@ class PlannedBatch:
     @property
     def targets(self) -> str:
         """The targets of the calls that may change something, in one line."""
-        return ", ".join(filter(None, map(self._executor.change, self.left)))
+        return ", ".join(filter(None, map(self._executor.calls.change, self.left)))
 
     @property
     def runs_commands(self) -> bool:
         """Whether a call may change files other than through the workspace."""
-        return not all(map(self._executor.only_writes_files, self.left))
+        return not all(map(self._executor.calls.only_writes_files, self.left))
 
     def tell(self) -> None:
         """Emit `batch.planned`."""
-        plans = tuple(self._executor.plan(call) for call in self.left)
+        plans = tuple(self._executor.calls.plan(call) for call in self.left)
         self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
 
     def skip(self, call_id: str, reason: str) -> bool:
@@ -286,12 +286,12 @@ class PlannedBatch:
             return False
         edited = replace(call, arguments=arguments)
         try:
-            self._executor.check(edited)
+            self._executor.calls.check(edited)
         except ToolError as error:
             raise ConfigError(str(error)) from error
         self._calls[call_id] = edited
         self.edited.add(call_id)
-        plan = self._executor.plan(edited)
+        plan = self._executor.calls.plan(edited)
         self._emitter.emit(
             CallEdited(
                 text=f"edited by you: {plan.name} {plan.target}",

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
-from codeagent.core.mcp import ServerBook
 from codeagent.core.policy import Objection, Policy, RuleBook
 from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails
+
+if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.core.mcp import ServerBook
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class ToolEnvironment:
     recall: Recall = Recall()
     preferences: Preferences = Preferences()
     state: AgentState = field(default_factory=AgentState)
-    servers: ServerBook | None = None
+    servers: "ServerBook | None" = None
     """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit

@@ -187,7 +187,9 @@ class BudgetMeter:
 
     def set(self, budget: Budget | None) -> None:
         self.budget = budget
-        self._usage, self._batches, self._seconds = Usage(), 0, 0.0
+        self._usage = Usage()
+        self._batches = 0
+        self._seconds = 0.0
         self._since = None if self._since is None else self._clock()
         self._allowed = 0.0 if budget is None else budget.amount
         text = "the budget was removed" if budget is None else f"the budget is {budget} from now on"
@@ -329,12 +331,10 @@ class WorkspaceWatch:
     ) -> None:
         """Needs a running event loop. `attended`: whether the user continues the session on the
         screen."""
-        self._workspace, self._token, self._emitter, self._attended = (
-            workspace,
-            token,
-            emitter,
-            attended,
-        )
+        self._workspace = workspace
+        self._token = token
+        self._emitter = emitter
+        self._attended = attended
         self.lost: str | None = None
         """Why the run fails; None while the workspace is there."""
         self._alarm: asyncio.TimerHandle | None = None

@@ -7,109 +7,26 @@ prompt ─▶ limits, budget ─▶ deliver the queue ─▶ ask the model ─�
                └─────────────────────── every call answered ◀───────┴──────────────────┘
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Collection
 
-from codeagent.agent.batches import EarlyCalls, PauseGate, PlannedBatch, Strategy, run_ordered
-from codeagent.agent.calls import Denials, StopReport, tool_message
-from codeagent.agent.checkpoints import Checkpointing
-from codeagent.agent.compaction.work import Asking, Compaction
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.executor import Executor
-from codeagent.agent.inspection import Inspection
-from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.limits import TOO_OFTEN, BudgetMeter, Limits, RepeatCounter, RunMeter
+from codeagent.agent.answer_calls import AnswerCalls
+from codeagent.agent.batches import EarlyCalls
+from codeagent.agent.calls import StopReport
+from codeagent.agent.compaction.plan import Asking
+from codeagent.agent.conversation import Conversation, RunContext
+from codeagent.agent.limits import TOO_OFTEN, RunMeter
 from codeagent.agent.model_request import Nudges, StreamedAnswer
-from codeagent.agent.permissions import Permissions
-from codeagent.agent.prompt import PromptBuilder, mode_note
-from codeagent.agent.queue import MessageQueue
-from codeagent.agent.work_time import part
-from codeagent.core.allow import AllowList
-from codeagent.core.approval_events import ASK_USER
+from codeagent.agent.prompt import mode_note
 from codeagent.core.cancel import CancelToken
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
-from codeagent.core.events import (
-    BatchFinished,
-    LimitReached,
-    MessageAdded,
-    RunReason,
-    TurnFinished,
-    TurnStarted,
-)
-from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, is_at_work
-from codeagent.core.model import Model, ModelRequest
+from codeagent.core.events import LimitReached, MessageAdded, RunReason, TurnFinished, TurnStarted
+from codeagent.core.messages import AssistantMessage, Message, is_at_work
+from codeagent.core.model import ModelRequest
 from codeagent.core.policy import Mode
-from codeagent.core.ports import Workspace
-from codeagent.core.tool import Cancelled, Skipped, ToolDefinition, ToolResult
-from codeagent.extensions.triggers.triggers import Triggers
+from codeagent.core.tool import ToolResult
 
 _MOST_TOO_LONG = 5
 """How often in a row a conversation is compacted because the provider refuses it as too long."""
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """What the runs of one agent share."""
-
-    workspace: Workspace
-    line: BranchingHistory[Message]
-    """The conversation."""
-    call_ids: set[str]
-    """The ids of all calls of the session so far."""
-    permissions: Permissions
-    executor: Executor
-    emitter: Emitter
-    queue: MessageQueue
-    gate: PauseGate
-    spending: BudgetMeter
-    checkpoints: Checkpointing
-    inspection: Inspection
-    jobs: Jobs
-    triggers: Triggers
-    compaction: Compaction
-    above: RunMeter | None = None
-    """Of the run whose call started this agent; None for the main agent."""
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """What stays the same from turn to turn, so that the provider's cache keeps working."""
-
-    model: Model
-    system_prompt: str
-    tools: tuple[ToolDefinition, ...]
-    strategy: Strategy
-    limits: Limits
-    attended: bool = False
-    """Whether there is a user: then a limit pauses the run, and otherwise ends it."""
-    prompt_builder: PromptBuilder | None = None
-    """Replaces the prompt and the tools above if they may change between requests."""
-    allow: AllowList = AllowList()
-    """The model is told only of these of the tools above."""
-    begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
-    """Makes what a run works with, if it is not turns of the model."""
-    server: str = ""
-    """The host that the model's requests go to; empty if it sends none."""
-    early_reads: bool = True
-    """Whether calls that only read may begin while their answer is still coming."""
-    follow: Callable[[], None] | None = None
-    """Called at each boundary, to notice that the model's window has changed; None: it cannot
-    change."""
-
-
-class Work(Protocol):
-    """What a run does between its first and its last event."""
-
-    meter: RunMeter
-    stop_report: StopReport
-    text: str
-    """The answer."""
-
-    async def run(self, token: CancelToken) -> RunReason:
-        """Raises RunCancelled, CodeagentError."""
 
 
 class Loop:
@@ -124,25 +41,18 @@ class Loop:
         """How often in a row a request was refused as too long and the conversation compacted."""
         self._permissions = context.permissions
         self._executor = context.executor
-        self._executor.contexts.begin_run(
-            conversation.model, conversation.limits, context.line, context.triggers.inbox
-        )
+        self._executor.contexts.begin_run(conversation.model, conversation.limits, context.line)
         self._emitter = context.emitter
         self._queue = context.queue
         self._gate = context.gate
-        self._triggers = context.triggers
+        self._parts = context.parts
         self._spending = context.spending
-        self._checkpoints = context.checkpoints
         self._call_ids = context.call_ids
-        self._batches = 0
         self._nudges = Nudges(self._emitter)
-        self._repeats = RepeatCounter(self._executor.repeatable, self._executor.unread)
-        self._repeated: dict[str, int] = {}
         self._mode: Mode | None = self._permissions.mode
         self.meter = RunMeter(conversation.limits, above=context.above)
-        self._called: Counter[str] = Counter()
-        self._denials = Denials(ASK_USER)
         self.stop_report = StopReport(lambda: context.jobs.running)
+        self._calls = AnswerCalls(conversation, context, self.meter, self.stop_report)
         self.text = ""
 
     @property
@@ -161,7 +71,7 @@ class Loop:
         """
         while True:
             token.raise_if_cancelled()
-            await self._gate.wait(self._batches + 1, token)
+            await self._gate.wait(self._calls.batches + 1, token)
             self._workspace.check()
             if (reason := await self._limited(self.meter.before_request(), token)) is not None:
                 return reason
@@ -181,10 +91,7 @@ class Loop:
             if (answer := await self._turn_or_compact(token)) is None:
                 continue
             if answer.calls:
-                if (
-                    not self._conversation.attended
-                    and max(self._repeated.values(), default=0) > TOO_OFTEN
-                ):
+                if self._calls.repeated > TOO_OFTEN and not self._conversation.attended:
                     self._emitter.emit(LimitReached(limit="same_call", maximum=TOO_OFTEN))
                     return "limit"
                 if (reason := await self._limited(self.meter.after_calls(), token)) is not None:
@@ -198,9 +105,9 @@ class Loop:
             await self._queue.admit(token, follow_up=True)
             queued = self._queue.deliver_steering() or self._queue.deliver_follow_ups()
             if not queued and not self._queue.wakes:
-                await self._triggers.at_rest(token)
+                await self._parts.at_rest(token)
             if not queued and not self._queue.wakes:
-                return "denied" if self._denials.kinds else "done"
+                return "denied" if self._calls.denied else "done"
             self._history.extend(queued)
 
     async def _turn_or_compact(self, token: CancelToken) -> AssistantMessage | None:
@@ -218,7 +125,8 @@ class Loop:
             if not await self._compaction.compact("overflow", self._asking(), token):
                 self._compaction.explain(self._asking())
                 raise
-            self._too_long, self._mode = self._too_long + 1, None
+            self._too_long += 1
+            self._mode = None
             return None
 
     def _asking(self) -> Asking:
@@ -243,7 +151,7 @@ class Loop:
         if not self._conversation.attended:
             return "limit"
         text = f"the limit {reached.limit} = {reached.maximum:g} is reached"
-        await self._gate.hold("limit", text, self._batches + 1, token)
+        await self._gate.hold("limit", text, self._calls.batches + 1, token)
         self.meter.extend(reached)
         return None
 
@@ -254,7 +162,7 @@ class Loop:
             if budget is not None:
                 limit = LimitReached(limit=f"budget_{budget.kind}", maximum=self._spending.allowed)
                 self._emitter.emit(limit)
-            await self._gate.hold("budget", why, self._batches + 1, token)
+            await self._gate.hold("budget", why, self._calls.batches + 1, token)
             if (
                 self._spending.exhausted() is not None
             ):  # not already extended by another agent that waited here, too
@@ -266,7 +174,7 @@ class Loop:
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
         self._queue.begin_boundary()
-        early = EarlyCalls(self._executor, self._may_begin, self._discarded, token)
+        early = EarlyCalls(self._executor, self._calls.may_begin, self._discarded, token)
         streamed = self._streamed_answer(early)
         stop: AssistantMessage | None = None
         try:
@@ -277,7 +185,7 @@ class Loop:
             self._too_long = 0
             self._add(answer)
             if answer.calls:
-                await self._run_calls(answer, early, token)
+                await self._calls.run(answer, early, token)
             return answer
         finally:
             if stop is None:
@@ -294,19 +202,6 @@ class Loop:
         most, attended = self._conversation.limits.max_repeated_tokens, self._conversation.attended
         given = self._emitter, self._executor, self._call_ids, self._permissions, early
         return StreamedAnswer(*given, most_repeated=most, attended=attended)
-
-    def _may_begin(self, call: ToolCall, number: int) -> bool:
-        """Whether a call may begin after `number` others of an answer that is still coming."""
-        waits = self._gate.is_shut or any(item.kind == "interrupt" for item in self._queue.waiting)
-        if (
-            waits
-            or not self._conversation.early_reads
-            or number == self._conversation.strategy.most
-        ):
-            return False
-        limited = number == self.meter.calls_left() or self._executor.most_calls(call) is not None
-        repeated = self._repeats.coming(call) >= TOO_OFTEN
-        return not limited and not repeated and self._executor.may_begin_early(call)
 
     def _discarded(self, results: Collection[ToolResult]) -> None:
         """Take note of calls that ran for an answer that was discarded: the model never sees their
@@ -331,7 +226,7 @@ class Loop:
     def _not_for_provider(self, name: str) -> bool:
         """Whether the provider must not be told of its own tool: a call of it could not be refused
         here."""
-        return self._permissions.denies(name) or self._executor.held_back(name)
+        return self._permissions.denies(name) or self._executor.calls.held_back(name)
 
     def _add(self, answer: AssistantMessage) -> None:
         """Add the answer to the history unless it is empty: providers reject an empty one when it
@@ -342,149 +237,6 @@ class Loop:
         self._history.append(answer)
         self._call_ids.update(call.id for call in answer.calls)
         self._emitter.emit(MessageAdded(message=answer))
-
-    async def _run_calls(
-        self, answer: AssistantMessage, early: EarlyCalls, token: CancelToken
-    ) -> None:
-        """Run the calls; whatever happens, the history then holds a result for each, in source
-        order."""
-        settled: dict[str, ToolResult] = {}
-        try:
-            await self._run_batches(answer, early, settled, token)
-        finally:
-            settled |= await early.stop(token.reason or "the run ended")
-            for call in answer.calls:
-                if call.id not in settled:
-                    settled[call.id] = self._executor.refuse(
-                        call, Cancelled(token.reason or "the run ended")
-                    )
-            self._history.extend(tool_message(call, settled[call.id]) for call in answer.calls)
-            for call in answer.calls:
-                self._compaction.note(call, settled[call.id])
-            self.stop_report.add(settled.values(), stopped=token.cancelled)
-            kinds = {call.id: self._executor.kind(call) for call in answer.calls}
-            self._denials.note(
-                answer.calls, kinds, settled, planning=self._permissions.mode == "plan"
-            )
-
-    async def _run_batches(
-        self,
-        answer: AssistantMessage,
-        early: EarlyCalls,
-        settled: dict[str, ToolResult],
-        token: CancelToken,
-    ) -> None:
-        if answer.stop == "length":
-            cut_off = Skipped(
-                "Not executed: your answer was cut off by the output limit. Ask again with less at once."
-            )
-            self.meter.calls += len(early.ids)
-            settled |= await early.results()
-            settled |= {
-                call.id: self._executor.refuse(call, cut_off)
-                for call in answer.calls
-                if call.id not in settled
-            }
-            return
-        self._repeated = self._repeats.note(answer.calls)
-        left = self.meter.calls_left()
-        allowed = answer.calls if left is None else answer.calls[:left]
-        self.meter.calls += len(allowed)
-        self.meter.refused += len(answer.calls) - len(allowed)
-        settled |= self._too_often(allowed[len(early.ids) :])
-        for batch in self._conversation.strategy.cut(
-            [call for call in allowed if call.id not in settled]
-        ):
-            if token.cancelled:
-                return
-            if await self._batch(batch, early, settled, token):
-                quoted = "; ".join(f"“{item.text}”" for item in self._queue.interrupts)
-                why = f"Skipped: the user interrupted{' with ' * bool(quoted)}{quoted}"
-                settled |= {
-                    call.id: self._executor.refuse(call, Skipped(why))
-                    for call in allowed
-                    if call.id not in settled
-                }
-                break
-        over = Skipped(
-            f"Skipped: the limit of {self._conversation.limits.max_calls} calls is reached"
-        )
-        settled |= {
-            call.id: self._executor.refuse(call, over) for call in answer.calls[len(allowed) :]
-        }
-
-    def _too_often(self, calls: Sequence[ToolCall]) -> dict[str, ToolResult]:
-        """Return error results for the calls that exceed what their tool allows in one run."""
-        refused = {}
-        for call in calls:
-            self._called[call.name] += 1
-            most = self._executor.most_calls(call)
-            if most is not None and self._called[call.name] > most:
-                why = (
-                    f"Not executed: {call.name} may be called {most} times in one run, and it was."
-                )
-                refused[call.id] = self._executor.refuse(call, Skipped(why))
-        return refused
-
-    async def _batch(
-        self,
-        batch: tuple[ToolCall, ...],
-        early: EarlyCalls,
-        settled: dict[str, ToolResult],
-        token: CancelToken,
-    ) -> bool:
-        """Plan the batch, let the user step in, and run it; True if they interrupted and it did not
-        run."""
-        self._batches += 1
-        number = self._batches
-        planned = PlannedBatch(number, batch, self._executor, self._emitter, early.ids)
-        planned.tell()
-        try:
-            with part() as spent:
-                await self._gate.wait(number, token, planned)
-                if await self._queue.admit(token) or self._queue.interrupts:
-                    settled |= await early.results()
-                    return True
-                await self._run_planned(number, planned, early, settled, token)
-        finally:
-            settled |= planned.settled | await early.stop(token.reason or "the run ended")
-            ran = sum(settled[call.id].executed for call in batch if call.id in settled)
-            self._emitter.emit(
-                BatchFinished(
-                    batch=number,
-                    executed=ran,
-                    skipped=len(batch) - ran,
-                    duration_ms=spent.milliseconds,
-                )
-            )
-        return False
-
-    async def _run_planned(
-        self,
-        number: int,
-        planned: PlannedBatch,
-        early: EarlyCalls,
-        settled: dict[str, ToolResult],
-        token: CancelToken,
-    ) -> None:
-        targets = planned.targets
-
-        async def execute(call: ToolCall) -> None:
-            edited, repeated = call.id in planned.edited, self._repeated[call.id]
-            settled[call.id] = await early.result(call.id) or await self._executor.execute(
-                call, token, edited=edited, repeated=repeated
-            )
-
-        if targets:
-            await token.guard(
-                self._checkpoints.before_batch(number, targets, commands=planned.runs_commands)
-            )
-        self._spending.add_batch()
-        try:
-            await run_ordered(planned.left, self._executor.access, execute)
-        finally:
-            if targets:
-                self._checkpoints.after_batch(number, targets)
 
     def _nudge(self, answer: AssistantMessage) -> bool:
         """Tell the model once if its answer is unusable. Raises ModelError if that did not help."""

@@ -142,7 +142,8 @@ class StreamedAnswer:
         `early` is offered each call whose block closes. `most_repeated`: see AnswerSoFar;
         `attended`: a user is there, who can stop the answer.
         """
-        self._so_far, self._attended = AnswerSoFar(most_repeated), attended
+        self._so_far = AnswerSoFar(most_repeated)
+        self._attended = attended
         self._early = early
         self._emitter = emitter
         self._executor = executor
@@ -183,7 +184,8 @@ class StreamedAnswer:
                             event, self._emitter, self._executor.outputs, self._permissions
                         )
                     case ModelAnswer(message, usage):
-                        answer, self.usage = message, usage
+                        answer = message
+                        self.usage = usage
                     case Retrying() | FellBack():
                         await self._begin_again(event)
                     case _:

@@ -34,7 +34,8 @@ class SandboxPrograms:
 
     def connected(self, permissions: Permissions, inspection: Inspection) -> "SandboxPrograms":
         """Connect it; return it."""
-        self._permissions, self._inspection = permissions, inspection
+        self._permissions = permissions
+        self._inspection = inspection
         permissions.programs = self
         return self
 
@@ -189,7 +190,8 @@ class _WritingProgram(RunningProgram):
         finally:
             self._programs.forget(self)
             if not self._begun:
-                self._begun, over = True, asyncio.Event()
+                self._begun = True
+                over = asyncio.Event()
                 over.set()
                 self._inspection.later(over)
         return code

@@ -179,7 +179,8 @@ class MessageQueue:
         return interrupted
 
     def deliver_notes(self) -> list[UserMessage]:
-        notes, self._notes = self._notes, []
+        notes = self._notes
+        self._notes = []
         self._waking.clear()
         for note in notes:
             self._emitter.emit(MessageAdded(message=note))

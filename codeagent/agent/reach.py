@@ -4,11 +4,11 @@ user."""
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.calls import Permit
 from codeagent.agent.permissions import fingerprint
-from codeagent.agent.programs import SandboxPrograms
 from codeagent.core.approval_events import HostDecided
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
@@ -27,6 +27,9 @@ from codeagent.core.ports import (
     StdioProgram,
 )
 from codeagent.core.tool import Preview
+
+if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.agent.programs import SandboxPrograms
 
 ANSWER_SECONDS = 60.0
 """Seconds that a connection is held open for the user's answer."""
@@ -316,7 +319,7 @@ class ServerReach:
 
 
 def program_starter(
-    sandbox: Sandbox, questions: UserQuestions, programs: SandboxPrograms
+    sandbox: Sandbox, questions: UserQuestions, programs: "SandboxPrograms"
 ) -> StartProgram:
     """Start programs in the sandbox that reach what `ServerReach` allows, and write when `programs`
     lets them."""

@@ -28,7 +28,8 @@ class Repetition:
     """Reads one text as it grows, in a time that is proportional to its length."""
 
     def __init__(self) -> None:
-        self._before, self._coming = "", ""
+        self._before = ""
+        self._coming = ""
         self._period = self._repeated = 0
         self._tokens = 0.0
 
@@ -65,7 +66,8 @@ class Repetition:
         if not self._period or known[-_CHUNK - self._period : -self._period] != chunk:
             at = known.rfind(chunk, 0, len(known) - 1)
             self._period = len(known) - _CHUNK - at if at >= 0 else 0
-            self._repeated, self._tokens = 0, 0.0
+            self._repeated = 0
+            self._tokens = 0.0
         if self._period:
             self._repeated += _CHUNK
             self._tokens += _tokens_of(chunk)
@@ -91,7 +93,8 @@ class RepetitionWatch:
     def add(self, part: Part, text: str) -> str | None:
         """Read on; return how the answer repeats itself, a clause, once that is too much."""
         if part != self._part:
-            self._part, self._reads = part, Repetition()
+            self._part = part
+            self._reads = Repetition()
         if not self._reads.add(text, self._most * (_IN_ARGUMENTS if part == "arguments" else 1)):
             return None
         span = one_line(self._reads.span, _SHOWN) or "blanks"

@@ -1,25 +1,21 @@
-"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job or a trigger may
-begin another.
-
-Also keeps their model, which is changed only between runs, or for a step.
-"""
+"""Runs, one at a time, each from a prompt to `run.finished`; the end of a job, or a part that an
+extension adds, may begin another."""
 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent import __version__
 from codeagent.agent.checkpoints import WorkspaceLock
-from codeagent.agent.emitter import Emitter
+from codeagent.agent.conversation import Conversation, RunContext, RunSeries
 from codeagent.agent.hooks.hook import Deny, Hooks
 from codeagent.agent.limits import Deadline, RunMeter, WorkspaceWatch
-from codeagent.agent.loop import Conversation, Loop, RunContext
-from codeagent.agent.prompt import mode_note, told_small
+from codeagent.agent.loop import Loop
+from codeagent.agent.prompt import mode_note
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.work_time import part
-from codeagent.core.acts import Compact, ContextAct, Refused, SetEffort, SetModel
-from codeagent.core.budget import said_effort
+from codeagent.core.acts import Compact, ContextAct, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
 from codeagent.core.events import (
@@ -31,14 +27,8 @@ from codeagent.core.events import (
     RunStarted,
 )
 from codeagent.core.messages import UserMessage
-from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on, same_provider
-from codeagent.core.notices import ModelChanged, ModelFellBack, RunNotBegun, SessionNotSaved
-
-if TYPE_CHECKING:  # most conversations run no recipe
-    from codeagent.core.recipes import RecipeStep
-    from codeagent.extensions.recipes.steps import RecipeProgress, StepScope
-
-_KEPT = "this conversation keeps its model"
+from codeagent.core.model import from_now_on
+from codeagent.core.notices import ModelFellBack, RunNotBegun, SessionNotSaved
 
 
 class Run:
@@ -176,9 +166,10 @@ class Runs:
         self._lock = lock
         self._token = CancelToken()
         self._current: Run | None = None
-        self._recipe: RecipeProgress | None = None
-        """The recipe that is followed, until its last run ends."""
-        self._scope: StepScope | None = None
+        self._series: RunSeries | None = None
+        """What is followed, until its last run ends."""
+        self._scope: RunSeries | None = None
+        """The series whose scope the current run is in."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
         context.emitter.observe(self._follow_fallback)
@@ -188,9 +179,9 @@ class Runs:
         """Whether there is a run: from `start` until `run.finished` is emitted, or a hook denied
         the prompt.
 
-        Also between two steps of a recipe.
+        Also between two runs of a series.
         """
-        return self._current is not None or self._recipe is not None
+        return self._current is not None or self._series is not None
 
     @property
     def closed(self) -> bool:
@@ -212,12 +203,12 @@ class Runs:
             raise CodeagentError("nothing is queued, so there is nothing to begin with")
         return self._hold(self._and_rouse(self._made(within or self.conversation, prompt)))
 
-    def follow(self, recipe: "RecipeProgress", scope: "StepScope") -> asyncio.Task[None]:
-        """Begin a run for each step of a recipe, one after the other. Raises CodeagentError if none
-        can begin."""
+    def follow(self, series: RunSeries) -> asyncio.Task[None]:
+        """Begin the runs of a series, one after the other. Raises CodeagentError if none can
+        begin."""
         self._refuse_second()
-        self._recipe = recipe
-        return self._hold(self._follow(recipe, scope))
+        self._series = series
+        return self._hold(self._follow(series))
 
     def act_on_context(self, act: ContextAct) -> Refused | None:
         """Carry out an act on the context; without a run, a compaction begins at once, and runs
@@ -229,8 +220,9 @@ class Runs:
         return None
 
     def stop(self, reason: str) -> bool:
-        """Cancel the run, and begin no further step of its recipe; False if nothing is running."""
-        running, self._recipe = self.going_on, None
+        """Cancel the run, and begin no further one of its series; False if nothing is running."""
+        running = self.going_on
+        self._series = None
         if self._current is not None:
             self._current.token.cancel(reason)
         return running
@@ -240,9 +232,9 @@ class Runs:
         return self.going_on or not self.conversation.attended
 
     def rouse(self) -> None:
-        """Begin one run for all jobs that ended and triggers that fired, if a user is present and
-        the agent is idle."""
-        self._context.triggers.look()
+        """Begin one run for everything that wakes the agent, if a user is present and it is
+        idle."""
+        self._context.parts.look()
         if self.conversation.attended and (self._waking is None or self._waking.done()):
             self._waking = asyncio.create_task(self._wake_up())
 
@@ -301,44 +293,35 @@ class Runs:
         await work
         self.rouse()
 
-    async def _follow(self, recipe: "RecipeProgress", scope: "StepScope") -> None:
-        last, failure = recipe.upcoming, None
+    async def _follow(self, series: RunSeries) -> None:
+        failure = None
         try:
-            while self._recipe is recipe and (step := recipe.upcoming) is not None:
-                last = step
-                await self._take_step(recipe, step, scope)
+            while self._series is series and not series.is_over:
+                await self._run_next(series)
         except CodeagentError as error:
             failure = str(error)
-        if self._recipe is recipe:
-            self._recipe = None
-        if (
-            last is not None
-            and not recipe.is_done
-            and (stopped := recipe.stopped(last, failure)) is not None
-        ):
-            self._context.emitter.emit(stopped)
+        if self._series is series:
+            self._series = None
+        if not series.is_over:
+            series.stopped(failure)
         self.rouse()
 
-    async def _take_step(
-        self, recipe: "RecipeProgress", step: "RecipeStep", scope: "StepScope"
-    ) -> None:
+    async def _run_next(self, series: RunSeries) -> None:
         """Raises CodeagentError if it cannot begin."""
-        conversation = await scope.open(self.conversation, step, recipe.recipe)
+        conversation = await series.open(self.conversation)
         try:
-            if self._recipe is not recipe or self.closed:  # stopped in the meantime
+            if self._series is not series or self.closed:  # stopped in the meantime
                 return
-            self._scope = scope
-            conversation = scope.enter(conversation, step, recipe)
-            await self._context.permissions.confined()
-            self._context.emitter.emit(recipe.begun(step, self._context.permissions.mode))
-            await self._made(conversation, recipe.prompt(step))
+            self._scope = series
+            await self._made(*await series.enter(conversation))
         finally:
             self._leave_scope()
-            await scope.close()
+            await series.close()
 
     def _leave_scope(self) -> None:
-        """Undo what applied to a step only; idempotent."""
-        scope, self._scope = self._scope, None
+        """Undo what applied to one run only; idempotent."""
+        scope = self._scope
+        self._scope = None
         if scope is not None:
             scope.leave()
 
@@ -350,7 +333,8 @@ class Runs:
             or not event.server
         ):
             return
-        self.server, run = event.server, self._current
+        self.server = event.server
+        run = self._current
         if run is None or run.conversation.model is self.conversation.model:
             self.conversation = replace(self.conversation, server=event.server)
 
@@ -363,8 +347,8 @@ class Runs:
             raise
 
     def _tell_server(self, conversation: Conversation) -> None:
-        """Report that the text of the conversation goes to another host than before, as for a step
-        of a recipe."""
+        """Report that the text of the conversation goes to another host than before, as for one run
+        of a series."""
         if where := self.goes_to(conversation.server):
             text = f"the model is {conversation.model.name}{where}"
             self._context.emitter.emit(Notice(level="warning", code="model.server", text=text))
@@ -380,7 +364,7 @@ class Runs:
         if why is None:
             self._enter(run, prompt)
             return await self._work(run)
-        self._recipe = None
+        self._series = None
         self._leave(run)
         self._context.emitter.emit(RunNotBegun(text=why, prompt=prompt or ""))
         return None
@@ -388,10 +372,9 @@ class Runs:
     async def _work(self, run: Run) -> RunFinished:
         emitter = self._context.emitter
         finished = await run.work()
-        if self._recipe is not None and not self._recipe.continues(finished):
-            self._recipe = (
-                None  # before anybody is told of the end, because then another run may begin
-            )
+        if self._series is not None and not self._series.continues(finished):
+            # Before anybody is told of the end, because then another run may begin.
+            self._series = None
         if finished.reason not in ("done", "denied"):
             self._context.queue.rest()
         self._leave(run)
@@ -415,98 +398,3 @@ class Runs:
         self._context.gate.end()
         self._leave_scope()
         self._current = None
-
-
-class SessionModel:
-    """Opens models and closes those that are replaced."""
-
-    def __init__(
-        self, in_use: ModelInUse | None, opener: ModelOpener | None, runs: Runs, emitter: Emitter
-    ) -> None:
-        """If `in_use` is None, only the model's own name is known. If `opener` is None, the model
-        cannot be changed."""
-        model = runs.conversation.model
-        self.in_use = in_use or ModelInUse(model.name, context_window=model.context_window)
-        self._opener = opener
-        self._runs = runs
-        self._emitter = emitter
-        self._window = model.context_window
-        """What the model itself last said."""
-        if opener is not None:
-            runs.conversation = replace(runs.conversation, follow=self.follow)
-
-    def change(self, act: SetModel | SetEffort) -> Coroutine[Any, Any, None]:
-        """Use another model, or the same with another effort, from the next run on; the change is
-        reported then.
-
-        If that fails, the present model is kept. Raises CodeagentError.
-        """
-        if self._opener is None:
-            raise CodeagentError(_KEPT)
-        self._refuse()
-        now = self.in_use
-        if isinstance(act, SetModel):
-            return self._use(
-                self._opener(act.name, act.api_base, now.effort), f"the model is {act.name}"
-            )
-        return self._use(
-            self._opener(now.name, now.api_base, act.effort), f"thinking: {said_effort(act.effort)}"
-        )
-
-    def follow(self) -> None:
-        """Use the window of the model's server if that was restarted with another one."""
-        window = self._runs.conversation.model.context_window
-        before = self._window
-        if window is None or window == before:
-            return
-        self._window = window
-        if self.in_use.context_window != before:  # the user has set it
-            return
-        self.in_use = replace(self.in_use, context_window=window)
-        self._tell(f"{self.in_use.name} now has a window of {window:,} tokens")
-
-    def _tell(self, said: str) -> None:
-        """Make the prompt fit the model in use, and report the model."""
-        now = self.in_use
-        if (builder := self._runs.conversation.prompt_builder) is not None:
-            builder.fit(now.context_window)
-        self._emitter.emit(
-            ModelChanged(text=said, model=now.name, api_base=now.api_base, effort=now.effort)
-        )
-        for code, text in told_small(now.name, now.context_window):
-            self._emitter.notice(code, text)
-
-    async def open_for_step(self, name: str) -> tuple[Model, ModelInUse]:
-        """Open another model for one step, at the server of the present one if the provider is the
-        same.
-
-        Raises CodeagentError.
-        """
-        if self._opener is None:
-            raise CodeagentError(_KEPT)
-        now = self.in_use
-        api_base = now.api_base if same_provider(name, now.name) else None
-        return await self._opener(name, api_base, now.effort)
-
-    def _refuse(self) -> None:
-        if self._runs.going_on or self._runs.closed:
-            raise CodeagentError(
-                "the model is changed between runs: wait for the end of this one, or stop it"
-            )
-
-    async def _use(self, opening: Coroutine[Any, Any, tuple[Model, ModelInUse]], said: str) -> None:
-        model, in_use = await opening
-        try:
-            self._refuse()
-        except CodeagentError:
-            await model.close()
-            raise
-        before = self._runs.conversation.model
-        self._runs.conversation = replace(
-            self._runs.conversation, model=model, server=in_use.server
-        )
-        said += self._runs.goes_to(in_use.server)
-        self.in_use = in_use
-        self._window = model.context_window
-        self._tell(said)
-        await before.close()

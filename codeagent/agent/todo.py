@@ -16,7 +16,8 @@ class Todo:
 
     def connect(self, emitter: Emitter, timeline: TodoTimeline) -> None:
         """`timeline` is what the session's log holds of the list so far."""
-        self._emitter, self._timeline = emitter, timeline
+        self._emitter = emitter
+        self._timeline = timeline
         emitter.observe(self._see)
 
     @property

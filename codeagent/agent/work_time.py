@@ -51,7 +51,8 @@ class WorkTime:
 
     def close(self) -> None:
         """It is over: what it does from now on does not count above; idempotent."""
-        above, self._above = self._above, None
+        above = self._above
+        self._above = None
         if above is not None:
             above._count(waits=self._since is None, change=-1)
 
@@ -64,7 +65,8 @@ class WorkTime:
         if waits == (self._since is None):
             return
         if self._since is not None:
-            self._seconds, self._since = self.seconds, None
+            self._seconds = self.seconds
+            self._since = None
         else:
             self._since = self._clock()
         if self._above is not None:

@@ -1,13 +1,18 @@
 """The tools and the system prompt that a conversation would have, without beginning one."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeagent.app.sources import open_catalog
+from codeagent.agent.agent import AgentServices
+from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
+from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
+from codeagent.core.extension import resolved
 from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
+from codeagent.session.fold import History
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
@@ -30,12 +35,22 @@ def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
 
 
 def read_recipes(local: LocalEnvironment) -> "RecipeBook":
-    """Read the recipes that a conversation would have. Raises CodeagentError."""
-    return _dependencies(local, "docker").recipes()
+    """Read the recipes that a conversation would have. Blocks on small files. Raises
+    CodeagentError."""
+    from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
+
+    readers = [
+        resolved(each.in_folders.prompts) for each in all_extensions().on if each.in_folders.prompts
+    ]
+    book: RecipeBook = readers[0](local) if readers else NoRecipes()
+    return book
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    catalog, _ = open_catalog(settings or Settings(), dependencies)
+    settings = settings or Settings()
+    services = AgentServices(parts=open_parts(settings, History()))
+    dependencies = replace(dependencies, services=services, extensions=extensions_on(settings))
+    catalog, _ = open_catalog(settings, dependencies)
     return catalog
 
 

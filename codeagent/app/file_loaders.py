@@ -14,7 +14,7 @@ def file_loaders(extensions: Sequence[Extension], needs: LoaderNeeds) -> tuple[T
     return tuple(
         FirstFileLoader(kind.suffixes, partial(_made, kind.make, needs))
         for extension in extensions
-        for kind in extension.loaders
+        for kind in extension.in_folders.loaders
     )
 
 
@@ -22,7 +22,7 @@ def packaged_tools(
     extensions: Sequence[Extension], outputs: OutputStore, points: Sequence[Any]
 ) -> Loaded:
     """Load the tools of installed packages, from their entry points."""
-    kinds = (kind for extension in extensions for kind in extension.loaders)
+    kinds = (kind for extension in extensions for kind in extension.in_folders.loaders)
     loads = [kind.packages for kind in kinds if kind.packages]
     found = [resolved(load)(outputs, points) for load in loads]
     tools = tuple(tool for loaded in found for tool in loaded.tools)

@@ -7,29 +7,31 @@ from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.loop import Conversation
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.sandbox import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
 from codeagent.app.sources import (
+    extensions_on,
     hand_written,
     misnamed,
     newly_given,
     open_catalog,
-    open_inbox,
+    open_parts,
+    remove_leftovers,
     troubles,
     with_chosen,
     with_messages,
 )
-from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
+from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.local_environment import LocalEnvironment, local_environment
@@ -37,11 +39,9 @@ from codeagent.config.paths import user_config_file
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
-from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import Group
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
@@ -49,8 +49,6 @@ from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.extensions.agents.children import OpenedChild, Parent, Seat
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History, tools_read_about
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import OpenedSession, SessionStore, opened_session
@@ -58,6 +56,9 @@ from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
+
+if TYPE_CHECKING:  # few sessions run a group
+    from codeagent.core.groups import Group
 
 _HEAD_START = 0.3
 """Seconds that the first request, or what the user types, has before sources import what they
@@ -74,7 +75,7 @@ async def open_session(
     tell: Tell = lambda text: None,
     observer: Observer = lambda event: None,
     open_model: ModelOpener | None = None,
-    group: Group | None = None,
+    group: "Group | None" = None,
 ) -> Session:
     """Open a session, new or resumed; model library and container start side by side.
 
@@ -122,7 +123,7 @@ class _Opening:
     tell: Tell
     observer: Observer
     open_model: ModelOpener | None
-    group: Group | None
+    group: "Group | None"
 
 
 async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) -> Session:
@@ -208,7 +209,7 @@ async def _base(
     workspace = stack.enter_context(closing(LocalWorkspace(local.workspace)))
     store = SessionStore(local.state_dir, local.redactor)
     session = await opened_session(
-        store, opening.resume, workspace, stack, first=partial(_sweep_worktrees, local)
+        store, opening.resume, workspace, stack, first=partial(remove_leftovers, local.state_dir)
     )
     history = session.history
     settings = with_chosen(settings, history)
@@ -244,14 +245,6 @@ async def _base(
     )
 
 
-def _sweep_worktrees(local: LocalEnvironment) -> None:
-    """Remove what agents of earlier sessions left. Blocks on small files."""
-    if may_exist(local.state_dir / WORKTREES):
-        from codeagent.extensions.agents.worktrees import sweep  # only after an agent had one
-
-        sweep(local.state_dir / WORKTREES)
-
-
 def _agent(
     base: _Base, builder: PromptBuilder, opened: _OpenedModel, stack: AsyncExitStack
 ) -> Agent:
@@ -269,24 +262,21 @@ def _agent(
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
-
-    async def open_child(
-        definition: AgentDefinition, parent: Parent, seat: Seat | None
-    ) -> OpenedChild:
-        from codeagent.extensions.agents.opener import ChildOpener  # most runs start no agents
-
-        opener = ChildOpener(
-            settings, dependencies, environment, opened.opener, base.files.catalog, snapshots
-        )
-        return await opener(definition, parent, seat)
-
-    dependencies.services.children.open_child = open_child
+    assembly = Assembly(
+        settings,
+        dependencies,
+        environment,
+        opened.opener,
+        catalog=base.files.catalog,
+        snapshots=snapshots,
+    )
+    dependencies.services.parts.assembled(assembly)
     return Agent(
         conversation,
         environment,
         base.session.log,
         base.session.history,
-        dependencies.services,
+        services=dependencies.services,
         checkpoints=snapshots,
         model=opened.in_use,
         open_model=opened.opener,
@@ -409,28 +399,20 @@ def _dependencies(
     workspace: Workspace,
     sandbox: StartedSandbox,
     session: OpenedSession,
-    group: Group | None,
+    group: "Group | None",
 ) -> ToolDependencies:
     log, history = session.log, session.history
-    inbox = open_inbox(settings, history, group)
-    services = AgentServices(
-        triggers=Triggers(
-            awaited=settings.wait_for_triggers, inbox=inbox if group is None else None
-        )
-    )
-    if group is not None and inbox is not None:
-        services.children.hub = inbox.hub
     return ToolDependencies(
         local=local,
         kind=sandbox.kind,
         workspace=workspace,
         outputs=FileOutputs(log.folder / "outputs", local.redactor),
         reads=tracked_reads(workspace, history),
-        services=services,
+        services=AgentServices(parts=open_parts(settings, history, group)),
         session=(log.session_id, log.folder),
         commit_hooks=settings.commit_hooks,
         sandbox=sandbox.sandbox,
-        inbox=inbox,
+        extensions=extensions_on(settings),
         read_about=tools_read_about(history.details),
         require_info=settings.toolsets.require_info,
     )

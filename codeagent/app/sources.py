@@ -17,28 +17,28 @@ the start.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.agent.parts import Opening, Parts
 from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
-from codeagent.app.tools import AGENTS, ToolDependencies, agent_tool
+from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, OfferedSet, resolved
-from codeagent.core.groups import Group
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.policy import Rule
 from codeagent.core.sanitize import visible
-from codeagent.core.tool import Tool, ToolError
+from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, created_channels, watched_channels
+from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.schema import nearest_or_all
@@ -46,39 +46,25 @@ from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
-    from codeagent.extensions.agents.channels import Inbox
+    from codeagent.core.groups import Group
     from codeagent.tools.grouping import ToolGroup
 
 _SENDING = "messages"
-_MESSAGES = ("send_message", "watch_channel", "channel_list", "create_channel", "connect_agent")
-_TRIGGERS = ("add_timer", "add_schedule", "watch_file", "trigger_list", "trigger_stop")
-
-_OF_SETS = (*_MESSAGES, "add_agent", *_TRIGGERS)
-"""The tools of the sets that no extension brings yet, and the one that only agents of a group can
-have."""
+"""The set that a group needs."""
 
 
 def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    context = extension_context(settings, dependencies)
-    of_extensions = [
-        BuiltInSet(one.name, one.about, tools_of(one, settings), partial(_made, one, context))
+    return tuple(
+        _set_of(one, settings, dependencies)
         for extension in extensions_on(settings)
         for one in extension.sets
-    ]
-    return (
-        *of_extensions,
-        BuiltInSet(
-            _SENDING, "messages between agents", _MESSAGES, partial(_messages, dependencies)
-        ),
-        BuiltInSet(
-            "triggers",
-            "timers, schedules, watched files",
-            _TRIGGERS,
-            partial(_triggers, dependencies),
-        ),
-        _agent_set(dependencies),
     )
+
+
+def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> BuiltInSet:
+    make = partial(_made, one, extension_context(settings, dependencies))
+    return BuiltInSet(one.name, one.about, tools_of(one, settings), make)
 
 
 def extensions_on(settings: Settings) -> tuple[Extension, ...]:
@@ -95,10 +81,41 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
         dependencies.reads,
         local.environment,
         partial(_secret, local),
-        local.redactor,
-        local.own_folder,
-        local.trust_project,
+        redactor=local.redactor,
+        own_folder=local.own_folder,
+        trust_project=local.trust_project,
+        parts=dependencies.services.parts,
+        built_in=dependencies.built_in,
     )
+
+
+def open_parts(settings: Settings, history: History, group: "Group | None" = None) -> Parts:
+    """Make the parts of the extensions that are not switched off. Raises ConfigError."""
+
+    def named(one: OfferedSet) -> bool:
+        listed = {name for names in settings.tools[:1] for name in names}
+        chosen = (*settings.toolsets.offer, *settings.toolsets.use)
+        return one.name in chosen or not listed.isdisjoint(one.tools)
+
+    extensions = all_extensions().without(settings.extensions.off).on
+    opening = Opening(history=history, named=named, waits=settings.wait_for_triggers, group=group)
+    made = [
+        part
+        for each in extensions
+        if each.in_conversations.parts
+        for part in resolved(each.in_conversations.parts)(opening)
+    ]
+    return Parts(
+        made, {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
+    )
+
+
+def remove_leftovers(state: Path) -> None:
+    """Remove what a crash left of extensions in the state folder, of any that is installed."""
+    for extension in all_extensions().on:
+        for name, remove in extension.in_folders.leftovers.items():
+            if may_exist(folder := state / name):
+                resolved(remove)(folder)
 
 
 def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
@@ -150,45 +167,7 @@ def _named_tools(settings: Settings) -> set[str]:
     return {name for names in settings.tools[:1] for name in names}
 
 
-def _agent_set(dependencies: ToolDependencies) -> BuiltInSet:
-    about = "gives tasks to agents that work on their own"
-    return BuiltInSet(AGENTS, about, ("agent",), partial(_agents, dependencies))
-
-
-def _agents(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    return (agent_tool(dependencies.services.children, dependencies.built_in),)
-
-
-def _messages(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.extensions.agents.channels import Hub, Inbox  # only once the set is asked for
-    from codeagent.extensions.agents.messages import MESSAGE_TOOLS  # as above
-
-    inbox = dependencies.inbox or Inbox(Hub())
-    return [make(inbox.hub, inbox.name) for make in MESSAGE_TOOLS]
-
-
-def open_inbox(settings: Settings, history: History, group: Group | None) -> "Inbox | None":
-    """Make the inbox of the conversation's agent, which has no part in a group; None if no agent
-    can write to another.
-
-    Its hub carries the messages of the group.
-    """
-    named = {*settings.toolsets.offer, *settings.toolsets.use}
-    if _SENDING not in named and _named_tools(settings).isdisjoint(_MESSAGES):
-        return None
-    from codeagent.extensions.agents.channels import (  # only if agents may write to each other
-        Hub,
-        Inbox,
-    )
-
-    hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
-    for name, kind in created_channels(history):
-        with suppress(ToolError):  # the log is damaged, or the group has that name
-            hub.create(name, kind)
-    return Inbox(hub, watched=watched_channels(history))
-
-
-def with_messages(settings: Settings, group: Group | None) -> Settings:
+def with_messages(settings: Settings, group: "Group | None") -> Settings:
     """Return the settings, with the tools over messages turned on if a group is to be run."""
     if group is None:
         return settings
@@ -223,12 +202,6 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
     return tuple(
         name for name in settings.toolsets_given if name not in latest or not is_on(latest[name])
     )
-
-
-def _triggers(dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
-    from codeagent.extensions.triggers.tools import trigger_tools  # only once the set is asked for
-
-    return trigger_tools(dependencies.services.triggers)
 
 
 def _secret(local: LocalEnvironment, name: str) -> str | None:
@@ -267,9 +240,10 @@ def has_files(extension: Extension, context: ExtensionContext) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
     own = context.own_folder
-    places = [context.workspace.root / name for name in extension.project_files]
-    places += [] if own is None else [own / name for name in extension.own_files]
-    return not (extension.own_files or extension.project_files) or any(map(may_exist, places))
+    folders = extension.in_folders
+    places = [context.workspace.root / name for name in folders.project]
+    places += [] if own is None else [own / name for name in folders.own]
+    return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
@@ -289,15 +263,11 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    of_extensions = (
-        name
-        for extension in extensions_on(settings)
-        for one in extension.sets
-        for name in one.tools
-    )
-    names = (*of_extensions, *_OF_SETS)
+    extensions = extensions_on(settings)
+    sets_of_all = [one for each in extensions for one in each.sets]
+    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, sets, extensions_on(settings))
+    catalog = dependencies.catalog(toolsets, names, sets)
     if dependencies.servers is not None:
         dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()
@@ -318,14 +288,8 @@ def _toolsets(
     """Make the sets of a conversation, with those turned on that the settings name, or were on in
     the session."""
     sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
-    if (
-        sources
-        and dependencies.may_have_agents
-        and all(source.name != AGENTS for source in sources)
-    ):
-        sources.append(
-            _agent_set(dependencies)
-        )  # else its tool would be in the first request beside those about sets
+    if sources:  # else what files bring would be in the first request beside the tools about sets
+        sources += _by_files(settings, dependencies, {source.name for source in sources})
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
@@ -337,6 +301,17 @@ def _toolsets(
     for name in given:
         toolsets.restore(Choice(name).details)
     return toolsets
+
+
+def _by_files(
+    settings: Settings, dependencies: ToolDependencies, taken: AbstractSet[str]
+) -> Iterator[ToolSource]:
+    """Yield the sets that files of their extension bring, unless their name is taken."""
+    context = extension_context(settings, dependencies)
+    for each in extensions_on(settings):
+        for one in each.sets:
+            if one.by_files and one.name not in taken and has_files(each, context):
+                yield _set_of(one, settings, dependencies)
 
 
 def _groups(

@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import AgentServices
-from codeagent.agent.environment import AgentState
+from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
-from codeagent.core.agents import GENERAL, AgentDefinition
+from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, FileKind, Reference, resolved
+from codeagent.core.model import ModelOpener
 from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
-from codeagent.extensions.agents.children import Children
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
@@ -58,21 +58,17 @@ from codeagent.tools.folders import (
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
+from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
 
-    from codeagent.core.recipes import RecipeBook
-    from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.mcp.servers import McpServers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
 _PROJECT_TOOLS = (".codeagent", "tools")
-_PROJECT_AGENTS = ((".codeagent", "agents"), (".claude", "agents"))
-AGENTS = "agents"
-"""The built-in set with the tool that starts agents."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +102,8 @@ class ToolDependencies:
     commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    inbox: "Inbox | None" = None
-    """None if the settings let no agent write to another one."""
+    extensions: tuple[Extension, ...] = ()
+    """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
     require_info: bool | tuple[str, ...] = False
@@ -158,22 +154,6 @@ class ToolDependencies:
         own = self.local.own_folder
         return open_skills(self.workspace, None if own is None else own / "skills")
 
-    def recipes(self) -> "RecipeBook":
-        """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
-        from codeagent.extensions.recipes.book import (
-            RecipeFolders,
-            recipe_folders,
-        )  # only for whoever runs or lists them
-
-        local, root = self.local, self.workspace.root
-        trust = (
-            None
-            if local.config_dir is None
-            else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
-        )
-        folders = recipe_folders(root, local.own_folder)
-        return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
-
     @cached_property
     def instructions(self) -> Instructions:
         """The workspace's instructions, as they are at the start. Blocks on a small file."""
@@ -199,26 +179,23 @@ class ToolDependencies:
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
-        extensions: Sequence[Extension] = (),
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools; `extensions` bring the loaders of files.
-        Blocks on small files. Raises ConfigError.
+        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        files, agent_files = self._loaders(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()), extensions
+        tool_files = self._tool_files(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
         )
-        packages = self._packages(extensions)
+        packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
-        agents = AgentCompanion(self.services.children)
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
-            starts = agents.tools(catalog)
+            starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
             useful = (
                 (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
             )
@@ -226,8 +203,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(files, agent_files),
-            (files, agent_files),
+            self._folders(tool_files),
+            (tool_files, *self._other_loaders()),
             Loaded(
                 packages.tools,
                 (
@@ -246,25 +223,36 @@ class ToolDependencies:
         )
         return catalog
 
-    def _folders(self, files: ToolLoader, agent_files: ToolLoader) -> list[ToolFolder]:
-        """Return the folders of tools and of agents, the user's first."""
+    @property
+    def _file_kinds(self) -> tuple[FileKind, ...]:
+        return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
+
+    def _other_loaders(self) -> tuple[ToolLoader, ...]:
+        """Make the loaders of the files of extensions that are not tools."""
+        return tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
+        )
+
+    def _folders(self, tool_files: ToolLoader) -> list[ToolFolder]:
+        """Return the folders of files: of tools, and of extensions; the user's first."""
 
         def of_tools() -> tuple[str, ...]:
-            return files.suffixes
-
-        def of_agents() -> tuple[str, ...]:
-            return agent_files.suffixes
+            return tool_files.suffixes
 
         root, own = self.workspace.root, self.local.own_folder
-        project = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
-        project += [ToolFolder(root, parts, "project", of_agents) for parts in _PROJECT_AGENTS]
-        if own is None:
-            return project
-        return [
-            ToolFolder(own / "tools", (), "user", of_tools),
-            ToolFolder(own / "agents", (), "user", of_agents),
-            *project,
+        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
+        folders += [
+            ToolFolder(root, parts, "project", partial(_suffixes, kind))
+            for kind in self._file_kinds
+            for parts in kind.project
         ]
+        if own is None:
+            return folders
+        of_user = [
+            ToolFolder(own / kind.own, (), "user", partial(_suffixes, kind))
+            for kind in self._file_kinds
+        ]
+        return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
 
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
@@ -276,18 +264,9 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    @property
-    def may_have_agents(self) -> bool:
-        """Whether there is a folder for files that describe agents."""
-        own = self.local.own_folder
-        folders = [self.workspace.root.joinpath(*parts) for parts in _PROJECT_AGENTS]
-        return any(map(may_exist, [*folders, *(() if own is None else (own / "agents",))]))
-
-    def _loaders(
-        self, by_name: Callable[[], Mapping[str, Tool[Any]]], extensions: Sequence[Extension]
-    ) -> tuple[ToolLoader, ToolLoader]:
-        """Make the loaders of the files with tools and of those with agents, whose modules, a tenth
-        of a run's, are imported only if there are files.
+    def _tool_files(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> ToolLoader:
+        """Make the loader of the files with tools, whose modules, a tenth of a run's, are imported
+        only if there are files.
 
         `by_name` returns the tools that a file may narrow.
         """
@@ -300,26 +279,21 @@ class ToolDependencies:
             root=str(self.workspace.root),
         )
 
-        def agents() -> ToolLoader:
-            from codeagent.extensions.agents.definitions import AgentLoader  # as above
-
-            return AgentLoader()
-
         def files() -> Sequence[ToolLoader]:
             from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-            return file_loaders(extensions, needs)
+            return file_loaders(self.extensions, needs)
 
-        return LoaderBySuffix(files), FirstFileLoader((".md",), agents)
+        return LoaderBySuffix(files)
 
-    def _packages(self, extensions: Sequence[Extension]) -> Loaded:
+    def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
         points = self.packages
         if not points:
             return Loaded()
         from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
 
-        return packaged_tools(extensions, self.outputs, points)
+        return packaged_tools(self.extensions, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -391,41 +365,27 @@ class ToolDependencies:
         return (ToolProblem(str(folder / "tools"), text),)
 
 
-class AgentCompanion:
-    """Gives the tool that starts agents if files describe some, unless the set of that name is
-    there; else nothing."""
+@dataclass(frozen=True)
+class Assembly:
+    """What a conversation was put together from: another one can be opened with it."""
 
-    def __init__(self, children: Children) -> None:
-        self._children = children
-        self._known: tuple[AgentDefinition, ...] = ()
-        self._tools: tuple[Tool[Any], ...] = ()
-
-    def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:
-        """The same object until the files change."""
-        if catalog.agents is not self._known:
-            self._known = catalog.agents
-            names = {agent.name for agent in self._known}
-            self._children.definitions = (
-                *self._known,
-                *(() if GENERAL.name in names else (GENERAL,)),
-            )
-            self._tools = (agent_tool(self._children, lambda: catalog),) if self._known else ()
-        return () if AGENTS in catalog.toolsets.all() else self._tools
+    settings: Settings
+    dependencies: ToolDependencies
+    environment: ToolEnvironment
+    open_model: ModelOpener
+    catalog: ToolCatalog
+    """An agent that names its tools has them even if a recipe's step holds its parent to others,
+    and those of a set, whether it is on or not."""
+    snapshots: GitCheckpoints
 
 
-def agent_tool(children: Children, tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:
-    """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
-    from codeagent.extensions.agents.agent import AgentTool  # only if there are agents
+def _suffixes(kind: FileKind) -> tuple[str, ...]:
+    return kind.suffixes
 
-    def only_reads(agent: AgentDefinition) -> bool:
-        allowed, known = (
-            AllowList().narrowed(agent.tools),
-            {tool.name: tool.effect for tool in tools()},
-        )
-        reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))
-        return agent.mode == "plan" or (reads and not allowed.unknown(known))
 
-    return AgentTool(children, only_reads)
+def _made(make: Reference) -> ToolLoader:
+    loader: ToolLoader = resolved(make)()
+    return loader
 
 
 def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:

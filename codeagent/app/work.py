@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from codeagent.app.runtime import open_session, settings_of
 from codeagent.config.local_environment import LocalEnvironment, local_environment
 from codeagent.config.sessions import Outcome, RunReader, Task
-from codeagent.core.acts import RunRecipe
+from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import ChangedFile, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import CheckpointCreated, KnownEvent
-from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
 from codeagent.core.runtime import Session

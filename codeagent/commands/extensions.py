@@ -60,9 +60,12 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
-        ("loads", [f"*{suffix}" for one in extension.loaders for suffix in one.suffixes]),
+        (
+            "loads",
+            [f"*{suffix}" for one in extension.in_folders.loaders for suffix in one.suffixes],
+        ),
         ("models", _of_models(extension)),
-        ("files", [*extension.own_files, *extension.project_files]),
+        ("files", [*extension.in_folders.own, *extension.in_folders.project]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"

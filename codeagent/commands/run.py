@@ -18,20 +18,20 @@ from codeagent.commands.arguments import (
     count,
     duration,
     open_store,
-    read_named,
     say,
     settings_of,
     workspace_of,
 )
+from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, user_config_file
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunRecipe, Steer, Stop
+from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunGroup, RunRecipe, Steer, Stop
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import Group, RunGroup
+from codeagent.core.extension import RunOption, resolved
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
@@ -111,24 +111,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
     add_model_arguments(parser)
-    add(
-        "--recipe",
-        metavar="NAME",
-        help="run a recipe in place of a prompt; codeagent recipes list shows them",
-    )
-    add(
-        "--group",
-        metavar="FILE",
-        type=Path,
-        help="run the agents of a group file, which write to each other",
-    )
-    add(
-        "--input",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an input of the recipe; repeatable",
-    )
+    for each in _options():
+        repeated: dict[str, Any] = {"action": "append", "default": []} if each.many else {}
+        add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
     add(
         "--output",
         choices=get_args(Output),
@@ -242,10 +227,10 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
             "--step pauses before every batch, and without a screen nobody could end the pauses; nothing was run: "
             "codeagent --step opens the screen with it"
         )
-    if args.group is not None and (
-        args.recipe is not None or args.input or args.resume is not None or args.go_on
-    ):
-        raise ConfigError("--group begins a session of its own, without a recipe; nothing was run")
+    given = [each for each in _options() if getattr(args, each.name)]
+    others = len(given) > 1 or args.resume is not None or args.go_on
+    if others and (why := next((each.alone for each in given if each.alone), "")):
+        raise ConfigError(why)
     workspace = workspace_of(args.cwd or Path())
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
@@ -260,9 +245,7 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
         workspace, trust_project=args.trust_project, accepted_image=image
     )
     injections = [Injection.parse(text) for text in args.inject]
-    prompt = _what_to_do(args, settings, local, app)
-    if isinstance(prompt, RunGroup) and settings.model is None:
-        settings = _with_model_of(prompt.group, settings, local, app)
+    prompt, settings = _what_to_do(args, settings, local, app, given=given)
     require_model(settings)
     app.prepare()
     task = Task(prompt, local, settings, resume=resume, approve=args.yes, lists_changes=False)
@@ -270,61 +253,31 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
 
 
 def _what_to_do(
-    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
-) -> str | RunRecipe | RunGroup:
-    """Return the prompt with what is piped in, the recipe with its inputs, or the group. Raises
-    ConfigError."""
-    if args.group is not None:
-        return _group(args)
-    if args.recipe is not None:
-        from codeagent.extensions.recipes.command import (
-            chosen_recipe,  # most runs do not have a recipe
-        )
-
-        return chosen_recipe(args, local, app)
-    if args.input:
-        raise ConfigError("--input belongs to a recipe: give --recipe NAME; nothing was run")
+    args: argparse.Namespace,
+    settings: Settings,
+    local: LocalEnvironment,
+    app: "App",
+    *,
+    given: Sequence[RunOption],
+) -> tuple[str | RunRecipe | RunGroup, Settings]:
+    """Return the prompt with what is piped in, or the work of the options that were given, and the
+    settings for it. Raises ConfigError."""
+    for each in given:
+        if each.work:
+            chosen: tuple[RunRecipe | RunGroup, Settings]
+            chosen = resolved(each.work)(args, settings, local, app)
+            return chosen
+    if given:
+        raise ConfigError(given[0].idle)
     if args.prompt is None:
-        return _scripted(settings)
+        return _scripted(settings), settings
     prompt: str = args.prompt
     require_model(settings)
-    return read_prompt(prompt) + (read_piped() if prompt != "-" else "")
+    return read_prompt(prompt) + (read_piped() if prompt != "-" else ""), settings
 
 
-def _group(args: argparse.Namespace) -> RunGroup:
-    """Read the group and its task; prints warnings on standard error. Raises ConfigError."""
-    from codeagent.extensions.agents.group_files import load_group  # few runs have a group
-    from codeagent.tools.folders import LARGEST_FILE, ToolFile  # as above
-
-    shown = str(args.group)
-    content = read_named(Path(args.cwd or ".") / args.group, shown, LARGEST_FILE)
-    group, problems = load_group(ToolFile(args.group, shown, content, "user"))
-    if group is None:
-        errors = [str(problem) for problem in problems if problem.level == "error"]
-        raise ConfigError("\n  ".join(["the group was not run:", *errors]))
-    for problem in problems:
-        say(f"{problem.level}: {problem}")
-    given = group.task if args.prompt is None else read_prompt(args.prompt)
-    if not given.strip():
-        raise ConfigError(f"{shown} has no task, so give PROMPT; nothing was run")
-    return RunGroup(group, given + (read_piped() if args.prompt != "-" else ""))
-
-
-def _with_model_of(
-    group: Group, settings: Settings, local: LocalEnvironment, app: "App"
-) -> Settings:
-    """Return the settings with the model of the first agent, if each has one. Raises ConfigError if
-    one has none."""
-    files = {agent.name: agent.model for agent in app.describe_tools(local, settings).agents}
-    models = {
-        one.definition.name: one.definition.model or files.get(one.base or "")
-        for one in group.members
-    }
-    if without := [name for name, model in models.items() if model is None]:
-        raise ConfigError(
-            f"no model is set, and {', '.join(without)} has none: give --model NAME; nothing was run"
-        )
-    return replace(settings, model=next(iter(models.values())))
+def _options() -> list[RunOption]:
+    return [option for each in all_extensions().on for option in each.run_options]
 
 
 async def print_work(

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from codeagent.commands.arguments import say
-from codeagent.core.acts import Answer, RunRecipe
+from codeagent.core.acts import Answer, RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.display import plain_text
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import KnownEvent, Notice, ToolProgress, ToolResultAdded, ToolUpdated
-from codeagent.core.groups import RunGroup
 from codeagent.core.messages import text_of
 from codeagent.core.notices import TypedNotice
 from codeagent.core.policy import Decision

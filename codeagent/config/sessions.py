@@ -4,18 +4,20 @@ a room is handed, so that it need not know what a session is made of."""
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.core.acts import RunRecipe
+from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.checkpoints import ChangedFile
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent, RunReason
-from codeagent.core.groups import Group, RunGroup
 from codeagent.core.messages import Usage
 from codeagent.core.model import ModelOpener
 from codeagent.core.runtime import Session
+
+if TYPE_CHECKING:  # few sessions run a group
+    from codeagent.core.groups import Group
 
 GivenSettings = Settings | Mapping[str, Any]
 """All settings, or those that win over the environment and the files, as in `config.toml`."""
@@ -105,7 +107,7 @@ class Sessions(Protocol):
         tell: Callable[[str], None] = _say_nothing,
         observer: Observer = _see_nothing,
         open_model: ModelOpener | None = None,
-        group: Group | None = None,
+        group: "Group | None" = None,
     ) -> Session:
         """Open a session, new or resumed.
 

@@ -9,7 +9,8 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import Decision, Mode, NetworkLevel, Rule
 
-if TYPE_CHECKING:  # most conversations run no recipe
+if TYPE_CHECKING:  # most conversations run no recipe and no group
+    from codeagent.core.groups import Group
     from codeagent.core.recipes import Recipe, Values
 
 QueueKind = Literal["steer", "interrupt", "follow_up"]
@@ -55,6 +56,14 @@ class RunRecipe:
     them."""
     proceed: bool = False
     """Leave out the steps that this session's log shows as done with the same inputs."""
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Run a group on a task; begins a run, and is not an act that a user can do in between."""
+
+    group: "Group"
+    task: str
 
 
 @dataclass(frozen=True)

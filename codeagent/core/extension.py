@@ -40,8 +40,25 @@ class OfferedSet:
     """Of a function from a `tools.extension.ExtensionContext` to the tools, in that order."""
     needs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """For a tool that is there only if a setting is: the section and the key."""
+    beside: tuple[str, ...] = ()
+    """The names of tools that only some agents have, and that the set itself does not."""
     by_reads: bool = False
     """What its tools may do depends on what was read, so each agent has them for itself."""
+    by_files: bool = False
+    """It is also there beside other sets if the extension has files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileKind:
+    """Files that bring tools or agents, in folders of the user and of a project."""
+
+    suffixes: tuple[str, ...]
+    own: str
+    """The folder of the user's, below their folder of settings."""
+    project: tuple[tuple[str, ...], ...]
+    """The folders of a project, each as its parts."""
+    make: Reference
+    """Of a function that makes the `tools.folders.ToolLoader`, called if there is such a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +177,57 @@ class FileLoader:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunOption:
+    """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
+
+    name: str
+    """Without the dashes."""
+    metavar: str
+    about: str
+    """In the help."""
+    many: bool = False
+    """It may be repeated."""
+    work: Reference = ""
+    """Of a function from the arguments, the settings, the local environment and the App to the work and the
+    settings for it, which raises ConfigError; empty for what only other options read."""
+    alone: str = ""
+    """The error if it is given together with another of these options, or to resume a session."""
+    idle: str = ""
+    """The error if it is given without an option that names the work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InConversations:
+    """What an extension adds to each conversation."""
+
+    parts: Reference = ""
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
+    is called for each conversation, so what it imports is little."""
+    acts: Mapping[str, Reference] = field(default_factory=dict)
+    """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
+    from the conversation's `agent.parts.Host` and the act to what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFolders:
+    """What an extension keeps in folders of the user, of a project and of the state."""
+
+    own: tuple[str, ...] = ()
+    """Where the user's files for this extension are, below their folder of settings."""
+    project: tuple[str, ...] = ()
+    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    kinds: tuple[FileKind, ...] = ()
+    loaders: tuple[FileLoader, ...] = ()
+    """Of the files in the folders for tools."""
+    prompts: Reference = ""
+    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user runs by
+    name."""
+    leftovers: Mapping[str, Reference] = field(default_factory=dict)
+    """For a folder below that of the state: a function that removes from it what a crash left, and
+    is called, if there is such a folder, before a session is opened."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -172,6 +240,8 @@ class Extension:
     """One line for the user."""
     settings: Mapping[str, Reference] = field(default_factory=dict)
     """The sections of the settings files that are the extension's own, and the model of each."""
+    in_conversations: InConversations = InConversations()
+    in_folders: InFolders = InFolders()
     sets: tuple[OfferedSet, ...] = ()
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
@@ -179,12 +249,6 @@ class Extension:
     remarks: Reference = ""
     """Of a function from the same context to the code and text of each notice that a conversation
     begins with."""
-    own_files: tuple[str, ...] = ()
-    """Where the user's files for this extension are, below their folder of settings."""
-    project_files: tuple[str, ...] = ()
-    """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
-    loaders: tuple[FileLoader, ...] = ()
-    """Of the files in the folders for tools."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
@@ -194,6 +258,7 @@ class Extension:
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
     screen: OnScreen = OnScreen()
+    run_options: tuple[RunOption, ...] = ()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
     one decides which image a sandbox gets."""

@@ -46,14 +46,6 @@ class Group:
     most_agents: int = 10
 
 
-@dataclass(frozen=True)
-class RunGroup:
-    """Run a group on a task."""
-
-    group: Group
-    task: str
-
-
 class Nodes(Protocol):
     """The agents of a running group, for the tool that adds another."""
 

@@ -323,6 +323,20 @@ class RecipeBook(Protocol):
         """Stop trusting the project's recipes. Blocks; raises ConfigError."""
 
 
+class NoRecipes:
+    """The RecipeBook of a conversation that cannot have any."""
+
+    listed: tuple[Recipe, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
+    untrusted: tuple[str, ...] = ()
+
+    def trust(self) -> None:
+        return None
+
+    def distrust(self) -> None:
+        return None
+
+
 def find_recipe(book: RecipeBook, name: str) -> Recipe:
     """The recipe of that name, trusted or not. Raises ConfigError, which also names every file that
     is broken."""

@@ -1,20 +1,21 @@
 """What a front end gets: an agent to talk to, and the sessions that exist."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from codeagent.core.acts import Act, Queued, Refused, RunRecipe
+from codeagent.core.acts import Act, Queued, Refused, RunGroup, RunRecipe
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
-from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
-from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.toolbox import Toolbox
+
+if TYPE_CHECKING:  # most conversations have no servers
+    from codeagent.core.mcp import ServerBook
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class AgentHandle(Protocol):
         """The tools in use; None if they cannot change."""
 
     @property
-    def servers(self) -> ServerBook | None:
+    def servers(self) -> "ServerBook | None":
         """The configured MCP servers; None if no file configures any."""
 
 

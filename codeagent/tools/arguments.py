@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # no start has a call
     from pydantic_core import ErrorDetails
 
 _LONGEST_PATH = 4096
+DEEPEST = 64
+"""Levels of a directory tree that a tool walks."""
 Count = Annotated[int, Field(ge=1)]
 _LONGEST_SCHEMA = 1500
 _LONGEST_NUMBER = 100

@@ -17,9 +17,6 @@ from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolResult
 from codeagent.core.wildmatch import IgnoreLine
 
-DEEPEST = 64
-"""Levels."""
-
 
 @dataclass
 class TreeWalk:

@@ -2,7 +2,7 @@
 memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import Any, Literal
 from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import AgentState, Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.loop import Conversation
+from codeagent.agent.parts import ConversationPart, Parts
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Act, Answer
@@ -57,8 +58,6 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.extensions.agents.children import Children
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.catalog import ToolCatalog
@@ -380,8 +379,8 @@ def scene(
     jobs: Jobs | None = None,
     outputs: OutputStore | None = None,
     open_model: ModelOpener | None = None,
-    children: Children | None = None,
-    triggers: Triggers | None = None,
+    parts: tuple[ConversationPart, ...] = (),
+    acts: Mapping[str, str] | None = None,
     model: TurnsModel | None = None,
     context: ContextLimits | None = None,
     partial_results: float | None = None,
@@ -426,15 +425,12 @@ def scene(
         server=server,
         early_reads=early_reads,
     )
-    services = AgentServices(
-        questions, jobs or Jobs(), children or Children(), triggers or Triggers()
-    )
     agent = Agent(
         conversation,
         environment,
         journal,
         restored,
-        services,
+        services=AgentServices(questions, jobs or Jobs(), Parts(parts, acts or {})),
         checkpoints=checkpoints,
         open_model=open_model,
     )

@@ -1,11 +1,12 @@
 """Doubles for the tests of jobs: a tool that ends when the test says so, and one that talks."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from codeagent.agent.jobs.store import Jobs, PollingPace
 from codeagent.agent.limits import Limits
+from codeagent.agent.parts import ConversationPart
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
@@ -22,7 +23,6 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import History
 from tests.agent.doubles import Scene, Turn, scene
 
@@ -137,7 +137,8 @@ class Backstage:
         checkpoints: Checkpoints | None = None,
         more: tuple[Tool[Any], ...] = (),
         outputs: OutputStore | None = None,
-        triggers: Triggers | None = None,
+        parts: tuple[ConversationPart, ...] = (),
+        acts: Mapping[str, str] | None = None,
         partial_results: float | None = None,
         policy: Policy | None = None,
     ) -> None:
@@ -153,7 +154,8 @@ class Backstage:
             more=(self.long, Asleep(), Chatting(), *more),
             jobs=self.jobs,
             outputs=outputs,
-            triggers=triggers,
+            parts=parts,
+            acts=acts,
             partial_results=partial_results,
             policy=policy,
         )

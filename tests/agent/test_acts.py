@@ -61,15 +61,12 @@ from tests.agent.memory_checkpoints import MemoryCheckpoints
 from tests.agent.watching import notices, to_the_end, watched
 from tests.fakes import FakeSandbox
 
-UNTRUSTED = Recipe("look", "", (RecipeStep("1", "go"),), ".codeagent/commands/look.md", "project")
-NOT_TRUSTED = (
-    "whose recipes you have not trusted as they are now; nothing was run: read them, then "
-    "codeagent recipes trust"
-)
+RECIPE = Recipe("look", "", (RecipeStep("1", "go"),), "look.md", "user", trusted=True)
+NO_EXTENSION = "no extension that is switched on can do that; nothing was changed"
 NO_SERVER = "no MCP server is configured; codeagent mcp add adds one"
 REFUSED: tuple[tuple[Act, str], ...] = (
     (Prompt(None), "nothing is queued, so there is nothing to begin with"),
-    (RunRecipe(UNTRUSTED, {}), f"{UNTRUSTED.where} comes with this project, {NOT_TRUSTED}"),
+    (RunRecipe(RECIPE, {}), NO_EXTENSION),
     (TakeBack("q1"), "the agent has already read it"),
     (Rewrite("q1", "other words"), "the agent has already read it"),
     (Reorder("q1", 0), "the agent has already read it"),
@@ -90,7 +87,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     ),
     (StopJob("job-1"), "job-1 is not a job of this session; /jobs lists them"),
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
-    (StopTrigger("trigger-1"), "trigger-1 is no longer set; nothing was stopped"),
+    (StopTrigger("trigger-1"), NO_EXTENSION),
     (SetToolset("web", on=False), "there are no toolsets here; nothing was changed"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *(
@@ -107,7 +104,7 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (Restore("c1", "undo"), "no checkpoints are kept here; nothing was changed"),
     (RestoreFile("a.py", None, None), "no checkpoints are kept here; nothing was changed"),
 )
-"""What an idle agent without sandbox, checkpoints and another model cannot do."""
+"""What an idle agent without extensions, sandbox, checkpoints and another model cannot do."""
 NOT_SAVED = "rules cannot be saved here; allow it for this session instead"
 DONE: tuple[Act, ...] = (
     Steer("look there"),

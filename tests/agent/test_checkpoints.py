@@ -85,6 +85,7 @@ async def say(s: Scene, text: str) -> None:
     done = len(of(s.events, RunFinished))
     s.act(Prompt(text))
     await to_the_end(s, done + 1)
+    await s.agent._context.checkpoints.settled()
     await rewind(s).changes(rewind(s).points()[-1].id)
 
 
@@ -345,7 +346,7 @@ async def test_a_store_that_fails_is_told_once_and_holds_nothing_up() -> None:
 
 
 async def test_a_store_that_crashes_is_told_in_a_line_and_the_run_goes_on() -> None:
-    s, store = begin(Turn("done"))
+    s, store = begin(Turn("done"), attended=True)
 
     async def crash() -> None:
         raise ValueError("boom")
@@ -379,7 +380,7 @@ async def test_at_the_start_a_broken_off_restore_is_finished_and_the_store_prune
 async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_no_read() -> None:
     s, store = begin(Turn("", (("look", '{"what": "x"}'),)), Turn("done"))
     store.gate, store.scanned = asyncio.Event(), 12_345
-    s.agent._checkpoints.patience = 0.001
+    s.agent._context.checkpoints.patience = 0.001
     s.agent.begin_checkpoints()
     await until(lambda: notices(s, "checkpoint.first"))
     s.act(Prompt("look"))
@@ -395,7 +396,7 @@ async def test_a_first_snapshot_that_takes_long_says_how_far_it_is_and_holds_up_
 async def test_each_other_codeagent_in_the_folder_is_told_of_once_and_again_when_it_comes_back() -> (
     None
 ):
-    s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"))
+    s, store = begin(Turn("one"), Turn("two"), Turn("three"), Turn("four"), attended=True)
     for others in ((), (7,), (7, 8), (8,), (7, 8)):
         store.others = others
         await say(s, "hello") if others != () else s.agent.begin_checkpoints()

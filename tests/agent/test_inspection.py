@@ -586,7 +586,7 @@ async def test_a_run_ends_and_fails_even_if_its_last_inspection_breaks(
     async def broken(token: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(s.agent._inspection, "at_rest", broken)
+    monkeypatch.setattr(s.agent._context.inspection, "at_rest", broken)
     [finished] = of(await s.run(), RunFinished)
     assert (finished.reason, finished.error) == ("failed", "internal error: RuntimeError: boom")
     assert not s.agent.running
@@ -603,7 +603,7 @@ async def test_every_call_has_one_result_even_if_an_inspection_breaks(
     async def broken(call_id: str, token: object) -> tuple[str, ...]:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(s.agent._inspection, "after", broken)
+    monkeypatch.setattr(s.agent._context.inspection, "after", broken)
     await s.run()
     await s.agent.close()
     results = of(s.journal.events, ToolResultAdded)

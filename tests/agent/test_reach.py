@@ -4,13 +4,14 @@ connection waits."""
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.reach import ServerReach
-from codeagent.core.acts import Answer, RunRecipe, SetNetwork
+from codeagent.core.acts import Answer, SetNetwork
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
 from codeagent.core.audit import decided_by, decisions
 from codeagent.core.display import TerminalBlock, TextBlock
@@ -19,7 +20,6 @@ from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import NetworkChanged
 from codeagent.core.policy import Decision, NetworkLevel, Policy, Rule
-from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.session.fold import fold
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.agent.reaching import Fetch, ProxiedSandbox, reaching_sandbox
@@ -39,6 +39,7 @@ def fetching(
     level: NetworkLevel = "ask",
     rules: str = "",
     hosts: str = "",
+    **options: Any,
 ) -> Scene:
     """`rules`: `+network(x)` allows and `-network(x)` denies; `hosts`: the tool's own list."""
     parsed = tuple(
@@ -47,9 +48,8 @@ def fetching(
     calls = tuple(do(text, "fetch") for text in what)
     policy = Policy(network=level, rules=(Rule("auto", "fetch", "network: *"), *parsed))
     turns = *(Turn("", (call,)) for call in calls), Turn("done")
-    return scene(
-        *turns, policy=policy, sandbox=sandbox, attended=True, more=(Fetch(*hosts.split()),)
-    )
+    more = (Fetch(*hosts.split()),)
+    return scene(*turns, policy=policy, sandbox=sandbox, attended=True, more=more, **options)
 
 
 def answering(s: Scene, *decisions_: Decision) -> Callable[[KnownEvent], None]:
@@ -299,24 +299,8 @@ async def test_a_private_address_is_refused_after_the_answer_too_and_the_ledger_
         } == {("127.0.0.1", "denied"), ("[::1]", "denied")}
 
 
-async def test_a_step_of_a_recipe_tightens_the_level_for_itself_only_and_never_loosens_it(
-    tmp_path: Path,
-) -> None:
-    async with reaching_sandbox(tmp_path) as sandbox:
-        s = fetching(sandbox, "a.org", "a.org", "a.org", level="open")
-        s.model.turns[1:1] = [Turn("so be it")]
-        recipe = Recipe(
-            "r",
-            "",
-            (RecipeStep("a", "x", network="allow-list"),),
-            "r.yaml",
-            "project",
-            trusted=True,
-        )
-        events = [event async for event in s.agent.run(RunRecipe(recipe, {}))]
-        assert "not on the allow-list" in results(events)[0]
-        await s.run()
-        assert sandbox.origin.connections == 2
+def test_a_step_never_loosens_the_level() -> None:
+    s = scene()
     permissions = Permissions(s.agent._environment, s.agent._emitter)
     permissions.set_network("none")
     permissions.begin_step("ask", "open")

@@ -10,6 +10,7 @@ from codeagent.agent.agent import Agent
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import Limits
+from codeagent.agent.parts import Shared
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
@@ -17,7 +18,6 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
-from codeagent.extensions.agents.children import Shared
 from codeagent.session.fold import fold
 from codeagent.tools.catalog import ToolRegistry
 from tests.agent.doubles import Asking, MemoryJournal, MemoryOutputs, Place, Turn, do, of, scene
@@ -147,7 +147,7 @@ async def test_an_answer_is_not_for_what_another_agent_read_while_the_card_was_s
 
     def read_and_answer(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
-            permissions = s.agent._permissions
+            permissions = s.agent._context.permissions
             permissions.hear("b.example")
             permissions.begin_request()
         reply(event)

@@ -101,7 +101,7 @@ def test_no_name_is_used_twice() -> None:
 
 
 ASKED_IN = {
-    "codeagent/agent/approvals.py:Approvals.permit": "every call, by its tool below",
+    "codeagent/agent/approvals.py:Approvals._ask_about": "every call, by its tool below",
     "codeagent/agent/approvals.py:UserQuestions.ask": "a server's form",
     "codeagent/agent/inspection.py:Inspection._ask": "what a command left",
     "codeagent/extensions/agents/merging.py:Merge._ask": "merge of a child's worktree",
@@ -157,6 +157,7 @@ KEPT_IN = {
     "codeagent/extensions/images/plan.py": "the repository's image",
     "codeagent/config/local_environment.py": "a git directory elsewhere",
     "codeagent/app/tools.py": "tool files and agents",
+    "codeagent/extensions/recipes/book.py": "recipes",
     "codeagent/extensions/openapi/added.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
     "codeagent/extensions/mcp/files.py": "a project's servers",
 }

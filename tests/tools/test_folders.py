@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from codeagent.app.file_loaders import file_kind
+from codeagent.config.extensions import file_kind
 from codeagent.tools.folders import LoaderBySuffix, ToolFolder, ToolLoader
 from tests.table import for_each
 from tests.tools.catalog_setting import Lines

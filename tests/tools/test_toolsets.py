@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import _built_in_sets
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
@@ -18,7 +19,6 @@ from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.core.toolbox import BUILT_IN_SETS
-from codeagent.extensions.agents.children import Children
 from codeagent.tools import source as module
 from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets
@@ -319,7 +319,7 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
 def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
     local = LocalEnvironment(tmp_path, tmp_path / "state", {})
     dependencies: Any = SimpleNamespace(
-        local=local, children=Children(), built_in=lambda: (), workspace=None, reads=None
+        local=local, services=AgentServices(), built_in=lambda: (), workspace=None, reads=None
     )
     assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
 

@@ -9,12 +9,11 @@ from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.settings import Settings
-from codeagent.core.acts import Act, Prompt, Queued, Refused, RunRecipe
+from codeagent.core.acts import Act, Prompt, Queued, Refused, RunGroup, RunRecipe
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.groups import RunGroup
 from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule

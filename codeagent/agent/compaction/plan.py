@@ -4,6 +4,7 @@ conversation."""
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from codeagent.agent.limits import RunMeter
 from codeagent.core.compaction import (
     PREVIEW,
     PREVIEW_UNSEEN,
@@ -14,8 +15,9 @@ from codeagent.core.compaction import (
     is_kept,
 )
 from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError
 from codeagent.core.messages import AssistantMessage, Message, TextPart, ToolMessage, Usage, text_of
-from codeagent.core.model import ModelRequest
+from codeagent.core.model import Model, ModelRequest
 from codeagent.core.sanitize import on_one_line, quoted
 from codeagent.core.tool import ToolDefinition
 
@@ -41,6 +43,26 @@ _SHORTENED = (LARGE, 500, 100)
 """Characters to which results are shortened, step by step, until the text to summarize fits."""
 _SEARCHED = "[… what the provider's own tools brought is left out here …]"
 _RATIOS = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a compaction works with: the request that would be sent now, the model it goes to, and
+    its meter."""
+
+    request: ModelRequest
+    model: Model
+    meter: RunMeter
+    attended: bool
+    """Whether the user reads this conversation; they do not read a child's."""
+
+
+class NotCompacted(CodeagentError):
+    """Why nothing was replaced, as a phrase."""
+
+
+class NoSummary(NotCompacted):
+    """Why the model wrote no summary that can be used; there is room to be made without one."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +158,14 @@ class GrowingLength:
         """Return the characters of a request with these messages, a list that is only ever appended
         to."""
         if messages is not self._messages:
-            self._messages, self._count, self._length = messages, 0, 0
+            self._messages = messages
+            self._count = 0
+            self._length = 0
         self._length += length_of(messages[self._count :])
         self._count = len(messages)
         if request.tools != self._tools:  # mostly the same tools, in a new tuple
-            self._tools, self._prompt = request.tools, _tool_characters(request)
+            self._tools = request.tools
+            self._prompt = _tool_characters(request)
         return len(request.system) + self._prompt + self._length
 
 

@@ -2,16 +2,20 @@
 read the summary."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from functools import cached_property
+from typing import TYPE_CHECKING, assert_never
 
 from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
 from codeagent.agent.compaction.plan import (
+    Asking,
     Attempts,
     CompactionPlan,
     GrowingLength,
     KeptFacts,
+    NoSummary,
+    NotCompacted,
     TokenGauge,
     length_of,
     make_cut,
@@ -24,18 +28,9 @@ from codeagent.agent.compaction.plan import (
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, PlannedCompaction
-from codeagent.agent.limits import BudgetMeter, RunMeter
-from codeagent.agent.model_request import (
-    AnswerSoFar,
-    close_stream,
-    fell_back,
-    retried,
-    take_use,
-    tools_left_out,
-)
+from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
-from codeagent.agent.work_time import user_waited_for
 from codeagent.core.acts import AnswerSummary, Compact, ContextAct, Pin, Refused, Unpin
 from codeagent.core.cancel import CancelToken
 from codeagent.core.compaction import (
@@ -47,20 +42,10 @@ from codeagent.core.compaction import (
     open_questions,
     preview,
 )
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ModelError, RunCancelled
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ToolCall, ToolMessage, Usage, text_of
-from codeagent.core.model import (
-    Adapted,
-    FellBack,
-    Model,
-    ModelAnswer,
-    ModelRequest,
-    ProviderUse,
-    Retrying,
-    ToolsLeftOut,
-)
+from codeagent.core.model import ModelAnswer, ModelRequest
 from codeagent.core.notes import pin_note
 from codeagent.core.notices import (
     OWN_TEXT_FILLS,
@@ -72,6 +57,9 @@ from codeagent.core.notices import (
 from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
 from codeagent.session.fold import History, ToolDetails
+
+if TYPE_CHECKING:  # most conversations are never summarized
+    from codeagent.agent.compaction.requests import Review, SummaryRequests
 
 _HANDLE = lazy_regex(r'output_read\(id="([^"]+)"\)')
 _SAME = 200
@@ -91,26 +79,6 @@ _LONGEST_PIN = 2_000
 _MOST_PINS = 50
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What a compaction works with: the request that would be sent now, the model it goes to, and
-    its meter."""
-
-    request: ModelRequest
-    model: Model
-    meter: RunMeter
-    attended: bool
-    """Whether the user reads this conversation; they do not read a child's."""
-
-
-class _NotCompacted(CodeagentError):
-    """Why nothing was replaced, as a phrase."""
-
-
-class _NoSummary(_NotCompacted):
-    """Why the model wrote no summary that can be used; there is room to be made without one."""
-
-
 class Compaction:
     """Makes room in the context of one conversation."""
 
@@ -124,12 +92,17 @@ class Compaction:
         history: History,
     ) -> None:
         self._permissions = permissions
-        self._environment, self._emitter, self._spending = environment, emitter, spending
-        self._queue, self._line = queue, history.line
-        self._pins, self._questions = history.pins, dict(history.questions)
+        self._environment = environment
+        self._emitter = emitter
+        self._spending = spending
+        self._queue = queue
+        self._line = history.line
+        self._pins = history.pins
+        self._questions = dict(history.questions)
         self._files = FileFacts(environment.workspace, history.details)
         self.in_context = DetailsInContext(history.details, environment.recall.forget)
-        self._gauge, self._length = TokenGauge(), GrowingLength()
+        self._gauge = TokenGauge()
+        self._length = GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
         self._own_text_fills = history.own_text_fills
@@ -137,8 +110,7 @@ class Compaction:
         self._attempts = Attempts()
         self._asked: str | None = None
         """The hint of a compaction that the user wants at the next boundary."""
-        self._review: asyncio.Future[str | None] | None = None
-        self._reviewing = ""
+        self._review: Review | None = None
         """The summary that waits for the user."""
 
     @property
@@ -154,14 +126,10 @@ class Compaction:
                 self._emitter.notice(
                     "compaction.asked", "the conversation is compacted at the next boundary"
                 )
-            case AnswerSummary(summary, seen):
-                if self._review is None or self._review.done():
+            case AnswerSummary():
+                if self._review is None:
                     return Refused("no summary waits for an answer; nothing was changed")
-                if seen is not None and seen != self._reviewing:
-                    return Refused(
-                        "another summary waits now; nothing was changed: look at it again"
-                    )
-                self._review.set_result(summary)
+                return self._review.answer(act)
             case Pin(text):
                 return self._pin(text.strip())
             case Unpin(number):
@@ -213,7 +181,8 @@ class Compaction:
 
     async def at_boundary(self, asking: Asking, token: CancelToken) -> bool:
         """Compact if it is due; True if the conversation was changed. Raises RunCancelled."""
-        hint, self._asked = self._asked, None
+        hint = self._asked
+        self._asked = None
         if hint is not None:
             return await self.compact("user", asking, token, hint)
         window, size = (
@@ -264,12 +233,12 @@ class Compaction:
         """Make the event that says what replaces what. Raises CodeagentError, RunCancelled."""
         messages = asking.request.messages
         if (why := self._spending.exhausted()) is not None:
-            raise _NotCompacted(why)
+            raise NotCompacted(why)
         size = self._gauge.tokens(request_characters(asking.request))
         judged = PlannedCompaction(cause, hint, len(messages), size)
         answer = await token.guard(self._environment.hooks.compaction(judged))
         if isinstance(answer, Deny):
-            raise _NotCompacted(answer.why)
+            raise NotCompacted(answer.why)
         room, why = self._room(cause, asking), _OWN_WORDS
         gaining: ContextCompacted | None = None
         plan = make_plan(messages, room, summarize=cause == "user")
@@ -279,7 +248,7 @@ class Compaction:
             hints = "\n".join(filter(None, (hint, *map(quoted, answer))))
             try:
                 gaining = await self._summarized(plan, cause, asking, hints, token)
-            except _NoSummary as failure:
+            except NoSummary as failure:
                 if cause == "user":
                     raise
                 why = str(failure)
@@ -295,7 +264,7 @@ class Compaction:
         if gaining is None and cause != "user" and self._own_text_fills:
             gaining = self._as_files(cause, asking, room)
         if gaining is None:
-            raise _NotCompacted(why if plan is None or why != _OWN_WORDS else _NOT_SHORTER)
+            raise NotCompacted(why if plan is None or why != _OWN_WORDS else _NOT_SHORTER)
         return gaining
 
     async def _left_by(
@@ -352,6 +321,37 @@ class Compaction:
         room = held if window is None else self._gauge.characters(window) - (everything - held)
         return max(1, min(room, round(held * _REFUSED_SHARE)) if cause == "overflow" else room)
 
+    @cached_property
+    def _requests(self) -> "SummaryRequests":
+        from codeagent.agent.compaction.requests import (
+            SummaryRequests,
+        )  # most conversations are never summarized
+
+        return SummaryRequests(
+            self._environment,
+            self._emitter,
+            self._permissions,
+            spending=self._spending,
+            gauge=self._gauge,
+        )
+
+    async def _reviewed(self, summary: str, cause: CompactionCause, token: CancelToken) -> str:
+        """Wait until the user accepts, edits or refuses the summary; in mode auto not for ever if
+        they did not ask.
+
+        Raises NotCompacted, RunCancelled.
+        """
+        from codeagent.agent.compaction.requests import Review  # as above
+
+        waits = self._permissions.mode != "auto" or cause == "user"
+        patience = None if waits else self._environment.preferences.context.review_seconds
+        self._review = review = Review(summary, self._emitter)
+        try:
+            with self._spending.waiting():
+                return await review.accepted(patience, token)
+        finally:
+            self._review = None
+
     async def _summarized(
         self,
         plan: CompactionPlan,
@@ -363,7 +363,7 @@ class Compaction:
         """Return the event with a summary, which the user accepted; they are not asked about one
         that gains nothing.
 
-        Raises _NoSummary, CodeagentError, RunCancelled.
+        Raises NoSummary, CodeagentError, RunCancelled.
         """
         from codeagent.agent.compaction.summary import (
             wanted,
@@ -371,15 +371,15 @@ class Compaction:
 
         size = self._gauge.tokens(request_characters(asking.request))
         if cause != "user" and not self._attempts.pays(size):
-            raise _NoSummary("the last one was of no help")
+            raise NoSummary("the last one was of no help")
         made = self._event(plan, cause, asking, await self._facts(asking.request.messages))
         room, wrong = self._room(cause, asking), ""
         for attempt in range(_PAID_ATTEMPTS):
             if attempt and (over := self._spending.exhausted()) is not None:
-                raise _NoSummary(f"{wrong}; {over}")
+                raise NoSummary(f"{wrong}; {over}")
             head = to_summarize(asking.request.messages, plan.tail, room)
             if head is None:
-                raise _NoSummary(
+                raise NoSummary(
                     wrong or "what would be summarized does not fit into the model's window"
                 )
             request = replace(
@@ -387,7 +387,7 @@ class Compaction:
             )
             await self._emitter.sync()
             try:
-                answer = await token.guard(self._asked_model(asking, request))
+                answer = await token.guard(self._requests.answer(asking, request))
             except ModelError as error:
                 if error.kind in _UNANSWERABLE and self._still_fits(cause, asking):
                     raise
@@ -403,7 +403,7 @@ class Compaction:
                     if self._reviews(asking)
                     else summary
                 )
-        raise _NoSummary(wrong)
+        raise NoSummary(wrong)
 
     def _still_fits(self, cause: CompactionCause, asking: Asking) -> bool:
         """Whether the conversation can be sent as it is."""
@@ -424,7 +424,7 @@ class Compaction:
         empty if it can."""
         from codeagent.agent.compaction.summary import wrong_with  # as above
 
-        self._count(asking, answer.usage)
+        self._requests.count(asking, answer.usage)
         summary = answer.message.text.strip()
         wrong = wrong_with(answer.message) or ("" if made(summary) is not None else _NOT_SHORTER)
         self._emitter.emit(
@@ -437,77 +437,6 @@ class Compaction:
             )
         )
         return wrong
-
-    def _count(self, asking: Asking, usage: Usage) -> None:
-        asking.meter.add_request(usage)
-        self._spending.add_request(usage)
-
-    async def _asked_model(self, asking: Asking, request: ModelRequest) -> ModelAnswer:
-        """Raises ModelError, also for a summary that repeats itself; what one that was stopped used
-        counts."""
-        answer: ModelAnswer | None = None
-        so_far, events = (
-            AnswerSoFar(self._environment.limits.max_repeated_tokens),
-            asking.model.stream(request),
-        )
-        try:
-            async for event in events:
-                if repeats := so_far.take(event):
-                    raise ModelError(repeats, kind="cut")
-                match event:
-                    case ModelAnswer():
-                        answer = event
-                    case Retrying():
-                        self._emitter.emit(retried(event))
-                    case FellBack():
-                        self._emitter.emit(fell_back(event))
-                    case ProviderUse():
-                        await take_use(
-                            event, self._emitter, self._environment.outputs, self._permissions
-                        )
-                    case ToolsLeftOut():
-                        self._emitter.emit(tools_left_out(event))
-                    case Adapted(text):
-                        self._emitter.notice("model.adapted", text)
-                    case _:
-                        pass  # only the whole summary is shown
-        finally:
-            if answer is None:
-                await close_stream(events)
-                if (used := await so_far.usage()) != Usage():
-                    self._count(asking, used)
-        if answer is None:
-            raise ModelError("the model's stream ended without an answer", kind="cut")
-        self._gauge.learn(request_characters(request), answer.usage)
-        return answer
-
-    async def _reviewed(self, summary: str, cause: CompactionCause, token: CancelToken) -> str:
-        """Wait until the user accepts, edits or refuses the summary; in mode auto not for ever if
-        they did not ask.
-
-        Raises _NotCompacted, RunCancelled.
-        """
-        patience = (
-            self._environment.preferences.context.review_seconds
-            if self._permissions.mode == "auto" and cause != "user"
-            else None
-        )
-        self._review, self._reviewing = asyncio.get_running_loop().create_future(), summary
-        try:
-            with self._spending.waiting(), user_waited_for():
-                async with asyncio.timeout(patience):
-                    answer = await token.guard(_wait_for(self._review))
-        except TimeoutError:
-            text = f"nobody answered for {patience:g} s, so the summary is used as it is; /rewind leads back"
-            self._emitter.notice("compaction.unread", text)
-            return summary
-        finally:
-            self._review = None
-        if answer is None:
-            raise _NotCompacted("you kept the conversation")
-        if not answer.strip():
-            raise _NotCompacted("the summary was empty")
-        return answer.strip()
 
     async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
         return KeptFacts(
@@ -567,7 +496,3 @@ class Compaction:
         event = self._emitter.emit(PinsChanged(text=said, pins=pins, added=added))
         if (note := pin_note(event)) is not None:
             self._queue.add_note(note)
-
-
-async def _wait_for(answer: Awaitable[str | None]) -> str | None:
-    return await answer

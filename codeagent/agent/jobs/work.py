@@ -48,7 +48,8 @@ class OutputThrottle:
         """Return the part of `text` to show now; it may be empty."""
         now = time.monotonic()
         if now - self._window >= 1:
-            self._window, self._shown = now, 0
+            self._window = now
+            self._shown = 0
         self._shown += len(text)
         if self._shown > _CHARACTERS_PER_SECOND:
             return self.hold_back(text)

@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.queue import MessageQueue
+from codeagent.agent.parts import ConversationPart, Host
 from codeagent.core.channels import Addressee, ChannelKind, Received, Sent
 from codeagent.core.events import KnownEvent, MessageAdded
 from codeagent.core.json_types import MAIN
@@ -228,7 +227,7 @@ class ToolChannels:
         return done.result()
 
 
-class Inbox:
+class Inbox(ConversationPart):
     """The messages for one agent: logged at once, and read at the next boundary."""
 
     def __init__(
@@ -237,10 +236,13 @@ class Inbox:
         name: str = MAIN,
         watched: Iterable[str] = (),
         most_wakes: int | None = MOST_WAKES,
+        joins: bool = True,
     ) -> None:
         """`watched`: the channels that it watches from the start. `most_wakes` None: each message
-        wakes the agent."""
+        wakes the agent. `joins` False: the agent takes no part, and only its tools know the
+        hub."""
         self.hub = hub
+        self._joins = joins
         self._most_wakes = most_wakes
         self.arrived = asyncio.Event()
         """Set when a message arrives that wakes the agent; whoever waits for it clears it."""
@@ -253,22 +255,26 @@ class Inbox:
         moment."""
         self._wakes = 0
 
-    def connect(self, emitter: Emitter, queue: MessageQueue, wake: Callable[[], None]) -> None:
-        """Join the hub. `wake` begins a run if the agent is idle. Raises Failed if the name is
-        taken."""
-        self._emitter, self._queue, self._wake = emitter, queue, wake
+    def connect(self, host: Host) -> None:
+        """Join the hub. Raises Failed if the name is taken."""
+        self._emitter = host.context.emitter
+        self._queue = host.context.queue
+        self._wake = host.runs.rouse
+        if not self._joins:
+            return
         self.hub.join(self)
         for channel in self._watched:
             with suppress(NotFound):  # it belonged to another group
                 self.hub.watch(self.name, channel, True)
-        emitter.observe(self._see)
+        self._emitter.observe(self._see)
 
     def beside(self, name: str) -> "Inbox":
         """Make the inbox of another agent at the same hub."""
         return Inbox(self.hub, name)
 
-    def for_tools(self, objection: Callable[[str], str]) -> ToolChannels:
-        """Return the channels for the tools of its agent; see ToolChannels."""
+    def channels(self, objection: Callable[[str], str]) -> ToolChannels | None:
+        if not self._joins:
+            return None
         return ToolChannels(self, objection)
 
     def received(self, after: str) -> Sequence[Received]:
@@ -317,8 +323,12 @@ class Inbox:
         """Whether a message waits that makes the agent continue."""
         return self._queue.wakes
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Take no more messages; idempotent."""
         self.hub.leave(self)
+
+    async def close(self) -> None:
+        self.leave()
 
     def _see(self, event: KnownEvent) -> None:
         match event:

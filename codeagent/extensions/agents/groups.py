@@ -9,22 +9,26 @@ from functools import partial
 from typing import Any, assert_never
 
 from codeagent.agent.calls import StopReport
+from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import Limits, RunMeter
-from codeagent.agent.loop import Conversation, RunContext
+from codeagent.agent.parts import Host
+from codeagent.core.acts import RunGroup
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, ConfigError, RunCancelled
 from codeagent.core.events import MessageAdded, RunReason
-from codeagent.core.groups import Group, GroupMember, RunGroup
+from codeagent.core.groups import Group, GroupMember
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage
 from codeagent.core.recipes import NAME
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, InvalidArgs, Tool
+from codeagent.extensions.agents.answers import Ended, run_child
 from codeagent.extensions.agents.channels import Hub, Inbox
-from codeagent.extensions.agents.children import Children, Ended, Seat, run_child
+from codeagent.extensions.agents.children import Children, Membership
 from codeagent.extensions.agents.messages import AddAgent, ConnectAgent, CreateChannel
+from codeagent.extensions.agents.part import AgentsPart
 from codeagent.tools.schema import nearest_or_all
 
 _LONGEST_ANSWER = 4000
@@ -68,27 +72,30 @@ def _on_top(own: AgentDefinition, base: AgentDefinition) -> AgentDefinition:
     )
 
 
-def for_group(act: RunGroup, children: Children, conversation: Conversation) -> Conversation:
-    """Make the conversation in which the group works on its task; of each limit, the lower one
-    counts.
+def run_group(host: Host, act: RunGroup) -> asyncio.Task[None]:
+    """Begin the run in which the group works on its task; of each limit, the lower one counts.
 
     Raises ConfigError for an agent that is unknown, and CodeagentError if the conversation was
-    opened for no group.
+    opened for no group, or no run can begin.
     """
-    if (hub := children.hub) is None:
+    agents, inbox = host.part(AgentsPart), host.part(Inbox)
+    if agents is None or inbox is None:
         raise CodeagentError("this conversation was not opened for a group")
+    children, conversation = agents.children, host.runs.conversation
     group = _with_bases(act.group, children.definitions)
     given, limits = dict[str, Any](group.limits), conversation.limits
     lower = {name: most for name, most in given.items() if (getattr(limits, name) or most) >= most}
-    begin_work = partial(GroupWork, group, act.task, children, hub)
-    return replace(conversation, limits=replace(limits, **lower), begin_work=begin_work)
+    begin_work = partial(GroupWork, group, act.task, children, inbox.hub)
+    within = replace(conversation, limits=replace(limits, **lower), begin_work=begin_work)
+    return host.runs.start(act.task, within)
 
 
 class _Member:
     """One agent, and what it has done so far."""
 
     def __init__(self, member: GroupMember, hub: Hub, above: RunMeter) -> None:
-        self.definition, self.name = member.definition, member.definition.name
+        self.definition = member.definition
+        self.name = member.definition.name
         self.inbox = Inbox(hub, self.name, member.channels, most_wakes=None)
         limits = member.definition.limits
         tokens = limits.get("max_tokens")
@@ -163,9 +170,12 @@ class GroupWork:
         context: RunContext,
     ) -> None:
         """`children` opens the agents, and `hub` carries their messages."""
-        self._group, self._task = group, task
-        self._children, self._hub = children, hub
-        self._conversation, self._context = conversation, context
+        self._group = group
+        self._task = task
+        self._children = children
+        self._hub = hub
+        self._conversation = conversation
+        self._context = context
         self._stack = AsyncExitStack()
         self._members: dict[str, _Member] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -178,7 +188,8 @@ class GroupWork:
     async def run(self, token: CancelToken) -> RunReason:
         """Return once every agent is idle or ended. Raises RunCancelled, and CodeagentError if one
         failed."""
-        context, self._token = self._context, token
+        context = self._context
+        self._token = token
         if (builder := self._conversation.prompt_builder) is not None:
             await builder.first_ready(token)
             await builder.at_boundary(context.emitter)
@@ -265,9 +276,11 @@ class GroupWork:
                 CreateChannel(self._hub, member.name),
                 ConnectAgent(self._hub, member.name, "auto"),
             ]
-        seat = Seat(member.inbox, self._role(member.name), tuple(rights))
+        membership = Membership(member.inbox, self._role(member.name), tuple(rights))
         try:
-            opening = self._children.member(member.definition, seat, member.meter, self._token)
+            opening = self._children.member(
+                member.definition, membership, member.meter, self._token
+            )
             return await self._stack.enter_async_context(opening)
         except RunCancelled:
             raise
@@ -318,7 +331,7 @@ class GroupWork:
             )
         finally:
             member.gone = True
-            member.inbox.close()
+            member.inbox.leave()
             self._rest(member)
 
     def _rest(self, member: _Member) -> None:

@@ -9,8 +9,8 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
-from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.walk import DEEPEST, TreeWalk
+from codeagent.tools.arguments import DEEPEST, Count, PathText
+from codeagent.tools.walk import TreeWalk
 
 _MOST_LINES = 2000
 _MOST_IN_ONE = 300

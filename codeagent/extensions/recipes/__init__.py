@@ -1,6 +1,14 @@
 """Recipes: the keys of their files, how they are read, and the recipes of a conversation."""
 
-from codeagent.core.extension import Extension, OnScreen, SlashCommand, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    InConversations,
+    InFolders,
+    OnScreen,
+    RunOption,
+    SlashCommand,
+    Subcommand,
+)
 
 EXTENSION = Extension(
     name="recipes",
@@ -17,11 +25,30 @@ EXTENSION = Extension(
         ),
         offers="codeagent.extensions.recipes.page:offered",
     ),
+    in_conversations=InConversations(
+        acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
+    ),
+    in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
     subcommands=(
         Subcommand(
             name="recipes",
             about="prompts with inputs, kept in files: list, show, check and trust them",
             module="codeagent.extensions.recipes.command",
+        ),
+    ),
+    run_options=(
+        RunOption(
+            name="recipe",
+            metavar="NAME",
+            about="run a recipe in place of a prompt; codeagent recipes list shows them",
+            work="codeagent.extensions.recipes.command:chosen_recipe",
+        ),
+        RunOption(
+            name="input",
+            metavar="NAME=VALUE",
+            about="an input of the recipe; repeatable",
+            many=True,
+            idle="--input belongs to a recipe: give --recipe NAME; nothing was run",
         ),
     ),
 )

@@ -2,13 +2,17 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from codeagent.config.kept import TrustFile
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe
 from codeagent.core.toolbox import ToolProblem, TrustBook
 from codeagent.tools.folders import FolderState, ToolFile, ToolFolder
+from codeagent.workspace.files import LocalWorkspace
 
 _SUFFIXES = (".md", ".yaml", ".yml")
 
@@ -23,6 +27,19 @@ def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
         *(() if own is None else (ToolFolder(own / "commands", (), "user", lambda: _SUFFIXES),)),
         *project,
     )
+
+
+def read_recipes(local: LocalEnvironment) -> "RecipeFolders":
+    """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
+    with closing(LocalWorkspace(local.workspace)) as workspace:
+        root = workspace.root
+    trust = (
+        None
+        if local.config_dir is None
+        else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
+    )
+    folders = recipe_folders(root, local.own_folder)
+    return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
 
 
 class RecipeFolders:

@@ -16,7 +16,7 @@ from codeagent.commands.arguments import (
 )
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir, state_dir
-from codeagent.config.settings import LIMITS
+from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import (
@@ -94,7 +94,9 @@ def main(args: argparse.Namespace, app: "App") -> int:
             return 0
 
 
-def chosen_recipe(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> RunRecipe:
+def chosen_recipe(
+    args: argparse.Namespace, settings: Settings, local: LocalEnvironment, app: "App"
+) -> tuple[RunRecipe, Settings]:
     """Return the recipe and inputs of `--recipe` and `--input`. Raises ConfigError."""
     if args.prompt is not None:
         raise ConfigError("give PROMPT or --recipe, not both; nothing was run")
@@ -104,7 +106,8 @@ def chosen_recipe(args: argparse.Namespace, local: LocalEnvironment, app: "App")
     require_trust(recipe)
     firm = args.mode is not None or any(getattr(args, name, None) is not None for name in LIMITS)
     resumed = args.resume is not None or args.go_on
-    return RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
+    run = RunRecipe(recipe, recipe.values(given), tightens=firm, proceed=resumed)
+    return run, settings
 
 
 def _refuse_file(given: str, local: LocalEnvironment) -> None:

@@ -1,28 +1,25 @@
 """The steps of a recipe: which one is next, and what applies only to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from codeagent.agent.environment import ToolEnvironment
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.limits import Limits
-from codeagent.agent.loop import Conversation, RunContext
+from codeagent.agent.parts import Host
 from codeagent.core.acts import RunRecipe
 from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import RunFinished
-from codeagent.core.model import Model, ModelInUse
+from codeagent.core.model import Model
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, narrower
-from codeagent.core.recipes import Recipe, RecipeStep, StepLimits, require_trust
+from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import DoneStep
-
-OpenStepModel = Callable[[str], Awaitable[tuple[Model, ModelInUse]]]
-"""Opens the model of that name for one step. Raises CodeagentError."""
 
 
 class RecipeProgress:
@@ -129,33 +126,38 @@ class AllowedTools:
         await self.tools.check_names(listed, of_project=of_project)
 
 
-class StepScope:
-    """Applies to one step only: tools, model, mode, limits and inputs, from `enter` to `leave`."""
+class RecipeRuns:
+    """The runs of a recipe (a RunSeries): each step has its own tools, model, mode, limits and
+    inputs."""
 
-    def __init__(
-        self, context: RunContext, environment: ToolEnvironment, opens: OpenStepModel
-    ) -> None:
-        self._context = context
-        self._tools, self._inputs = environment.tools, environment.state.inputs
-        self._unread = environment.recall.unread
-        self._check_budget = environment.check_budget
-        self._opens = opens
+    def __init__(self, act: RunRecipe, host: Host) -> None:
+        """Raises ConfigError if the recipe may not run."""
+        self._progress = RecipeProgress(act, host.history.steps)
+        self._step = self._progress.upcoming
+        """The step that was begun last, or is next."""
+        self._context = host.context
+        self._environment = host.environment
+        self._opens = host.model.open_for_step
         self._model: Model | None = None
 
-    async def open(
-        self, conversation: Conversation, step: RecipeStep, recipe: Recipe
-    ) -> Conversation:
-        """Return the conversation with the step's model, if every step can have its tools. Raises
-        CodeagentError."""
+    @property
+    def is_over(self) -> bool:
+        return self._progress.upcoming is None
+
+    async def open(self, conversation: Conversation) -> Conversation:
+        """Return the conversation with the step's model, if every step can have its tools."""
+        step, recipe = self._next(), self._progress.recipe
+        environment = self._environment
         for one in recipe.steps:
             try:
-                await self._tools.check_names(one.tools or (), of_project=recipe.place == "project")
+                await environment.tools.check_names(
+                    one.tools or (), of_project=recipe.place == "project"
+                )
             except ConfigError as error:
                 raise CodeagentError(f"{recipe.where}: tools of step {one.id}: {error}") from error
         if (budget := step.limits.budget) is not None:
-            await asyncio.to_thread(
-                self._check_budget, step.model or conversation.model.name, budget
-            )
+            model = step.model or conversation.model.name
+            await asyncio.to_thread(environment.check_budget, model, budget)
         if step.model is None or step.model == conversation.model.name:
             return conversation
         try:
@@ -166,40 +168,61 @@ class StepScope:
             ) from error
         return replace(conversation, model=self._model, server=in_use.server)
 
-    def enter(
-        self, conversation: Conversation, step: RecipeStep, progress: RecipeProgress
-    ) -> Conversation:
-        """Put it in force; return the conversation for the step's run."""
-        permissions = self._context.permissions
+    async def enter(self, conversation: Conversation) -> tuple[Conversation, str]:
+        step, progress, permissions = self._next(), self._progress, self._context.permissions
         permissions.begin_step(
             _mode(permissions.mode, step.mode, loosens=progress.loosens), step.network
         )
-        self._inputs.update(progress.act.values)
+        self._environment.state.inputs.update(progress.act.values)
         limits = _limits(conversation.limits, step.limits, loosens=progress.loosens)
         self._context.executor.limit_calls(limits.timeout_per_call)
-        if step.tools is None:
-            return replace(conversation, limits=limits)
-        allow = AllowList().narrowed(step.tools)
-        if any(
-            map(self._unread, AllowedTools(self._tools, allow))
-        ):  # the model must be able to read about them
-            allow = AllowList().narrowed((*step.tools, "info"))
-        self._context.executor.use_tools(AllowedTools(self._tools, allow))
-        return replace(conversation, limits=limits, allow=allow)
+        conversation = replace(conversation, limits=limits)
+        if step.tools is not None:
+            conversation = replace(conversation, allow=self._restrict_tools(step.tools))
+        await permissions.confined()
+        self._context.emitter.emit(progress.begun(step, permissions.mode))
+        return conversation, progress.prompt(step)
+
+    def _next(self) -> RecipeStep:
+        step = self._step = self._progress.upcoming
+        assert step is not None
+        return step
+
+    def _restrict_tools(self, names: tuple[str, ...]) -> AllowList:
+        """Let calls use only these tools, and `info` if the model must read about one of them."""
+        tools = self._environment.tools
+        allow = AllowList().narrowed(names)
+        if any(map(self._environment.recall.unread, AllowedTools(tools, allow))):
+            allow = AllowList().narrowed((*names, "info"))
+        self._context.executor.calls.use_tools(AllowedTools(tools, allow))
+        return allow
 
     def leave(self) -> None:
-        """Undo it at the end of the step's run, before anybody is told and another run can
-        begin."""
         self._context.permissions.end_step()
-        self._context.executor.use_tools(None)
+        self._context.executor.calls.use_tools(None)
         self._context.executor.limit_calls(None)
-        self._inputs.clear()
+        self._environment.state.inputs.clear()
 
     async def close(self) -> None:
         """Close the step's model."""
-        model, self._model = self._model, None
+        model = self._model
+        self._model = None
         if model is not None:
             await model.close()
+
+    def continues(self, finished: RunFinished) -> bool:
+        return self._progress.continues(finished)
+
+    def stopped(self, error: str | None) -> None:
+        if self._step is None:
+            return
+        if (notice := self._progress.stopped(self._step, error)) is not None:
+            self._context.emitter.emit(notice)
+
+
+def run_recipe(host: Host, act: RunRecipe) -> asyncio.Task[None]:
+    """Begin a run for each step. Raises CodeagentError if none can begin."""
+    return host.runs.follow(RecipeRuns(act, host))
 
 
 def _mode(present: Mode, wanted: Mode | None, *, loosens: bool) -> Mode:

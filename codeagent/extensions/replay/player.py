@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import replace
 from operator import itemgetter
 
-from codeagent.core.acts import Act, Pause, Queued, Refused, Resume, RunRecipe, Step, Stop
+from codeagent.core.acts import Act, Pause, Queued, Refused, Resume, RunGroup, RunRecipe, Step, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
@@ -22,7 +22,6 @@ from codeagent.core.events import (
     TextDelta,
     UnknownEvent,
 )
-from codeagent.core.groups import RunGroup
 from codeagent.core.jobs import JobBook
 from codeagent.core.json_types import MAIN
 from codeagent.core.mcp import ServerBook

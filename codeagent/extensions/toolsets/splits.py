@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.loop import Conversation
 from codeagent.app.models import OpenModels, check_counted, model_options
 from codeagent.app.runtime import limits_of
 from codeagent.config.local_environment import LocalEnvironment

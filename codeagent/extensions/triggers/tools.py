@@ -1,5 +1,4 @@
-"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one (FEATURES
-F31)."""
+"""The tools over triggers: set a timer or a schedule, watch files, list them, stop one."""
 
 from abc import abstractmethod
 from datetime import datetime, timedelta
@@ -21,7 +20,9 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.core.triggers import Trigger, TriggerBook
+from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.jobs import NoArgs
 
 _LONGEST_PROMPT = 4000
@@ -225,6 +226,11 @@ def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
         TriggerListTool(book),
         TriggerStopTool(book),
     )
+
+
+def trigger_set(context: ExtensionContext) -> tuple[Tool[Any], ...]:
+    """Make the set `triggers` of a conversation."""
+    return trigger_tools(context.part(Triggers) or Triggers())
 
 
 def trigger_line(trigger: Trigger, now: float) -> str:

@@ -3,25 +3,22 @@ turns."""
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.agent.emitter import Emitter
-from codeagent.agent.queue import MessageQueue
+from codeagent.agent.parts import ConversationPart, Host, Opening
+from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import trigger_note
-from codeagent.core.ports import Workspace
 from codeagent.core.tool import Failed
 from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 
-if TYPE_CHECKING:  # most agents neither write to each other nor watch files
-    from codeagent.extensions.agents.channels import Inbox
+if TYPE_CHECKING:  # most sessions watch no files
     from codeagent.extensions.triggers.watching import FileWatch
 
 MOST_TRIGGERS = 20
@@ -56,7 +53,7 @@ class Clock:
                 await event.wait()
 
 
-class Triggers:
+class Triggers(ConversationPart):
     """The triggers of one session. Made before the tools that set them, and empty until it is
     connected.
 
@@ -64,12 +61,8 @@ class Triggers:
     A note tells the model. A trigger whose note has not been delivered yet does not fire again.
     """
 
-    def __init__(
-        self, clock: Clock | None = None, *, awaited: bool = False, inbox: "Inbox | None" = None
-    ) -> None:
-        """`awaited`: a run without a user ends only once no trigger is left. `inbox` is the inbox
-        of their agent."""
-        self.inbox = inbox
+    def __init__(self, clock: Clock | None = None, *, awaited: bool = False) -> None:
+        """`awaited`: a run without a user ends only once no trigger is left."""
         self._clock = clock or Clock()
         self._awaited = awaited
         self._active: dict[str, Trigger] = {}
@@ -82,24 +75,15 @@ class Triggers:
         self._made = 0
         self._ahead = self._clock.now() - self._clock.steady()
 
-    def connect(
-        self,
-        emitter: Emitter,
-        queue: MessageQueue,
-        workspace: Workspace,
-        past: tuple[Trigger, ...],
-        wake: Callable[[], None],
-        busy: Callable[[], bool],
-    ) -> None:
-        """`past` are those of an earlier process. `wake` begins a run; it is not called while
-        `busy`."""
-        self._emitter = emitter
-        self._queue = queue
-        self._workspace = workspace
-        self._wake, self._busy = wake, busy
+    def connect(self, host: Host) -> None:
+        """Also take over the triggers that earlier processes of the session have set."""
+        past = host.history.triggers
+        self._emitter = host.context.emitter
+        self._queue = host.context.queue
+        self._workspace = host.context.workspace
+        self._wake = host.runs.rouse
+        self._busy = host.runs.busy
         self._active = {trigger.id: trigger for trigger in past if not trigger.over}
-        if self.inbox is not None:
-            self.inbox.connect(emitter, queue, wake)
         self._made = max((int(trigger.id.rpartition("-")[2]) for trigger in past), default=0)
 
     @cached_property
@@ -178,8 +162,6 @@ class Triggers:
             await token.guard(self._fire_due())
 
     async def close(self) -> None:
-        if self.inbox is not None:
-            self.inbox.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -280,6 +262,19 @@ class Triggers:
             return None
         passed = max(0, int((now - trigger.due) // trigger.every))
         return trigger.due + (passed + 1) * trigger.every
+
+
+def stop_trigger(host: Host, act: StopTrigger) -> Refused | None:
+    """Stop a trigger for the user."""
+    triggers = host.part(Triggers)
+    if triggers is None or triggers.stop(act.trigger_id, "user") is None:
+        return Refused(f"{act.trigger_id} is no longer set; nothing was stopped")
+    return None
+
+
+def trigger_parts(opening: Opening) -> tuple[ConversationPart, ...]:
+    """Make the part of a conversation that is being opened."""
+    return (Triggers(awaited=opening.waits),)
 
 
 def next_time(words: str, after: float) -> float:

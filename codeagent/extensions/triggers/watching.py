@@ -9,7 +9,8 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, unspelled
 from codeagent.core.tool import Failed
 from codeagent.core.wildmatch import ignore_line
-from codeagent.tools.walk import DEEPEST, TreeWalk
+from codeagent.tools.arguments import DEEPEST
+from codeagent.tools.walk import TreeWalk
 
 _MOST_FILES = 1000
 _MOST_NAMED = 5

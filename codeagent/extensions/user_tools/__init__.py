@@ -1,20 +1,22 @@
 """User-defined tools: a loader for each kind of file, and the machinery of functions and
 templates."""
 
-from codeagent.core.extension import Extension, FileLoader
+from codeagent.core.extension import Extension, FileLoader, InFolders
 
-_ROOM = "codeagent.extensions.user_tools"
+_HERE = "codeagent.extensions.user_tools"
 
 EXTENSION = Extension(
     name="user_tools",
     about="tools in YAML and Python files of yours and of the project",
-    loaders=(
-        FileLoader(
-            suffixes=(".py",),
-            make=f"{_ROOM}.python:python_loader",
-            look=f"{_ROOM}.python:marked_in",
-            packages=f"{_ROOM}.python:entry_point_tools",
-        ),
-        FileLoader(suffixes=(".yaml", ".yml"), make=f"{_ROOM}.yaml_loader:YamlLoader"),
+    in_folders=InFolders(
+        loaders=(
+            FileLoader(
+                suffixes=(".py",),
+                make=f"{_HERE}.python:python_loader",
+                look=f"{_HERE}.python:marked_in",
+                packages=f"{_HERE}.python:entry_point_tools",
+            ),
+            FileLoader(suffixes=(".yaml", ".yml"), make=f"{_HERE}.yaml_loader:YamlLoader"),
+        )
     ),
 )

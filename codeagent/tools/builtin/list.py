@@ -9,8 +9,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.core.wildmatch import ignore_line
-from codeagent.tools.arguments import Count, PathText
-from codeagent.tools.walk import DEEPEST, TreeWalk
+from codeagent.tools.arguments import DEEPEST, Count, PathText
 
 _DEPTH = 3
 
@@ -43,6 +42,8 @@ class List(Tool[ListArgs]):
         return f"{spelled(args.path)} {args.glob}" if args.glob else spelled(args.path)
 
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
+        from codeagent.tools.walk import TreeWalk  # once something is listed
+
         path = ctx.workspace.resolve(args.path)
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (DEEPEST if glob else _DEPTH)

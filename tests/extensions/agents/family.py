@@ -9,10 +9,10 @@ from typing import Any
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
+from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.loop import Conversation
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
@@ -21,7 +21,7 @@ from codeagent.core.policy import Policy
 from codeagent.core.ports import Sandbox
 from codeagent.core.tool import Tool
 from codeagent.extensions.agents.agent import AgentTool
-from codeagent.extensions.agents.children import Children, OpenedChild, Origin, Parent, Seat
+from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Origin, Parent
 from codeagent.tools.catalog import ToolCatalog
 from tests.agent.doubles import (
     Alone,
@@ -88,6 +88,7 @@ class Family:
 
     parent: Scene
     nursery: "Nursery"
+    children: Children
 
     @property
     def born(self) -> list[Born]:
@@ -116,7 +117,7 @@ class Nursery:
     most_at_once: int = 0
 
     async def __call__(
-        self, definition: AgentDefinition, parent: Parent, seat: Seat | None
+        self, definition: AgentDefinition, parent: Parent, membership: Membership | None
     ) -> OpenedChild:
         number = len(self.born) + 1
         journal = ChildJournal(f"{parent.session_id}.{number}")
@@ -148,7 +149,8 @@ class Nursery:
             definition.network,
             apart=definition.worktree,
         )
-        agent = Agent(conversation, environment, journal, origin=origin)
+        shared = origin.shared(environment, journal)
+        agent = Agent(conversation, environment, journal, shared=shared)
         worktree = EmptyWorktree() if definition.worktree else None
         self.born.append(Born(agent, model, journal, doing, worktree))
         alive = sum(not one.journal.closed for one in self.born)
@@ -174,13 +176,13 @@ def family(
     parent = scene(
         *turns,
         more=(AgentTool(offspring),),
-        children=offspring,
+        parts=(offspring,),
         hooks=hooks,
         attended=attended,
         policy=policy,
         limits=limits,
     )
-    return Family(parent, nursery)
+    return Family(parent, nursery, offspring)
 
 
 def ask(name: str = "helper", task: str = "do it", **more: Any) -> tuple[str, str]:

@@ -25,7 +25,6 @@ from codeagent.extensions.agents.messages import (
     SendMessage,
     WatchChannel,
 )
-from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.session.fold import created_channels, fold
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
@@ -45,8 +44,8 @@ class Member(Backstage):
         **options: Any,
     ) -> None:
         tools = [make(hub, name) for make in MESSAGE_TOOLS]
-        triggers = Triggers(inbox=Inbox(hub, name, watched))
-        super().__init__(*turns, attended=True, more=(*tools, *more), triggers=triggers, **options)
+        parts = (Inbox(hub, name, watched),)
+        super().__init__(*turns, attended=True, more=(*tools, *more), parts=parts, **options)
 
     def got(self) -> list[tuple[str, str, str, str | None]]:
         """(sender, to, body, in answer to) of each message."""

@@ -192,7 +192,7 @@ async def test_a_child_that_cannot_be_opened_is_an_error() -> None:
     async def broken(*_: Any) -> Any:
         raise ModelError("there is no such model", kind="bad_request")
 
-    f.parent.agent._children.open_child = broken
+    f.children.open_child = broken
     await f.run()
     assert why(f) == ("failed", "the agent helper was not started: there is no such model")
 
@@ -311,7 +311,7 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
 
     agent, workspace = scene().agent, LocalWorkspace(tmp_path)
     apart = NarrowedPermissions(
-        agent._environment, agent._emitter, agent._permissions, None, apart=True
+        agent._environment, agent._emitter, agent._context.permissions, None, apart=True
     )
     write = Write(workspace, ReadTracker(workspace))
     asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
@@ -374,7 +374,9 @@ async def test_a_budget_of_the_user_is_used_by_children_too_and_allowed_once_for
     await until(lambda: len([e for e in of(f.parent.events, RunPaused) if e.agent != "main"]) == 2)
     f.parent.act(Resume())
     await until(
-        lambda: f.parent.agent.budget is not None and f.parent.agent._spending.allowed == 2000
+        lambda: (
+            f.parent.agent.budget is not None and f.parent.agent._context.spending.allowed == 2000
+        )
     )
     while not running.done():
         f.parent.agent.do(Resume())
@@ -523,7 +525,7 @@ async def test_children_that_may_write_run_one_after_the_other_and_may_say_other
 
 async def test_the_changes_of_a_child_belong_to_the_batch_of_its_parent() -> None:
     f = family(Turn(calls=(ask(),)), helper=[Turn(calls=(do("ok", "alone"),)), Turn("end")])
-    f.parent.agent._checkpoints.store = MemoryCheckpoints()
+    f.parent.agent._context.checkpoints.store = MemoryCheckpoints()
     await f.run()
     causes = [event.cause for event in of(f.parent.journal.events, CheckpointCreated)]
     assert "batch" in causes and "after" in causes

@@ -21,7 +21,7 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.messages import ErrorInfo, ToolCall, text_of
 from codeagent.core.policy import Decision, Mode, Policy, Rule
 from codeagent.core.tool import Cancelled, ToolContext, ToolResult
-from codeagent.extensions.agents.children import _merged
+from codeagent.extensions.agents.children import Children, Parent, _merged
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import scene
 from tests.workspace.test_git_status import git
@@ -76,7 +76,8 @@ class Merged:
     agent: Agent = field(init=False)
 
     async def carry_out(self, result: ToolResult | None = None) -> ToolResult:
-        parent, token = scene(policy=self.policy, attended=True, hooks=self.hooks), CancelToken()
+        children, token = Children(), CancelToken()
+        parent = scene(policy=self.policy, attended=True, hooks=self.hooks, parts=(children,))
         agent, answers = parent.agent, list(self.answers)
 
         def see(event: KnownEvent) -> None:
@@ -94,10 +95,9 @@ class Merged:
         workspace = LocalWorkspace(self.root)
         agent._environment = replace(agent._environment, workspace=workspace)
         context = ToolContext("call_1", "agent", workspace, None, token)
-        definition, above = (
-            AgentDefinition("helper", "helps", mode=self.mode),
-            agent._parent("call_1", 1),
-        )
+        definition = AgentDefinition("helper", "helps", mode=self.mode)
+        above = Parent.of(children._host, "call_1", 1)
+        above = replace(above, environment=agent._environment)
         done = result or ToolResult.from_text("done")
         try:
             return await _merged(self.worktree, done, definition, above, token, context)

@@ -1,11 +1,12 @@
 """The steps of a recipe: runs in order, each with what holds for it alone, up to the first that
 does not end well."""
 
+from pathlib import Path
 from typing import Any
 
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks, SubmittedPrompt, TextAnswer
 from codeagent.agent.limits import Limits
-from codeagent.core.acts import Compact, FollowUp, Prompt, RunRecipe, SetMode, Stop
+from codeagent.core.acts import Compact, FollowUp, Prompt, Refused, RunRecipe, SetMode, Stop
 from codeagent.core.budget import Effort
 from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.events import (
@@ -23,8 +24,12 @@ from codeagent.core.model import Model, ModelInUse
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, Policy
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, StepLimits
+from codeagent.extensions.recipes import EXTENSION
 from codeagent.session.fold import fold
-from tests.agent.doubles import USE, Scene, Turn, TurnsModel, Using, do, of, scene
+from tests.agent import doubles
+from tests.agent.doubles import USE, Scene, Turn, TurnsModel, Using, do, of
+from tests.agent.reaching import reaching_sandbox
+from tests.agent.test_reach import fetching, results
 from tests.agent.watching import to_the_end, until, watched
 
 LOOK = RecipeStep("look", "What is in {{inputs.where}}?")
@@ -34,6 +39,11 @@ WRITE = RecipeStep("write", "Write about: {{steps.look.text}}")
 def recipe(*steps: RecipeStep, own: bool = False) -> Recipe:
     place: Any = "user" if own else "project"
     return Recipe("notes", "", steps, "notes.yaml", place, (RecipeInput("where"),), trusted=True)
+
+
+def scene(*turns: Turn, **options: Any) -> Scene:
+    """An agent that can run recipes."""
+    return doubles.scene(*turns, acts=EXTENSION.in_conversations.acts, **options)
 
 
 def act(*steps: RecipeStep, own: bool = False, **options: bool) -> RunRecipe:
@@ -418,3 +428,30 @@ async def test_what_was_done_before_it_began_again_does_not_count() -> None:
     second = scene(Turn("three files"), Turn("", error=ModelError("no", kind="bad_request")))
     events = [*first, *await run(second, act(LOOK, WRITE))]
     assert [(one.step, one.text) for one in fold(events).steps] == [("look", "three files")]
+
+
+def test_a_recipe_of_a_project_that_is_not_trusted_is_refused() -> None:
+    s = scene()
+    given = Recipe("look", "", (RecipeStep("1", "go"),), ".codeagent/commands/look.md", "project")
+    why = (
+        f"{given.where} comes with this project, whose recipes you have not trusted as they are "
+        "now; nothing was run: read them, then codeagent recipes trust"
+    )
+    assert s.agent.do(RunRecipe(given, {})) == Refused(why)
+    assert not s.agent.running
+
+
+async def test_a_step_tightens_the_network_level_for_itself_only_and_never_loosens_it(
+    tmp_path: Path,
+) -> None:
+    async with reaching_sandbox(tmp_path) as sandbox:
+        s = fetching(
+            sandbox, "a.org", "a.org", "a.org", level="open", acts=EXTENSION.in_conversations.acts
+        )
+        s.model.turns[1:1] = [Turn("so be it")]
+        step = RecipeStep("a", "x", network="allow-list")
+        given = Recipe("r", "", (step,), "r.yaml", "project", trusted=True)
+        events = await run(s, RunRecipe(given, {}))
+        assert "not on the allow-list" in results(events)[0]
+        await s.run()
+        assert sandbox.origin.connections == 2

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from codeagent.core.acts import Stop, StopTrigger
+from codeagent.core.acts import Refused, Stop, StopTrigger
 from codeagent.core.events import KnownEvent, MessageAdded, ToolResultAdded
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
@@ -370,3 +370,9 @@ async def test_the_real_clock_waits_for_the_event_or_the_time() -> None:
     await Clock().wait(0.0, event)
     event.set()
     await Clock().wait(1000.0, event)
+
+
+async def test_stopping_one_that_is_not_set_is_refused() -> None:
+    w = Waiting()
+    why = "trigger-1 is no longer set; nothing was stopped"
+    assert w.agent.do(StopTrigger("trigger-1")) == Refused(why)

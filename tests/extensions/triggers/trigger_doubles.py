@@ -7,6 +7,7 @@ from typing import Any
 
 from codeagent.core.events import KnownEvent
 from codeagent.core.triggers import TriggerFired
+from codeagent.extensions.triggers import EXTENSION
 from codeagent.extensions.triggers.tools import trigger_tools
 from codeagent.extensions.triggers.triggers import Clock, Triggers
 from codeagent.session.fold import fold
@@ -75,7 +76,8 @@ class Waiting(Backstage):
             *turns,
             attended=attended,
             more=trigger_tools(self.triggers),
-            triggers=self.triggers,
+            parts=(self.triggers,),
+            acts=EXTENSION.in_conversations.acts,
             restored=fold(past),
             **options,
         )

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, assert_never
 
 from codeagent.commands.arguments import say
-from codeagent.core.acts import Answer, CancelCall, RunRecipe, Stop
+from codeagent.core.acts import Answer, CancelCall, RunGroup, RunRecipe, Stop
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
@@ -25,7 +25,6 @@ from codeagent.core.events import (
     ToolStarted,
     ToolUpdated,
 )
-from codeagent.core.groups import RunGroup
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, ContentPart, TextPart, ToolCall, Usage
 from codeagent.core.model import ModelAnswer, ModelEvent, ModelInUse, ModelRequest

@@ -1,0 +1,224 @@
+"""What extensions add to a conversation, and what a conversation offers to them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from codeagent.agent.approvals import Approvals
+from codeagent.agent.checkpoints import WorkspaceLock
+from codeagent.agent.conversation import RunContext
+from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.environment import ToolEnvironment
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.inspection import Inspection
+from codeagent.agent.limits import BudgetMeter, RunMeter
+from codeagent.agent.permissions import Permissions
+from codeagent.agent.run import Runs
+from codeagent.agent.session_model import SessionModel
+from codeagent.core.acts import Act, Refused
+from codeagent.core.cancel import CancelToken
+from codeagent.core.channels import OwnChannels
+from codeagent.core.dataclass import dataclass
+from codeagent.core.extension import OfferedSet, Reference, resolved
+from codeagent.core.model import ModelInUse
+from codeagent.core.tool import NO_CHANNELS, Tool
+from codeagent.session.fold import History
+from codeagent.tools.catalog import ToolCatalog
+
+if TYPE_CHECKING:  # few conversations run a group
+    from codeagent.core.groups import Group
+
+PartT = TypeVar("PartT")
+Began = Refused | asyncio.Task[None] | None
+"""What became of what an extension was asked to do: refused, done, or begun as a run."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What an agent shares with those that work for it; some of it they get narrowed."""
+
+    emitter: Emitter
+    permissions: Permissions
+    spending: BudgetMeter
+    granted: set[str]
+    """See `Approvals`."""
+    lock: WorkspaceLock
+    slots: asyncio.Semaphore
+    """One slot for each call that may run at the same time."""
+    submitted: Hooks
+    """The hooks that judge what the user submits and are told when a run ends; only the user's own
+    agent has any."""
+    inspection: Inspection | None = None
+    """Of the agent above; None if the agent has its own."""
+    meter: RunMeter | None = None
+    """Of the run whose call started the agent; None for the user's own agent."""
+    stepping: bool = False
+    """Whether the agent above pauses before every batch."""
+
+    @classmethod
+    def of_user(cls, environment: ToolEnvironment, journal: Journal) -> "Shared":
+        """Make what the user's own agent shares."""
+        emitter = Emitter(journal)
+        permissions = Permissions(environment, emitter)
+        if environment.servers is not None:
+            environment.servers.tell_reads(permissions.hear)
+        return cls(
+            emitter=emitter,
+            permissions=permissions,
+            spending=BudgetMeter(emitter),
+            granted=set(),
+            lock=WorkspaceLock(),
+            slots=asyncio.Semaphore(environment.limits.max_concurrency),
+            submitted=environment.hooks,
+        )
+
+
+@dataclass(frozen=True)
+class Host:
+    """One conversation, as the parts that extensions add to it see it.
+
+    What can wake it is a note in `context.queue`, and then `runs.rouse`.
+    """
+
+    context: RunContext
+    environment: ToolEnvironment
+    history: History
+    """What the session held when it was opened."""
+    approvals: Approvals
+    runs: Runs
+    model: SessionModel
+    shared: Shared
+    parts: "Parts"
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        """Return the part of that kind; None if there is none."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+    def lent(self) -> Shared:
+        """What an agent gets that works for this one from now on."""
+        return replace(
+            self.shared,
+            inspection=self.context.inspection,
+            meter=self.runs.meter,
+            stepping=self.context.gate.stepping,
+        )
+
+    @property
+    def model_in_use(self) -> ModelInUse:
+        """The model, and the server that the conversation's text goes to."""
+        return replace(self.model.in_use, server=self.runs.server)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What is known of a conversation before its tools are made."""
+
+    history: History
+    """What its session holds."""
+    named: Callable[[OfferedSet], bool]
+    """Whether the settings name a set, or the user's list of tools one of its tools."""
+    waits: bool
+    """Whether a run without a user ends only once nothing is left that could wake it."""
+    group: "Group | None"
+    """The group that it is opened for."""
+
+
+class ConversationPart:
+    """What one extension adds to one conversation; it leaves out what it does not need.
+
+    It may be used by the tools of the extension before it is connected, and is connected only once.
+    """
+
+    def assembled(self, assembly: Any) -> None:
+        """Take an `app.tools.Assembly`: what another conversation can be opened with."""
+
+    def tools(self, catalog: ToolCatalog) -> Sequence[Tool[Any]]:
+        """Return the tools that it adds to those that are always there, the same until something
+        changes."""
+        return ()
+
+    def connect(self, host: Host) -> None:
+        """Belong to this conversation from now on."""
+
+    def begin(self) -> None:
+        """Begin what goes on while the agent is idle; needs a running event loop."""
+
+    def look(self) -> None:
+        """Take note that a run has ended, or that one may begin."""
+
+    async def at_rest(self, token: CancelToken) -> None:
+        """Do what is due now that the agent would stop; a note in its queue makes it continue.
+        Raises RunCancelled."""
+
+    def pass_on(self, act: Act) -> bool:
+        """Do it in every agent that works for this one; False if all of them refuse, or none is
+        running."""
+        return False
+
+    def channels(self, objection: Callable[[str], str]) -> OwnChannels | None:
+        """Return the channels for a call's tool; `objection` says why the call must not send to a
+        name."""
+
+    async def close(self) -> None:
+        """End everything that it has begun; calls and runs have ended before."""
+
+
+class Parts:
+    """All that extensions add to one conversation, in the order in which they are asked."""
+
+    def __init__(
+        self,
+        parts: Sequence[ConversationPart] = (),
+        acts: Mapping[str, Reference] = MappingProxyType({}),
+    ) -> None:
+        """`acts`: see `InConversations.acts`."""
+        self._parts = tuple(parts)
+        self._acts = acts
+
+    def __iter__(self) -> Iterator[ConversationPart]:
+        return iter(self._parts)
+
+    def assembled(self, assembly: Any) -> None:
+        for part in self._parts:
+            part.assembled(assembly)
+
+    def connect(self, host: Host) -> None:
+        self._host = host
+        for part in self._parts:
+            part.connect(host)
+
+    def begin(self) -> None:
+        for part in self._parts:
+            part.begin()
+
+    def look(self) -> None:
+        for part in self._parts:
+            part.look()
+
+    async def at_rest(self, token: CancelToken) -> None:
+        for part in self._parts:
+            await part.at_rest(token)
+
+    def do(self, act: object) -> Began:
+        """Carry out what an extension brings: one of its acts, or other work that a run is begun with.
+        Raises CodeagentError if that cannot be done now."""
+        reference = self._acts.get(type(act).__name__)
+        if reference is None:
+            return Refused("no extension that is switched on can do that; nothing was changed")
+        begun: Began = resolved(reference)(self._host, act)
+        return begun
+
+    def pass_on(self, act: Act) -> bool:
+        """Do it in every agent that works for this one; False if none does."""
+        return sum(part.pass_on(act) for part in self._parts) > 0
+
+    def channels(self, objection: Callable[[str], str]) -> OwnChannels:
+        """Return the channels of a call's tool."""
+        found = (part.channels(objection) for part in self._parts)
+        return next(filter(None, found), NO_CHANNELS)
+
+    async def close(self) -> None:
+        for part in self._parts:
+            await part.close()
