@@ -285,7 +285,7 @@ def open_catalog(
     sets_of_all = [one for each in extensions for one in each.sets]
     names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, sets, extensions)
+    catalog = dependencies.catalog(toolsets, names, sets)
     change = catalog.look()
     known = catalog.toolsets.known
     for name in settings.toolsets.use:

@@ -157,23 +157,18 @@ class ToolDependencies:
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
-        extensions: Sequence[Extension] = (),
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
         `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools; `extensions` bring the loaders of files.
-        Blocks on small files. Raises ConfigError.
+        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        files = self._loaders(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets()), extensions
+        tool_files = self._tool_files(
+            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
         )
-        of_kinds = tuple(
-            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
-        )
-        packages = self._packages(extensions)
+        packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(toolsets)) if toolsets else ()
 
@@ -186,8 +181,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(files),
-            (files, *of_kinds),
+            self._folders(tool_files),
+            (tool_files, *self._other_loaders()),
             Loaded(
                 packages.tools,
                 (*self._exposed(), *packages.problems, *self.services.parts.problems),
@@ -206,23 +201,31 @@ class ToolDependencies:
     def _file_kinds(self) -> tuple[FileKind, ...]:
         return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
 
-    def _folders(self, files: ToolLoader) -> list[ToolFolder]:
+    def _other_loaders(self) -> tuple[ToolLoader, ...]:
+        """Make the loaders of the files of extensions that are not tools."""
+        return tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
+        )
+
+    def _folders(self, tool_files: ToolLoader) -> list[ToolFolder]:
         """Return the folders of files: of tools, and of extensions; the user's first."""
 
         def of_tools() -> tuple[str, ...]:
-            return files.suffixes
+            return tool_files.suffixes
 
-        def of(kind: FileKind) -> Callable[[], tuple[str, ...]]:
-            return lambda: kind.suffixes
-
-        root, own, kinds = self.workspace.root, self.local.own_folder, self._file_kinds
+        root, own = self.workspace.root, self.local.own_folder
         folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
         folders += [
-            ToolFolder(root, parts, "project", of(kind)) for kind in kinds for parts in kind.project
+            ToolFolder(root, parts, "project", partial(_suffixes, kind))
+            for kind in self._file_kinds
+            for parts in kind.project
         ]
         if own is None:
             return folders
-        of_user = [ToolFolder(own / kind.own, (), "user", of(kind)) for kind in kinds]
+        of_user = [
+            ToolFolder(own / kind.own, (), "user", partial(_suffixes, kind))
+            for kind in self._file_kinds
+        ]
         return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
 
     def _absent(self) -> dict[str, str]:
@@ -235,11 +238,9 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    def _loaders(
-        self, by_name: Callable[[], Mapping[str, Tool[Any]]], extensions: Sequence[Extension]
-    ) -> ToolLoader:
-        """Make the loader of tool files, whose modules, a tenth of a run's, are imported only if
-        there are files.
+    def _tool_files(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> ToolLoader:
+        """Make the loader of the files with tools, whose modules, a tenth of a run's, are imported
+        only if there are files.
 
         `by_name` returns the tools that a file may narrow.
         """
@@ -255,18 +256,18 @@ class ToolDependencies:
         def files() -> Sequence[ToolLoader]:
             from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-            return file_loaders(extensions, needs)
+            return file_loaders(self.extensions, needs)
 
         return LoaderBySuffix(files)
 
-    def _packages(self, extensions: Sequence[Extension]) -> Loaded:
+    def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
         points = self.packages
         if not points:
             return Loaded()
         from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
 
-        return packaged_tools(extensions, self.outputs, points)
+        return packaged_tools(self.extensions, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -350,6 +351,10 @@ class Assembly:
     """An agent that names its tools has them even if a recipe's step holds its parent to others,
     and those of a set, whether it is on or not."""
     snapshots: GitCheckpoints
+
+
+def _suffixes(kind: FileKind) -> tuple[str, ...]:
+    return kind.suffixes
 
 
 def _made(make: Reference) -> ToolLoader:

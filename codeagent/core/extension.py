@@ -203,7 +203,7 @@ class RunOption:
     many: bool = False
     """It may be repeated."""
     work: Reference = ""
-    """Of a function from the arguments, the settings, the place and the App to the work and the
+    """Of a function from the arguments, the settings, the local environment and the App to the work and the
     settings for it, which raises ConfigError; empty for what only other options read."""
     alone: str = ""
     """The error if it is given together with another of these options, or to resume a session."""

@@ -106,7 +106,7 @@ def test_a_style_that_is_left_out_is_made_from_the_base_colours(tmp_path: Path) 
         ),
         ("variables:\n  link-style: wavy", "15: variables.link-style: no such text style 'wavy'"),
         ("dark: false", "14: dark: is set twice, first on line 2"),
-        ("dark", "15: is not YAML: could not find expected ':'"),
+        ("dark", "15: is not YAML: could not find expected ':' (while scanning a simple key)"),
     ],
 )
 def test_a_mistake_is_named_with_file_line_and_key(tmp_path: Path, extra: str, said: str) -> None:
