@@ -1,7 +1,7 @@
 """Carries out acts: each is done at once, refused, or begun as a task that reports how it ended."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -80,8 +80,16 @@ class Acting:
         match act:
             case acts.Prompt(text):
                 host.runs.start(text)
-            case acts.RunRecipe() | acts.StopTrigger():
-                return _done(self._parts.do(act))
+            case (
+                acts.RunRecipe()
+                | acts.StopTrigger()
+                | acts.TrustServers()
+                | acts.GiveVariables()
+                | acts.RestartServer()
+                | acts.AgreeToServer()
+            ):
+                begun = self._parts.do(act)
+                return self._begin(begun) if isinstance(begun, Coroutine) else _done(begun)
             case acts.Steer() | acts.Interrupt() | acts.FollowUp():
                 self._queue.add(act.kind, act.text)
             case acts.TakeBack() | acts.Rewrite() | acts.Reorder():
@@ -119,15 +127,6 @@ class Acting:
                 return host.runs.act_on_context(act)
             case acts.TrustTools() | acts.SetToolset():
                 return self._change_tools(act)
-            case (
-                acts.TrustServers()
-                | acts.GiveVariables()
-                | acts.RestartServer()
-                | acts.AgreeToServer()
-            ):
-                from codeagent.core.mcp import change_servers  # most conversations have none
-
-                return self._begin(change_servers(host.environment.servers, act))
             case acts.Restore() | acts.RestoreFile():
                 return self._begin(self._going_back.restore(act))
             case _:

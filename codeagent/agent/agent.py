@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
@@ -18,7 +17,7 @@ from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Host, Parts, Shared
+from codeagent.agent.parts import Host, Parts, PartT, Shared
 from codeagent.agent.preparation import CallContexts
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.run import Runs
@@ -37,9 +36,8 @@ from codeagent.core.policy import Rule
 from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
 
-if TYPE_CHECKING:  # most conversations have no servers
-    from codeagent.agent.programs import SandboxPrograms
-    from codeagent.core.mcp import ServerBook
+if TYPE_CHECKING:
+    from codeagent.core.runtime import OfferedText, TextKind
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,6 @@ class AgentServices:
     jobs: Jobs = field(default_factory=Jobs)
     parts: Parts = field(default_factory=Parts)
     """What extensions add to the conversation."""
-
-    @cached_property
-    def programs(self) -> "SandboxPrograms":
-        """Those of the conversation's servers, made if there are any."""
-        from codeagent.agent.programs import SandboxPrograms  # most conversations have no servers
-
-        return SandboxPrograms()
-
-    @property
-    def made_programs(self) -> "SandboxPrograms | None":
-        """The same; None if nobody asked for them."""
-        return self.__dict__.get("programs")
 
 
 class Agent:
@@ -100,9 +86,6 @@ class Agent:
         )
         services.questions.connect(self._approvals)
         self._context = self._made_context(history, checkpoints, services.jobs)
-        self._programs = services.made_programs
-        if self._programs is not None:
-            self._programs.connected(shared.permissions, self._context.inspection)
         self._runs = Runs(conversation, self._context, shared.submitted, shared.lock)
         self._model = SessionModel(model, open_model, self._runs, shared.emitter)
         self._going_back = SessionRewind(
@@ -296,9 +279,11 @@ class Agent:
     def jobs(self) -> JobBook:
         return self._context.jobs
 
-    @property
-    def servers(self) -> "ServerBook | None":
-        return self._environment.servers
+    def part(self, kind: type[PartT]) -> PartT | None:
+        return self._parts.part(kind)
+
+    async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
+        return await self._parts.texts(kind)
 
     @property
     def toolbox(self) -> Toolbox | None:
@@ -332,8 +317,6 @@ class Agent:
         await self._parts.close()
         await context.jobs.close()
         await self.settled()
-        if self._programs is not None:
-            self._programs.close()
         if self._shared.inspection is None:
             await context.inspection.close()
         await context.checkpoints.end()
@@ -352,4 +335,4 @@ class Agent:
         begun = self._parts.do(work)
         if isinstance(begun, asyncio.Task):
             return begun
-        raise CodeagentError("nothing was run" if begun is None else begun.reason)
+        raise CodeagentError(begun.reason if isinstance(begun, acts.Refused) else "nothing was run")

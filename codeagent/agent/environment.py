@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.limits import ContextLimits, Limits
@@ -14,9 +14,6 @@ from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, 
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails
-
-if TYPE_CHECKING:  # most conversations have no servers
-    from codeagent.core.mcp import ServerBook
 
 
 @dataclass(frozen=True)
@@ -86,8 +83,6 @@ class ToolEnvironment:
     recall: Recall = Recall()
     preferences: Preferences = Preferences()
     state: AgentState = field(default_factory=AgentState)
-    servers: "ServerBook | None" = None
-    """The configured MCP servers; None if no file configures any."""
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit
     nothing. Blocks briefly."""

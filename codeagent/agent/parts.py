@@ -1,38 +1,44 @@
 """What extensions add to a conversation, and what a conversation offers to them."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codeagent.agent.approvals import Approvals
+from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
-from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import ModelInUse
+from codeagent.core.ports import Sandbox
 from codeagent.core.tool import NO_CHANNELS, Tool
+from codeagent.core.toolbox import ToolProblem
 from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
 
-if TYPE_CHECKING:  # few conversations run a group
+if TYPE_CHECKING:  # few conversations run a group, or are offered texts
+    from codeagent.core.channels import OwnChannels
     from codeagent.core.groups import Group
+    from codeagent.core.runtime import OfferedText, TextKind
 
 PartT = TypeVar("PartT")
-Began = Refused | asyncio.Task[None] | None
-"""What became of what an extension was asked to do: refused, done, or begun as a run."""
+Began = Refused | asyncio.Task[None] | Coroutine[Any, Any, None] | None
+"""What became of what an extension was asked to do: refused, done, begun as a run, or a coroutine
+that does it and may raise CodeagentError."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,6 @@ class Shared:
         """Make what the user's own agent shares."""
         emitter = Emitter(journal)
         permissions = Permissions(environment, emitter)
-        if environment.servers is not None:
-            environment.servers.tell_reads(permissions.hear)
         return cls(
             emitter=emitter,
             permissions=permissions,
@@ -94,7 +98,7 @@ class Host:
 
     def part(self, kind: type[PartT]) -> PartT | None:
         """Return the part of that kind; None if there is none."""
-        return next((part for part in self.parts if isinstance(part, kind)), None)
+        return self.parts.part(kind)
 
     def lent(self) -> Shared:
         """What an agent gets that works for this one from now on."""
@@ -123,6 +127,13 @@ class Opening:
     """Whether a run without a user ends only once nothing is left that could wake it."""
     group: "Group | None"
     """The group that it is opened for."""
+    local: LocalEnvironment
+    root: Path
+    """The workspace that its tools work in."""
+    sandbox: Sandbox | None
+    """None if there is none, or if the tools are only looked at."""
+    questions: UserQuestions
+    """Asks the user, once the conversation has begun."""
 
 
 class ConversationPart:
@@ -133,6 +144,24 @@ class ConversationPart:
 
     def assembled(self, assembly: Any) -> None:
         """Take an `app.tools.Assembly`: what another conversation can be opened with."""
+
+    @property
+    def problems(self) -> Sequence[ToolProblem]:
+        """What is wrong with the files that it was made from."""
+        return ()
+
+    def lacking(self, unknown: str) -> str:
+        """Return why a tool may be missing, if it brings such tools; `unknown` is the sentence that
+        says there is no tool of that name."""
+        return ""
+
+    def hooks(self) -> Sequence[Hook]:
+        """Return hooks that come after the user's."""
+        return ()
+
+    async def texts(self, kind: "TextKind") -> "Sequence[OfferedText]":
+        """Return the resources or prompts that it offers to the user now."""
+        return ()
 
     def tools(self, catalog: ToolCatalog) -> Sequence[Tool[Any]]:
         """Return the tools that it adds to those that are always there, the same until something
@@ -157,7 +186,7 @@ class ConversationPart:
         running."""
         return False
 
-    def channels(self, objection: Callable[[str], str]) -> OwnChannels | None:
+    def channels(self, objection: Callable[[str], str]) -> "OwnChannels | None":
         """Return the channels for a call's tool; `objection` says why the call must not send to a
         name."""
 
@@ -179,6 +208,24 @@ class Parts:
 
     def __iter__(self) -> Iterator[ConversationPart]:
         return iter(self._parts)
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        """Return the part of that kind; None if there is none."""
+        return next((part for part in self._parts if isinstance(part, kind)), None)
+
+    @property
+    def problems(self) -> tuple[ToolProblem, ...]:
+        return tuple(problem for part in self._parts for problem in part.problems)
+
+    def lacking(self, unknown: str) -> str:
+        """Return why a tool may be missing; empty if no part knows."""
+        return next(filter(None, (part.lacking(unknown) for part in self._parts)), "")
+
+    def hooks(self) -> tuple[Hook, ...]:
+        return tuple(hook for part in self._parts for hook in part.hooks())
+
+    async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
+        return tuple([text for part in self._parts for text in await part.texts(kind)])
 
     def assembled(self, assembly: Any) -> None:
         for part in self._parts:
@@ -214,7 +261,7 @@ class Parts:
         """Do it in every agent that works for this one; False if none does."""
         return sum(part.pass_on(act) for part in self._parts) > 0
 
-    def channels(self, objection: Callable[[str], str]) -> OwnChannels:
+    def channels(self, objection: Callable[[str], str]) -> "OwnChannels":
         """Return the channels of a call's tool."""
         found = (part.channels(objection) for part in self._parts)
         return next(filter(None, found), NO_CHANNELS)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import CallKind, CallRefused, Permit, PreparedCall, result_of_refusal
@@ -17,7 +17,6 @@ from codeagent.agent.permissions import Permissions
 from codeagent.agent.reach import reaching
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.cancel import CancelToken
-from codeagent.core.channels import OwnChannels
 from codeagent.core.errors import OutsideWorkspace, WorkspaceError
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
@@ -39,6 +38,9 @@ from codeagent.core.tool import (
 )
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.arguments import parse_arguments, read_arguments
+
+if TYPE_CHECKING:  # few agents write to others
+    from codeagent.core.channels import OwnChannels
 
 _INFO = "info"
 """The tool that shows the documentation of other tools."""
@@ -230,7 +232,7 @@ class CallContexts:
         environment: ToolEnvironment,
         emitter: Emitter,
         approvals: Approvals,
-        channels: Callable[[Callable[[str], str]], OwnChannels],
+        channels: "Callable[[Callable[[str], str]], OwnChannels]",
     ) -> None:
         """`channels` returns those of one call; it is given why the call must not send to a name,
         empty if it may."""

@@ -48,7 +48,15 @@ def read_recipes(local: LocalEnvironment) -> "RecipeBook":
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
     settings = settings or Settings()
-    services = AgentServices(parts=open_parts(settings, History()))
+    services = AgentServices()
+    parts = open_parts(
+        settings,
+        History(),
+        dependencies.local,
+        root=dependencies.workspace.root,
+        questions=services.questions,
+    )
+    services = replace(services, parts=parts)
     dependencies = replace(dependencies, services=services, extensions=extensions_on(settings))
     catalog, _ = open_catalog(settings, dependencies)
     return catalog

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
@@ -228,7 +229,9 @@ async def _base(
         stack,
         ready=opening.needs_sandbox,
     )
-    dependencies = _dependencies(settings, local, workspace, sandbox, session, opening.group)
+    dependencies = await asyncio.to_thread(
+        _dependencies, settings, local, workspace, sandbox, session, opening.group
+    )
     files = await asyncio.to_thread(
         _read_files, settings, dependencies, history, policy.rules, opening.tell
     )
@@ -346,10 +349,8 @@ def _read_files(
     catalog, first_look = open_catalog(settings, dependencies, history)
     doubtful = misnamed(catalog, rules, dependencies)
     hooks, broken = _hooks(settings, dependencies.local, dependencies.workspace, tell)
-    if dependencies.servers is not None:
-        from codeagent.extensions.mcp.servers import reading_hook  # only if there are servers
-
-        hooks = replace(hooks, registered=(*hooks.registered, reading_hook(dependencies.servers)))
+    if added := dependencies.services.parts.hooks():
+        hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
 
 
@@ -381,7 +382,6 @@ def _environment(base: _Base) -> ToolEnvironment:
             settings.experimental.partial_results,
         ),
         state=replace(dependencies.state, scratchpad=dependencies.scratchpad),
-        servers=dependencies.servers,
         check_budget=partial(check_budget, settings),
     )
 
@@ -402,13 +402,25 @@ def _dependencies(
     group: "Group | None",
 ) -> ToolDependencies:
     log, history = session.log, session.history
+    questions = UserQuestions()
     return ToolDependencies(
         local=local,
         kind=sandbox.kind,
         workspace=workspace,
         outputs=FileOutputs(log.folder / "outputs", local.redactor),
         reads=tracked_reads(workspace, history),
-        services=AgentServices(parts=open_parts(settings, history, group)),
+        services=AgentServices(
+            questions,
+            parts=open_parts(
+                settings,
+                history,
+                local,
+                root=workspace.root,
+                questions=questions,
+                sandbox=sandbox.sandbox,
+                group=group,
+            ),
+        ),
         session=(log.session_id, log.folder),
         commit_hooks=settings.commit_hooks,
         sandbox=sandbox.sandbox,

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.parts import Opening, Parts
 from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
@@ -30,10 +31,11 @@ from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, OfferedSet, resolved
+from codeagent.core.extension import Extension, InFolders, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.policy import Rule
+from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import BUILT_IN_SETS
@@ -89,8 +91,18 @@ def extension_context(settings: Settings, dependencies: ToolDependencies) -> Ext
     )
 
 
-def open_parts(settings: Settings, history: History, group: "Group | None" = None) -> Parts:
-    """Make the parts of the extensions that are not switched off. Raises ConfigError."""
+def open_parts(
+    settings: Settings,
+    history: History,
+    local: LocalEnvironment,
+    *,
+    root: Path,
+    questions: UserQuestions,
+    sandbox: Sandbox | None = None,
+    group: "Group | None" = None,
+) -> Parts:
+    """Make the parts of the extensions that are not switched off. Blocks on small files. Raises
+    ConfigError."""
 
     def named(one: OfferedSet) -> bool:
         listed = {name for names in settings.tools[:1] for name in names}
@@ -98,11 +110,21 @@ def open_parts(settings: Settings, history: History, group: "Group | None" = Non
         return one.name in chosen or not listed.isdisjoint(one.tools)
 
     extensions = all_extensions().without(settings.extensions.off).on
-    opening = Opening(history=history, named=named, waits=settings.wait_for_triggers, group=group)
+    opening = Opening(
+        history=history,
+        named=named,
+        waits=settings.wait_for_triggers,
+        group=group,
+        local=local,
+        root=root,
+        sandbox=sandbox,
+        questions=questions,
+    )
     made = [
         part
         for each in extensions
         if each.in_conversations.parts
+        and (not each.in_folders.for_parts or _have_files(each.in_folders, local.config_dir, root))
         for part in resolved(each.in_conversations.parts)(opening)
     ]
     return Parts(
@@ -209,11 +231,6 @@ def _secret(local: LocalEnvironment, name: str) -> str | None:
     return local.environment.get(name) or local.find_key(name)
 
 
-def _mcp(settings: Settings, dependencies: ToolDependencies) -> Iterable[ToolSource]:
-    """Return the configured MCP servers that may be started."""
-    return () if dependencies.servers is None else dependencies.servers.sources
-
-
 def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
     """Yield the sources of extensions."""
     context = extension_context(settings, dependencies)
@@ -232,23 +249,24 @@ def remarks_of_extensions(
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
     context = extension_context(settings, dependencies)
     for extension in extensions_on(settings):
-        if extension.remarks and has_files(extension, context):
-            yield from resolved(extension.remarks)(context)
+        if extension.in_conversations.remarks and has_files(extension, context):
+            yield from resolved(extension.in_conversations.remarks)(context)
 
 
 def has_files(extension: Extension, context: ExtensionContext) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
-    own = context.own_folder
-    folders = extension.in_folders
-    places = [context.workspace.root / name for name in folders.project]
+    return _have_files(extension.in_folders, context.own_folder, context.workspace.root)
+
+
+def _have_files(folders: InFolders, own: Path | None, root: Path) -> bool:
+    places = [root / name for name in folders.project]
     places += [] if own is None else [own / name for name in folders.own]
     return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
 _KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
     _offered,
-    _mcp,
     _of_extensions,
 )
 """In the order in which a set is looked for, and listed."""
@@ -268,8 +286,6 @@ def open_catalog(
     names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     toolsets = _toolsets(settings, dependencies, history)
     catalog = dependencies.catalog(toolsets, names, sets)
-    if dependencies.servers is not None:
-        dependencies.servers.connect(catalog.toolsets)
     change = catalog.look()
     known = catalog.toolsets.known
     for name in settings.toolsets.use:
@@ -342,8 +358,6 @@ def troubles(
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
-    if dependencies.servers is not None and (waiting := dependencies.servers.waiting):
-        yield "mcp.untrusted", visible(waiting)
     yield from remarks_of_extensions(settings, dependencies)
     yield from (("settings.unused", visible(line)) for line in settings.unused)
 
@@ -367,11 +381,7 @@ def misnamed(
         *catalog.unlisted(dependencies.to_read, certain=True),
     )
     if wrong:
-        waiting = (
-            dependencies.servers.waiting
-            if dependencies.servers is not None and "mcp__" in wrong[0]
-            else ""
-        )
+        waiting = dependencies.services.parts.lacking(wrong[0])
         raise ConfigError(
             f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
         )

@@ -25,7 +25,6 @@ from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, 
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
-from codeagent.disk.opens import may_exist
 from codeagent.disk.repository import OutsideGit
 from codeagent.session.fold import History, ToolDetails, tools_read_about
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
@@ -64,7 +63,6 @@ from codeagent.workspace.skills import Instructions, SkillFolders, load_instruct
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
 
-    from codeagent.extensions.mcp.servers import McpServers
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
@@ -129,26 +127,6 @@ class ToolDependencies:
         return "" if self.sandbox is None else self.sandbox.exposed
 
     @cached_property
-    def servers(self) -> "McpServers | None":
-        """The configured MCP servers; None if no file configures any. Blocks on small files."""
-        local, root = self.local, self.workspace.root
-        own = () if local.config_dir is None else (local.config_dir / "mcp.json",)
-        if not local.has_servers or not any(map(may_exist, (*own, root / ".mcp.json"))):
-            return None
-        from codeagent.extensions.mcp.servers import (
-            McpServers,
-            kept_login,
-            sandbox_starter,
-            server_host,
-        )  # if there are any
-
-        start = sandbox_starter(self.sandbox, self.services.questions, self.services.programs)
-        return McpServers(
-            local,
-            server_host(local, root, start, self.services.questions, partial(kept_login, local)),
-        )
-
-    @cached_property
     def skills(self) -> SkillFolders:
         """The user's and the project's skills. Blocks on small files."""
         own = self.local.own_folder
@@ -207,11 +185,7 @@ class ToolDependencies:
             (tool_files, *self._other_loaders()),
             Loaded(
                 packages.tools,
-                (
-                    *self._exposed(),
-                    *packages.problems,
-                    *(() if self.servers is None else self.servers.problems),
-                ),
+                (*self._exposed(), *packages.problems, *self.services.parts.problems),
             ),
             trust,
             accept=self.local.trust_project,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
-from codeagent.config.paths import DOCUMENTS, PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
-from codeagent.extensions.mcp.files import USER_FILE as SERVERS_FILE
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -71,8 +70,12 @@ def _paths(workspace: Path) -> tuple[tuple[str, Path], ...]:
         ("yours", user_config_file()),
         ("project", workspace / PROJECT_FILE),
         ("keys", config_dir() / "keys.yaml"),
-        ("servers", config_dir() / SERVERS_FILE),
-        ("documents", config_dir() / DOCUMENTS),
+        *(
+            (label, config_dir() / name)
+            for extension in all_extensions().on
+            for name, label in extension.in_folders.own.items()
+            if label
+        ),
         ("themes", config_dir() / "themes"),
         ("rules", config_dir() / "rules.jsonl"),
         ("state", state_dir()),

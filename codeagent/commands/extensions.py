@@ -56,6 +56,8 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
     yield f"  state     {state}" + (
         f", by extensions.off in {user_config_file()}" * (state == "off")
     )
+    if state == "off" and extension.when_off:
+        yield f"  {'':<10}{extension.when_off}"
     for label, parts in (
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),

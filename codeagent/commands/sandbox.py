@@ -7,14 +7,8 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import (
-    add_cwd,
-    print_json,
-    refuse_if_off,
-    say,
-    settings_of,
-    workspace_of,
-)
+from codeagent.commands.actions import run_added
+from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.extensions import actions_of
 from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
@@ -120,14 +114,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
                 return _cache(args)
             case "shell":
                 return _shell(args, app)
-            case name:
-                extension, action = next(
-                    each for each in actions_of("sandbox", _ACTIONS) if each[1].name == name
-                )
-                refuse_if_off(extension.name, action.words)
-                found = import_module(action.module)
-                code: int | Coroutine[Any, Any, int] = found.main(args, app)
-                return code
+            case _:
+                return run_added(args, app, "sandbox", _ACTIONS)
     except SandboxUnavailable as error:
         return _unavailable(error)
 

@@ -5,12 +5,15 @@ calls one tool.
 """
 
 import argparse
+import asyncio
 import json
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import (
     add_choice_of_tools,
     add_cwd,
@@ -23,25 +26,18 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
 from codeagent.config.extensions import file_kind
+from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.paths import user_config_file
 from codeagent.config.sessions import Task
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import resolved
+from codeagent.core.extension import InFolders, ProjectFiles, resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
-from codeagent.extensions.openapi.command import (
-    add_document,
-    add_document_arguments,
-    check_document,
-    document_files,
-    is_document,
-    remove_document,
-)
-from codeagent.extensions.toolsets.command import list_sets, split_set, tools_of
 from codeagent.tools.catalog import Named, ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, DefinedTool, Loaded, ToolFile
 from codeagent.tools.schema import tool_schema
@@ -56,76 +52,84 @@ _UNTRUSTED = (
 _IMPORTED = "--trust-project imports it, which finds more"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every tool, and the problems of tool files")
-    listing.add_argument("--json", action="store_true", help="as one JSON list")
-    listing.add_argument(
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as one JSON list")
+    parser.add_argument(
         "--problems",
         action="store_true",
         help="only the problems of tool files; exit code 1 if there are any",
     )
-    showing = actions.add_parser("show", help="one tool with its arguments")
-    showing.add_argument("name", metavar="NAME")
-    showing.add_argument("--json", action="store_true", help="as one JSON object")
-    sets = actions.add_parser("sets", help="the sets of further tools, and how each is doing")
-    sets.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
-    sets.add_argument("--json", action="store_true", help="as one JSON list")
-    splitting = actions.add_parser(
-        "split", help="have a model divide a large set into smaller ones, once"
-    )
-    splitting.add_argument("name", metavar="NAME")
-    splitting.add_argument(
-        "--model", metavar="M", help="any model that --model of codeagent run takes"
-    )
-    splitting.add_argument("--api-base", metavar="URL", help="address of the model's server")
-    splitting.add_argument(
-        "--again", action="store_true", help="also if it was split and has the same tools"
-    )
-    checking = actions.add_parser(
-        "check", help="every problem of a tool file, without using its tools"
-    )
-    checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
-    add_document_arguments(actions)
-    trusting = actions.add_parser(
-        "trust", help="trust this project's tool files as they are now, in this folder"
-    )
-    distrusting = actions.add_parser("distrust", help="stop trusting this project's tool files")
-    running = actions.add_parser("run", help="call a tool as a model would, to try it")
-    running.add_argument("name", metavar="NAME")
-    running.add_argument(
+    add_choice_of_tools(parser)
+    _add_place(parser)
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_choice_of_tools(parser)
+    _add_place(parser)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
+    _add_inputs(parser)
+    _add_place(parser)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
         "given",
         metavar="ARG=VALUE",
         nargs="*",
         help="an argument; VALUE is JSON unless the parameter is text",
     )
-    running.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
-    running.add_argument(
+    parser.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
+    parser.add_argument(
         "--yes", action="store_true", help="approve the call; what is denied stays denied"
     )
-    running.add_argument(
+    parser.add_argument(
         "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
     )
-    for action in (checking, running):
-        action.add_argument(
-            "--input",
-            metavar="NAME=VALUE",
-            action="append",
-            default=[],
-            help="an input of the tool; repeatable",
-        )
-    for action in (listing, showing, running):
-        add_choice_of_tools(action)
-    add_cwd(listing, showing, checking, running, trusting, distrusting, sets, splitting)
-    for action in (listing, showing, checking, running):
-        action.add_argument(
-            "--trust-project",
-            action="store_true",
-            help="load the project's tool files as they are now",
-        )
+    _add_inputs(parser)
+    add_choice_of_tools(parser)
+    _add_place(parser)
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an input of the tool; repeatable",
+    )
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    add_cwd(parser)
+    parser.add_argument(
+        "--trust-project", action="store_true", help="load the project's tool files as they are now"
+    )
+
+
+_ACTIONS = {
+    "list": OwnAction("every tool, and the problems of tool files", _add_list),
+    "show": OwnAction("one tool with its arguments", _add_show),
+    "check": OwnAction("every problem of a tool file, without using its tools", _add_check),
+    "trust": OwnAction("trust this project's tool files as they are now, in this folder", add_cwd),
+    "distrust": OwnAction("stop trusting this project's tool files", add_cwd),
+    "run": OwnAction("call a tool as a model would, to try it", _add_run),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_actions(parser, "tools", _ACTIONS)
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
+    if args.action not in _ACTIONS:
+        return run_added(args, app, "tools", _ACTIONS)
     trust = getattr(args, "trust_project", False)
     local = LocalEnvironment.of_user(workspace_of(args.cwd), trust_project=trust)
     match args.action:
@@ -133,17 +137,12 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             return _list(args, local, app)
         case "show":
             return _show(args, local, app)
-        case "sets":
-            return list_sets(args, local, app)
-        case "split":
-            return split_set(args, local, app)
-        case "add":
-            return add_document(args, local, app)
-        case "remove":
-            return remove_document(args, local)
-        case "check" if is_document(local.workspace / args.file):
-            return check_document(local.workspace / args.file, str(args.file))
         case "check":
+            path = local.workspace / args.file
+            for check in (each.check for each in _files_of_extensions() if each.check):
+                code: int | None = resolved(check)(path, str(args.file))
+                if code is not None:
+                    return code
             tools = app.describe_tools(local)
             return _check(args.file, local, tools, named_inputs(args.input))
         case "trust":
@@ -154,24 +153,57 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             return _run(args, local, app)
 
 
+def _files_of_extensions() -> Iterator[InFolders]:
+    """Yield what the extensions that are on say of their files. Raises ConfigError."""
+    for each in extensions_of(user_config_file()).on:
+        yield each.in_folders
+
+
+def _project_files(local: LocalEnvironment) -> list[ProjectFiles]:
+    """Return the files of the project, besides those of tools, that wait for trust. Raises
+    ConfigError."""
+    return [resolved(each.trust)(local) for each in _files_of_extensions() if each.trust]
+
+
+@asynccontextmanager
+async def tools_of(
+    args: argparse.Namespace, local: LocalEnvironment, app: "App"
+) -> AsyncIterator[ToolCatalog]:
+    """Return the tools of a conversation with these arguments, including toolsets that are on from
+    its start.
+
+    Raises CodeagentError.
+    """
+    settings = await asyncio.to_thread(settings_of, args, local.workspace)
+    catalog = await asyncio.to_thread(app.describe_tools, local, settings)
+    if wrong := catalog.unlisted(certain=True):
+        raise ConfigError(wrong[0])
+    try:
+        await catalog.toolsets.first_ready()
+        await catalog.refresh()
+        yield catalog
+    finally:
+        await catalog.toolsets.close()
+
+
 async def _trust(local: LocalEnvironment, app: "App") -> int:
-    catalog, documents = app.describe_tools(local), document_files(local)
-    waiting = (
-        *catalog.now.untrusted,
-        *(f"{one.name} (OpenAPI)" for one in documents.read() if not one.trusted),
-    )
+    catalog = app.describe_tools(local)
+    others = _project_files(local)
+    waiting = [*catalog.now.untrusted, *(name for files in others for name in files.untrusted())]
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
         return 0
     await catalog.trust()
-    documents.trust()
+    for files in others:
+        files.trust()
     print(f"trusted as they are now, for this folder: {one_line(', '.join(waiting), 1000)}")
     return 0
 
 
 async def _distrust(local: LocalEnvironment, app: "App") -> int:
     await app.describe_tools(local).distrust()
-    document_files(local).distrust()
+    for files in _project_files(local):
+        files.distrust()
     print("this project's tool files will not be loaded from now on")
     return 0
 

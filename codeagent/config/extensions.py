@@ -29,6 +29,7 @@ BUILT_IN = (
     "provider_tools",
     "agents",
     "mcp",
+    "mcp_serve",
     "openapi",
     "images",
     "toolsets",

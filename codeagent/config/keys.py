@@ -115,7 +115,7 @@ class KeyStore:
 
     def keep_secret(self, variable: str, value: str) -> str:
         """Keep printable ASCII of any kind under a name like that of a variable (a
-        `core.mcp.SecretStore`).
+        `extensions.mcp.config.SecretStore`).
 
         Returns where, as a phrase. Raises ConfigError.
         """

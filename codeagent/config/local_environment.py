@@ -34,8 +34,6 @@ class LocalEnvironment:
     accepted_image: str = ""
     """The digest of the image that the repository described when this program began, which accepts
     it; else empty."""
-    has_servers: bool = True
-    """Configured MCP servers are part of it."""
     agreed_git: frozenset[str] = frozenset()
     """Digests of git directories that commands may read, besides those that the user agreed to."""
     copy_of: Path | None = None

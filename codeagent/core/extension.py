@@ -72,13 +72,28 @@ class Subcommand:
     """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
     `args.action`."""
     of: str = ""
-    """The command of the kernel that it is an action of, if that takes those of extensions;
-    empty: it is a command of its own."""
+    """The command that it is an action of, if that takes those of extensions; empty: it is a command
+    of its own."""
+    after: str = ""
+    """The action that it follows in the help of that command; empty: it is the last."""
 
     @property
     def words(self) -> str:
         """What follows `codeagent`."""
         return f"{self.of} {self.name}".lstrip()
+
+
+class ProjectFiles(Protocol):
+    """Files of a project that are used only once the user trusts them as they are."""
+
+    def untrusted(self) -> tuple[str, ...]:
+        """Return what is not trusted as it is now, a name each. Raises ConfigError."""
+
+    def trust(self) -> object:
+        """Trust them as they are now. Raises ConfigError."""
+
+    def distrust(self) -> object:
+        """Stop trusting them. Raises ConfigError."""
 
 
 FindingState = Literal["ok", "note", "problem"]
@@ -206,16 +221,29 @@ class InConversations:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
+    remarks: Reference = ""
+    """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice that
+    a conversation begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InFolders:
     """What an extension keeps in folders of the user, of a project and of the state."""
 
-    own: tuple[str, ...] = ()
-    """Where the user's files for this extension are, below their folder of settings."""
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Where the user's files for this extension are, below their folder of settings, and what
+    `codeagent config path --all` calls each; empty: it leaves it out."""
     project: tuple[str, ...] = ()
     """Where a project's are. If none of either exists, `sources` and `remarks` are not asked."""
+    for_parts: bool = False
+    """Then the `parts` for conversations are not asked either."""
+    trust: Reference = ""
+    """Of a function from a `LocalEnvironment` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
+    are also about."""
+    check: Reference = ""
+    """Of a function from a path, and its name in messages, that does what `codeagent tools check`
+    does for a file of its kind, and returns the exit code; None for a file of another kind. It
+    blocks."""
     kinds: tuple[FileKind, ...] = ()
     loaders: tuple[FileLoader, ...] = ()
     """Of the files in the folders for tools."""
@@ -246,19 +274,16 @@ class Extension:
     sources: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to ToolSources. It looks at settings
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
-    remarks: Reference = ""
-    """Of a function from the same context to the code and text of each notice that a conversation
-    begins with."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
-    place."""
+    local."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
     subcommands: tuple[Subcommand, ...] = ()
-    screen: OnScreen = OnScreen()
     run_options: tuple[RunOption, ...] = ()
+    screen: OnScreen = OnScreen()
     image: Reference = ""
     """Of an `OpenImageSource` of `codeagent.sandbox.described_image`; the first extension that has
     one decides which image a sandbox gets."""

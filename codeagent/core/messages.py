@@ -2,7 +2,7 @@
 one result."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonForm, JsonObject, OneOf
@@ -174,6 +174,7 @@ ErrorKind = Literal[
     "failed",
 ]
 OutputStream = Literal["output", "stdout", "stderr"]
+STREAMS: tuple[OutputStream, ...] = get_args(OutputStream)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """What a front end gets: an agent to talk to, and the sessions that exist."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from codeagent.core.acts import Act, Queued, Refused, RunGroup, RunRecipe
 from codeagent.core.budget import Budget
@@ -14,8 +14,20 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
 from codeagent.core.toolbox import Toolbox
 
-if TYPE_CHECKING:  # most conversations have no servers
-    from codeagent.core.mcp import ServerBook
+PartT = TypeVar("PartT")
+TextKind = Literal["resource", "prompt"]
+
+
+@dataclass(frozen=True)
+class OfferedText:
+    """A resource or prompt that the user can name in a prompt, such as that of a server."""
+
+    name: str
+    """`SERVER:RESOURCE` or `SERVER:PROMPT`, as it is typed behind `@` or `/`."""
+    about: str = ""
+    """One line, in the words of whoever offers it."""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """The arguments of a prompt, with a description of each."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +116,12 @@ class AgentHandle(Protocol):
     def toolbox(self) -> Toolbox | None:
         """The tools in use; None if they cannot change."""
 
-    @property
-    def servers(self) -> "ServerBook | None":
-        """The configured MCP servers; None if no file configures any."""
+    def part(self, kind: type[PartT]) -> PartT | None:
+        """Return what an extension has added to the conversation, for a page of its own; None if it
+        has added nothing of that kind."""
+
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+        """Ask for the resources or prompts that are offered to the user now."""
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,21 @@ from collections.abc import (
 )
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.channels import OwnChannels
 from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
-from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, OutputStream, TextPart
+from codeagent.core.messages import STREAMS, ContentPart, ErrorInfo, ErrorKind, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
 from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
 from codeagent.core.sanitize import spelled
+
+if TYPE_CHECKING:  # few agents write to others
+    from codeagent.core.channels import OwnChannels
+    from codeagent.core.messages import OutputStream
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
@@ -247,11 +250,11 @@ def require_text(what: str, text: object) -> None:
 def require_update(text: object, stream: object) -> None:
     """Raises TypeError, ValueError for what `on_update` does not take."""
     require_text("on_update", text)
-    if stream not in get_args(OutputStream):
-        raise ValueError(f"stream is one of {', '.join(get_args(OutputStream))}, not {stream!r}")
+    if stream not in STREAMS:
+        raise ValueError(f"stream is one of {', '.join(STREAMS)}, not {stream!r}")
 
 
-def ignore_update(text: str, stream: OutputStream = "output") -> Awaitable[None]:
+def ignore_update(text: str, stream: "OutputStream" = "output") -> Awaitable[None]:
     """The `on_update` of a call that nobody watches."""
     return DONE
 
@@ -306,7 +309,7 @@ class ToolContext:
     """The mode in force: ask, accept-edits, plan or auto."""
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
-    channels: OwnChannels = NO_CHANNELS
+    channels: "OwnChannels" = NO_CHANNELS
     """The channels of the agent that makes the call: it sends and receives messages through
     them."""
     recall: Callable[[str], str] = lambda call_id: ""

@@ -6,7 +6,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
-from codeagent.core.channels import ChannelKind
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
@@ -66,6 +65,7 @@ from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, Trigger
 from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript, with_typed_pins
 
 if TYPE_CHECKING:  # it needs pydantic
+    from codeagent.core.channels import ChannelKind
     from codeagent.core.tool import ToolResult
 
 CHOICES = frozenset({"run.started", "notice"})
@@ -375,7 +375,7 @@ def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
     return {name for name in found if isinstance(name, str)}
 
 
-def created_channels(history: History) -> tuple[tuple[str, ChannelKind], ...]:
+def created_channels(history: History) -> "tuple[tuple[str, ChannelKind], ...]":
     """Return name and kind of the channels that the agent added in the session, each once."""
     created: dict[str, ChannelKind] = {}
     for item in history.details:

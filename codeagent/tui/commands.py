@@ -14,7 +14,7 @@ from codeagent.tui.fuzzy import alike
 from codeagent.tui.keys import KEYS, SCOPES, Scope
 
 if TYPE_CHECKING:  # not for the first frame
-    from codeagent.core.mcp import ServerText
+    from codeagent.core.runtime import OfferedText
 
 RowT = TypeVar("RowT")
 
@@ -300,7 +300,7 @@ def page_rows(extension: Extension) -> Iterator[Action]:
             yield Action(f"{page.scope}.{key.name}", key.about, key.keys, approves=key.approves)
 
 
-def prompt_row(prompt: "ServerText") -> Action:
+def prompt_row(prompt: "OfferedText") -> Action:
     """Return the slash command for an MCP server's prompt: it is sent as typed, and the server
     supplies the text."""
     return Action(f"prompt.{prompt.name}", prompt.about, inputs=prompt.inputs)

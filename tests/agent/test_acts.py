@@ -55,6 +55,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.model import Model, ModelInUse
 from codeagent.core.policy import Decision, Rule
 from codeagent.core.recipes import Recipe, RecipeStep
+from codeagent.extensions.mcp import EXTENSION as SERVERS
 from tests.agent.doubles import Scene, Turn, TurnsModel, do, scene
 from tests.agent.job_doubles import Backstage
 from tests.agent.memory_checkpoints import MemoryCheckpoints
@@ -123,7 +124,7 @@ DONE: tuple[Act, ...] = (
 
 
 async def test_what_cannot_be_done_now_is_refused_with_a_reason_and_changes_nothing() -> None:
-    s = scene()
+    s = scene(acts=SERVERS.in_conversations.acts)
     events = watched(s)
     for act, reason in REFUSED:
         assert await s.agent.finish(act) == s.agent.do(act) == Refused(reason), act

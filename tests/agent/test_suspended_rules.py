@@ -2,15 +2,13 @@
 wrote (T40)."""
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from codeagent.agent.agent import Agent
-from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.hooks.hook import Hooks
-from codeagent.agent.limits import Limits
-from codeagent.agent.parts import Shared
+from codeagent.agent.parts import Host
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import KnownEvent, ToolResultAdded
@@ -18,9 +16,10 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ProviderUse
 from codeagent.core.notices import TextRead
 from codeagent.core.policy import ApprovalKey, Decision, Policy, Rule
+from codeagent.extensions.mcp.host import ServerHost
+from codeagent.extensions.mcp.servers import McpServers
 from codeagent.session.fold import fold
-from codeagent.tools.catalog import ToolRegistry
-from tests.agent.doubles import Asking, MemoryJournal, MemoryOutputs, Place, Turn, do, of, scene
+from tests.agent.doubles import Asking, Turn, do, of, scene
 from tests.extensions.agents.family import ask, family
 
 SAVED, SESSION, OWN = (
@@ -191,28 +190,19 @@ async def test_a_search_that_the_provider_made_suspends_them_for_the_calls_of_th
     assert reasons(events) == [f"{suspended} this call"] * asked
 
 
-class Servers:
-    """The one method of a ServerBook that is asked here."""
+class Connected(McpServers):
+    """Servers that tell which conversation they belong to."""
 
-    def tell_reads(self, hear: Callable[[str], None]) -> None:
-        self.hear = hear
+    def connect(self, host: Host) -> None:
+        super().connect(host)
+        self.permissions = host.shared.permissions
 
 
-async def test_what_a_prompt_takes_from_a_server_is_text_of_it() -> None:
-    servers: Any = Servers()
-    place: Any = Place()
-    environment = ToolEnvironment(
-        ToolRegistry(()),
-        place,
-        None,
-        None,
-        MemoryOutputs(),
-        Policy(rules=(SAVED,)),
-        Limits(),
-        Hooks(),
-        servers=servers,
-    )
-    shared = Shared.of_user(environment, MemoryJournal())
+async def test_what_a_prompt_takes_from_a_server_is_text_of_it(tmp_path: Path) -> None:
+    (work := tmp_path / "work").mkdir()
+    local = LocalEnvironment(work, tmp_path / "state", {})
+    servers = Connected(local, ServerHost(work, {}, tmp_path / "pins"))
+    scene(policy=Policy(rules=(SAVED,)), parts=(servers,))
     servers.hear("git")
-    shared.permissions.begin_request()
-    assert shared.permissions.policy.heard == ("git",)
+    servers.permissions.begin_request()
+    assert servers.permissions.policy.heard == ("git",)

@@ -1,5 +1,8 @@
 """Extensions: their manifests, switching one off, and what an installed package brings."""
 
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -26,12 +29,24 @@ def settings(tmp_path: Path, text: str, **flags: object) -> Settings:
     )
 
 
+def named_in(part: object) -> Iterator[str]:
+    """Yield every reference of a manifest, in whatever part of it."""
+    match part:
+        case str() if re.fullmatch(r"[a-z_.]+:\w+", part):
+            yield part
+        case Mapping():
+            yield from named_in(tuple(part.values()))
+        case tuple():
+            for one in part:
+                yield from named_in(one)
+        case _ if is_dataclass(part):
+            for one in fields(part):
+                yield from named_in(getattr(part, one.name))
+
+
 @pytest.mark.parametrize("extension", all_extensions().on, ids=lambda extension: extension.name)
 def test_all_that_a_manifest_names_is_there(extension: Extension) -> None:
-    references = [*extension.settings.values(), *(one.make for one in extension.sets)]
-    parts = (extension.sources, extension.remarks, extension.models, extension.at_provider)
-    references += [one for one in parts if one]
-    assert all(map(callable, map(resolved, references)))
+    assert all(map(callable, map(resolved, named_in(extension))))
     for command in extension.subcommands:
         assert callable(resolved(f"{command.module}:add_arguments"))
         assert callable(resolved(f"{command.module}:main"))

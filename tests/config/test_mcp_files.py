@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import LoginClient, ServerConfig
-from codeagent.extensions.mcp.entries import filled_in, parse_servers
+from codeagent.extensions.mcp.config import LoginClient, ServerConfig
+from codeagent.extensions.mcp.entries import parse_servers
+from codeagent.extensions.mcp.entry import filled_in
 from codeagent.extensions.mcp.files import ServerFiles
+from tests.config.usable_servers import usable
 from tests.table import for_each
 
 ENTRY = {"command": "npx", "args": ["-y", "server"]}
@@ -48,45 +50,32 @@ def put_user(files: ServerFiles, text: str) -> None:
 @for_each(
     "entry, expected",
     [
-        (ENTRY, ServerConfig("one", command="npx", args=("-y", "server"), origin="mcp.json")),
+        (ENTRY, ServerConfig("one", command="npx", args=("-y", "server"))),
         (
             {"command": "x", "env": {"A": "b"}, "cwd": "sub", "timeout": 5, "disabled": True},
-            ServerConfig(
-                "one",
-                command="x",
-                env={"A": "b"},
-                cwd="sub",
-                timeout=5,
-                enabled=False,
-                origin="mcp.json",
-            ),
+            ServerConfig("one", command="x", env={"A": "b"}, cwd="sub", timeout=5),
         ),
-        (
-            {"command": "x", "timeout": 30000},
-            ServerConfig("one", command="x", timeout=30, origin="mcp.json"),
-        ),
-        ({"command": "x", "env": None}, ServerConfig("one", command="x", origin="mcp.json")),
+        ({"command": "x", "timeout": 30000}, ServerConfig("one", command="x", timeout=30)),
+        ({"command": "x", "env": None}, ServerConfig("one", command="x")),
         (
             {"command": "x", "where": "machine", "startTimeout": 90},
-            ServerConfig("one", command="x", where="machine", start_timeout=90, origin="mcp.json"),
+            ServerConfig("one", command="x", where="machine", start_timeout=90),
         ),
         (
             {"type": "http", "url": "https://x/mcp", "headers": {"A": "b"}},
-            ServerConfig("one", url="https://x/mcp", headers={"A": "b"}, origin="mcp.json"),
+            ServerConfig("one", url="https://x/mcp", headers={"A": "b"}),
         ),
         (
             {
                 "url": "http://x",
                 "oauth": {"clientId": "${ID}", "clientSecret": "s", "callbackPort": 8080},
             },
-            ServerConfig(
-                "one", url="http://x", client=LoginClient("${ID}", "s", 8080), origin="mcp.json"
-            ),
+            ServerConfig("one", url="http://x", client=LoginClient("${ID}", "s", 8080)),
         ),
-        ({"serverUrl": "http://x"}, ServerConfig("one", url="http://x", origin="mcp.json")),
+        ({"serverUrl": "http://x"}, ServerConfig("one", url="http://x")),
         (
             {"transport": "streamable-http", "httpUrl": "http://x"},
-            ServerConfig("one", url="http://x", origin="mcp.json"),
+            ServerConfig("one", url="http://x"),
         ),
     ],
 )
@@ -94,7 +83,9 @@ def test_an_entry_is_read_as_it_is_written_for_other_programs(
     entry: object, expected: ServerConfig
 ) -> None:
     found = parsed(entry)
-    assert [one.config for one in found.entries] == [expected] and found.problems == ()
+    [one] = found.entries
+    assert (one.config, one.file, found.problems) == (expected, "mcp.json", ())
+    assert one.enabled == ("disabled" not in str(entry))
 
 
 @for_each(
@@ -298,8 +289,8 @@ def test_a_workspace_whose_name_reads_as_a_variable_is_not_filled_in(tmp_path: P
     project.mkdir()
     files = ServerFiles(tmp_path / "config", project)
     put_user(files, json.dumps({"mcpServers": {"one": {"command": "${workspaceFolder}/a"}}}))
-    servers, problems = files.read().usable({"TOKEN": "hush"})
-    assert servers == () and "workspaceFolder is not set" in problems[0].text
+    servers, problems = usable(files, {"TOKEN": "hush"})
+    assert servers == () and "workspaceFolder is not set" in problems[0]
 
 
 @for_each(
@@ -315,8 +306,8 @@ def test_a_variable_that_is_not_set_keeps_its_server_out(
 ) -> None:
     files.add("one", ENTRY | {"env": {"N": text}})
     files.add("two", ENTRY)
-    servers, problems = files.read().usable({})
-    assert [server.name for server in servers] == ["two"] and why in problems[0].text
+    servers, problems = usable(files, {})
+    assert [server.name for server in servers] == ["two"] and why in problems[0]
     files.remove("one")
     files.remove("two")
 
@@ -325,16 +316,16 @@ def test_a_projects_servers_are_not_usable_before_they_are_trusted_and_after_any
     files: ServerFiles, project: Path
 ) -> None:
     put_project(project, {"theirs": ENTRY})
-    assert [one.config.name for one in files.read().untrusted] == [
-        "theirs"
-    ] and files.read().usable({})[0] == ()
+    assert [one.config.name for one in files.read().untrusted] == ["theirs"] and usable(files, {})[
+        0
+    ] == ()
     files.trust()
-    assert [server.name for server in files.read().usable({})[0]] == ["theirs"]
+    assert [server.name for server in usable(files, {})[0]] == ["theirs"]
     put_project(project, {"theirs": ENTRY | {"args": ["other"]}})
-    assert files.read().usable({})[0] == ()
+    assert usable(files, {})[0] == ()
     files.trust()
     files.distrust()
-    assert files.read().usable({})[0] == ()
+    assert usable(files, {})[0] == ()
 
 
 def test_a_file_that_changed_since_it_was_shown_is_not_trusted(

@@ -9,9 +9,11 @@ import pytest
 
 from codeagent.config.kept import TrustFile
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
-from codeagent.extensions.mcp.entries import ServerEntry, parse_servers
+from codeagent.extensions.mcp.config import ServerConfig
+from codeagent.extensions.mcp.entries import parse_servers
+from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.files import ServerFiles
+from tests.config.usable_servers import usable
 from tests.table import for_each
 
 KEY = {"KEY": "hush-hush", "OTHER": "quiet"}
@@ -77,7 +79,7 @@ def test_a_trusted_file_gets_no_variable_of_the_users(
         match="it wants your variable KEY; give it with: codeagent mcp trust --give one=",
     ):
         filled(files)
-    assert files.read().usable(KEY)[0] == (), key
+    assert usable(files, KEY)[0] == (), key
 
 
 @for_each("key, entry", WHERE)
@@ -220,10 +222,10 @@ def test_trust_that_was_given_before_variables_were_asked_for_still_loads(
     TrustFile(tmp_path / "config", project, tmp_path / "home", "mcp-trust.jsonl").trust(
         files.read().digest
     )
-    servers, problems = files.read().usable(KEY)
+    servers, problems = usable(files, KEY)
     assert [server.name for server in servers] == [
         "one"
-    ] and "it wants your variable KEY" in problems[0].text
+    ] and "it wants your variable KEY" in problems[0]
 
 
 @for_each(

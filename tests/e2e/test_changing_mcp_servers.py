@@ -15,8 +15,9 @@ from codeagent.app.runtime import open_session
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
-from codeagent.core.mcp import ServerBook, ServerFacts
 from codeagent.core.runtime import AgentHandle
+from codeagent.extensions.mcp.config import ServerFacts
+from codeagent.extensions.mcp.servers import McpServers
 from tests.e2e.product import Product
 from tests.extensions.mcp.authorized import Authority, authorized_server
 
@@ -26,7 +27,7 @@ SERVER = Path(__file__).parents[1] / "extensions/mcp/hostile.py"
 @asynccontextmanager
 async def conversation(
     product: Product, *, trust_project: bool = False, **variables: str
-) -> AsyncIterator[tuple[AgentHandle, ServerBook]]:
+) -> AsyncIterator[tuple[AgentHandle, McpServers]]:
     environment, own = {"PATH": "/usr/bin:/bin", **variables}, product.home / "own"
     local = LocalEnvironment(
         product.workspace,
@@ -42,8 +43,9 @@ async def conversation(
         settings, local, resume=None, tell=print, observer=lambda event: None, attended=True
     )
     try:
-        assert runtime.agent.servers is not None
-        yield runtime.agent, runtime.agent.servers
+        servers = runtime.agent.part(McpServers)
+        assert servers is not None
+        yield runtime.agent, servers
     finally:
         await runtime.close()
 
@@ -65,7 +67,7 @@ def put(path: Path, servers: object) -> None:
     path.write_text(json.dumps({"mcpServers": servers}))
 
 
-async def until(book: ServerBook, what: Callable[[ServerFacts], object]) -> ServerFacts:
+async def until(book: McpServers, what: Callable[[ServerFacts], object]) -> ServerFacts:
     """Return the one server once that is true of it."""
     async with asyncio.timeout(60):
         while True:
@@ -203,7 +205,7 @@ def theirs(product: Product) -> Path:
     return program
 
 
-async def shown(book: ServerBook) -> tuple[str, ...]:
+async def shown(book: McpServers) -> tuple[str, ...]:
     [server] = book.list()
     return tuple(one.after for one in server.changed)
 

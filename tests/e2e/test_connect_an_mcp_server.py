@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.cli import build_parser
-from codeagent.extensions.mcp.entries import filled_in, parse_servers
+from codeagent.extensions.mcp.entries import parse_servers
+from codeagent.extensions.mcp.entry import filled_in
 from tests.e2e.product import Product
 from tests.e2e.test_first_tool import commands
 

@@ -9,6 +9,7 @@ scenario can pass by doing nothing.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from codeagent.extensions.agents.messages import ConnectAgent, WatchChannel
 from codeagent.extensions.file_tools.apply_patch import ApplyPatch
 from codeagent.extensions.file_tools.json_file import JsonWrite
 from codeagent.extensions.file_tools.multi_edit import MultiEdit
-from codeagent.extensions.mcp.source import _RunningCall
 from codeagent.extensions.openapi.document import GENERIC, ApiDocument
 from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource
 from codeagent.extensions.triggers.tools import trigger_tools
@@ -382,17 +382,18 @@ async def mcp_in_silence(folder: Path, change: bool) -> Outcome:
 async def elicitation(folder: Path, change: bool) -> Outcome:
     """The call that the server asks for ends while its form waits."""
     seen: list[str] = []
+    call = ExitStack()
 
     class Asks:
         async def ask(self, call_id: str, question: QuestionBlock, token: Any) -> Reply:
             if change:
-                setting.source._calls.clear()
+                call.close()
             seen.append(question.question)
             return Reply('{"mail": "ada@example.org"}')
 
     async with hostile("Server", folder, Asks()) as setting:
         async with asyncio.timeout(60) as limit:
-            setting.source._calls.append(_RunningCall(setting.context(), limit))
+            call.enter_context(setting.source._calls.begun(setting.context(), limit))
             schema = {
                 "type": "object",
                 "properties": {"mail": {"type": "string"}},

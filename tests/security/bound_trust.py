@@ -16,10 +16,10 @@ from codeagent.config.paths import config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.core.mcp import ServerFacts
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
 from codeagent.extensions.images.plan import RepositoryImages
+from codeagent.extensions.mcp.config import ServerFacts
 from codeagent.extensions.mcp.servers import McpServers
 from codeagent.extensions.mcp.source import ServerHost
 from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders

@@ -27,10 +27,10 @@ from codeagent.config.layers import load_settings
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError, OutsideWorkspace, ProtectedPath, WorkspaceError
 from codeagent.core.hosts import HostRule
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.paths import protected_part, watched
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import ToolError
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.login import Callback, begin_login
 from codeagent.sandbox.engine import runtime_warning
 from codeagent.sandbox.profile import create_arguments

@@ -20,7 +20,6 @@ from codeagent.config.settings import SandboxSettings, Settings, ToolsetSettings
 from codeagent.core.acts import Answer, RestartServer, Restore, RunRecipe, SetMode
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.events import CheckpointCreated, KnownEvent, Notice, ToolResultAdded
-from codeagent.core.mcp import ServerConfig, ServerFacts
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModeChanged
@@ -28,7 +27,9 @@ from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Mode
 from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.core.runtime import AgentHandle, Session
+from codeagent.extensions.mcp.config import ServerConfig, ServerFacts
 from codeagent.extensions.mcp.program import AgreedProgram
+from codeagent.extensions.mcp.servers import McpServers
 from tests.agent.doubles import Turn, TurnsModel
 from tests.effort import times
 from tests.extensions.mcp.setting import HOSTILE
@@ -63,8 +64,9 @@ class Talk:
 
     @property
     def server(self) -> ServerFacts:
-        assert self.agent.servers is not None
-        [server] = self.agent.servers.list()
+        servers = self.agent.part(McpServers)
+        assert servers is not None
+        [server] = servers.list()
         return server
 
     def hear(self, event: KnownEvent) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codeagent.agent.parts import ConversationPart
 from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
 from codeagent.config.extensions import Extensions, all_extensions
@@ -14,11 +15,10 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.mcp import ServerBook
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.ports import SandboxInfo
-from codeagent.core.runtime import Session, SessionSummary
+from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
@@ -42,7 +42,8 @@ class FakeAgent:
         self.refuses: str = ""
         self.jobs = FakeJobs()
         self.toolbox: Toolbox | None = None
-        self.servers: ServerBook | None = None
+        self.servers: ConversationPart | None = None
+        """What an extension has added to the conversation."""
         self.rewind: Rewind | None = None
         self.model = ModelInUse("demo", context_window=200_000)
         self.budget: Budget | None = None
@@ -75,6 +76,12 @@ class FakeAgent:
 
     def run(self, prompt: str | RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         raise AssertionError("the screen reads events()")
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        return self.servers if isinstance(self.servers, kind) else None
+
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+        return () if self.servers is None else tuple(await self.servers.texts(kind))
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         raise AssertionError("the screen reads events()")

@@ -1,11 +1,11 @@
 """MCP servers for the screen, in every state, and a book of them."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
+from codeagent.agent.parts import ConversationPart
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerFacts, ServerText, WantedVariable
+from codeagent.core.runtime import OfferedText, TextKind
+from codeagent.extensions.mcp.config import ListedServers, ServerFacts, WantedVariable
 
 GIT = ServerFacts(
     "git",
@@ -48,31 +48,16 @@ CHANGED = replace(
 )
 
 
-class Book:
-    """A `core.mcp.ServerBook`; the acts go to the fake agent."""
+class Book(ConversationPart, ListedServers):
+    """Servers of which the page sees what a test says; the acts go to the fake agent."""
 
     def __init__(self, *servers: ServerFacts) -> None:
         self.servers = servers
-        self.resources: tuple[ServerText, ...] = ()
-        self.prompts: tuple[ServerText, ...] = ()
+        self.resources: tuple[OfferedText, ...] = ()
+        self.prompts: tuple[OfferedText, ...] = ()
 
     def list(self) -> tuple[ServerFacts, ...]:
         return self.servers
 
-    def tell_reads(self, hear: Callable[[str], None]) -> None:
-        raise AssertionError("the agent asks for it")
-
-    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         return self.resources if kind == "resource" else self.prompts
-
-    async def trust(self, trusted: bool) -> None:
-        raise AssertionError("the page makes acts")
-
-    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
-        raise AssertionError("the page makes acts")
-
-    async def restart(self, name: str) -> None:
-        raise AssertionError("the page makes acts")
-
-    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
-        raise AssertionError("the page makes acts")

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from codeagent.core.mcp import ServerText
+from codeagent.core.runtime import OfferedText
 from tests.tui.fake_servers import GIT, Book
 from tests.tui.replay import ReplayApp, until
 
-GUIDE = ServerText("docs:file:///guide.md", "The guide")
-REVIEW = ServerText("github:review", "Review a pull request", (("pr", "its number"), ("tone", "")))
+GUIDE = OfferedText("docs:file:///guide.md", "The guide")
+REVIEW = OfferedText("github:review", "Review a pull request", (("pr", "its number"), ("tone", "")))
 
 
-def offered(*servers: ServerText) -> Book:
+def offered(*servers: OfferedText) -> Book:
     book = Book(GIT)
     book.resources = tuple(text for text in servers if "://" in text.name)
     book.prompts = tuple(text for text in servers if "://" not in text.name)

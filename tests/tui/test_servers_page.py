@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import WantedVariable
+from codeagent.extensions.mcp.config import WantedVariable
 from codeagent.extensions.mcp.page import ServersScreen, servers_plain
 from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.fake_servers import CHANGED, DEAD, GIT, THEIRS, WANTING, Book

@@ -13,7 +13,6 @@ from codeagent.core.extension import (
 EXTENSION = Extension(
     name="agents",
     about="agents that work for a conversation, alone and in groups",
-    screen=OnScreen(cards="codeagent.extensions.agents.cards:ChildCards"),
     in_conversations=InConversations(
         parts="codeagent.extensions.agents.part:agent_parts",
         acts={"RunGroup": "codeagent.extensions.agents.groups:run_group"},
@@ -41,7 +40,7 @@ EXTENSION = Extension(
         ),
     ),
     in_folders=InFolders(
-        own=("agents",),
+        own={"agents": ""},
         project=(".codeagent/agents", ".claude/agents"),
         kinds=(
             FileKind(
@@ -62,4 +61,5 @@ EXTENSION = Extension(
             alone="--group begins a session of its own, without a recipe; nothing was run",
         ),
     ),
+    screen=OnScreen(cards="codeagent.extensions.agents.cards:ChildCards"),
 )

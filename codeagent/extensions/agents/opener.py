@@ -119,8 +119,8 @@ class ChildOpener:
 
         Two small files: in a thread, a call that is cancelled in between would leave them open.
         """
-        place = self.assembly.dependencies.local
-        store = SessionStore(place.state_dir, place.redactor)
+        local = self.assembly.dependencies.local
+        store = SessionStore(local.state_dir, local.redactor)
         log = store.create_child(parent.session_id)
         stack.callback(store.discard_if_empty, log.session_id)
         stack.callback(log.close)

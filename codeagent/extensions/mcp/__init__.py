@@ -2,6 +2,8 @@
 
 from codeagent.core.extension import (
     Extension,
+    InConversations,
+    InFolders,
     OnScreen,
     PageKey,
     PageKeys,
@@ -9,9 +11,23 @@ from codeagent.core.extension import (
     Subcommand,
 )
 
+USER_FILE = "mcp.json"
+PROJECT_FILE = ".mcp.json"
 EXTENSION = Extension(
     name="mcp",
-    about="servers that bring tools of their own, and offering ours to other programs",
+    about="servers that bring tools of their own",
+    in_conversations=InConversations(
+        parts="codeagent.extensions.mcp.servers:conversation_parts",
+        acts={
+            "TrustServers": "codeagent.extensions.mcp.servers:change",
+            "GiveVariables": "codeagent.extensions.mcp.servers:change",
+            "RestartServer": "codeagent.extensions.mcp.servers:change",
+            "AgreeToServer": "codeagent.extensions.mcp.servers:change",
+        },
+        remarks="codeagent.extensions.mcp.servers:remarks",
+    ),
+    sources="codeagent.extensions.mcp.servers:sources",
+    in_folders=InFolders(own={USER_FILE: "servers"}, project=(PROJECT_FILE,), for_parts=True),
     screen=OnScreen(
         commands=(
             SlashCommand(
@@ -64,4 +80,5 @@ EXTENSION = Extension(
             module="codeagent.extensions.mcp.command",
         ),
     ),
+    when_off=f"{USER_FILE} and {PROJECT_FILE} are ignored, and no server is started",
 )

@@ -5,23 +5,20 @@ import argparse
 import os
 import re
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import (
-    add_cwd,
-    add_model_arguments,
-    duration,
-    print_json,
-    say,
-    workspace_of,
-)
+from codeagent.commands.actions import OwnAction, add_actions, run_added
+from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.paths import config_dir
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import login_name
 from codeagent.core.sanitize import one_line, visible
-from codeagent.extensions.mcp.entries import ServerEntry, written_timeout
-from codeagent.extensions.mcp.files import PROJECT_FILE, ConfiguredServers, ServerFiles
+from codeagent.extensions.mcp import PROJECT_FILE
+from codeagent.extensions.mcp.config import login_name
+from codeagent.extensions.mcp.entries import written_timeout
+from codeagent.extensions.mcp.entry import ServerEntry
+from codeagent.extensions.mcp.files import ConfiguredServers, ServerFiles
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -33,134 +30,125 @@ _MOST_FILES = 20
 _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser(
-        "list", help="every configured server, and what is wrong with the files"
-    )
-    listing.add_argument("--json", action="store_true", help="as one JSON object")
-    adding = _adding(actions)
-    removing = actions.add_parser("remove", help="remove a server from your own file")
-    removing.add_argument("name", metavar="NAME")
-    trusting = actions.add_parser(
-        "trust", help=f"trust the servers of this project's {PROJECT_FILE} as they are now"
-    )
-    trusting.add_argument(
-        "--give",
-        metavar="SERVER=NAME",
-        action="append",
-        default=[],
-        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
-    )
-    distrusting = actions.add_parser("distrust", help="stop trusting this project's servers")
-    testing = actions.add_parser(
-        "test", help="start a server and list its tools; exit code 1 if it cannot be used"
-    )
-    testing.add_argument("name", metavar="NAME")
-    testing.add_argument(
-        "--agree", action="store_true", help="use its program and tools as they are now"
-    )
-    entering = actions.add_parser(
-        "login", help="log in to a server over HTTP (OAuth), in your browser"
-    )
-    entering.add_argument("name", metavar="NAME")
-    entering.add_argument(
-        "--no-browser", action="store_true", help="only print the address to open"
-    )
-    serving = actions.add_parser(
-        "serve",
-        help="offer bash, read, write, edit, list, search and agent to the program that starts this",
-    )
-    add_model_arguments(serving)
-    serving.add_argument(
-        "--allow",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="never ask about these calls; repeatable",
-    )
-    serving.add_argument(
-        "--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable"
-    )
-    serving.add_argument(
-        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
-    )
-    serving.add_argument(
-        "--trust-project", action="store_true", help="load the project's tool files for agent"
-    )
-    add_cwd(listing, adding, removing, trusting, distrusting, testing, entering, serving)
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_cwd(parser)
 
 
-def _adding(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-) -> argparse.ArgumentParser:
-    adding = actions.add_parser(
-        "add",
-        help="add a server to your own file",
-        usage="codeagent mcp add NAME [options] URL\n       codeagent mcp add NAME [options] -- COMMAND [ARG ...]",
+def _add_add(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (
+        "codeagent mcp add NAME [options] URL\n"
+        "       codeagent mcp add NAME [options] -- COMMAND [ARG ...]"
     )
-    adding.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
-    adding.add_argument(
+    parser.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
+    parser.add_argument(
         "target",
         metavar="URL | COMMAND",
         nargs="+",
         help="what to reach, or after -- what to start, in an empty folder; '${workspaceFolder}' is this one",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--env",
         metavar="NAME=VALUE",
         action="append",
         default=[],
         help="a variable for the command; may be ${NAME}",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--header",
         metavar="NAME=VALUE",
         action="append",
         default=[],
         help='such as "Authorization=Bearer ${TOKEN}"',
     )
-    adding.add_argument(
+    parser.add_argument(
         "--host",
         metavar="HOST",
         action="append",
         default=[],
         help="what it may reach from the sandbox",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--machine", action="store_true", help="run it on this machine rather than in the sandbox"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--write", action="store_true", help="let it write in the workspace from the sandbox"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--client-id", metavar="ID", help="log in as this OAuth client, which you registered"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--client-secret", metavar="${NAME}", help="the variable with that client's secret"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--callback-port",
         metavar="PORT",
         type=int,
         help="of http://127.0.0.1:PORT/callback, as you registered it",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--timeout", metavar="SECONDS", type=duration, help="how long one call may take"
     )
-    return adding
+    add_cwd(parser)
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    add_cwd(parser)
+
+
+def _add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--give",
+        metavar="SERVER=NAME",
+        action="append",
+        default=[],
+        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
+    )
+    add_cwd(parser)
+
+
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--agree", action="store_true", help="use its program and tools as they are now"
+    )
+    add_cwd(parser)
+
+
+def _add_login(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address to open")
+    add_cwd(parser)
+
+
+_ACTIONS = {
+    "list": OwnAction("every configured server, and what is wrong with the files", _add_list),
+    "add": OwnAction("add a server to your own file", _add_add),
+    "remove": OwnAction("remove a server from your own file", _add_name),
+    "trust": OwnAction(
+        f"trust the servers of this project's {PROJECT_FILE} as they are now", _add_trust
+    ),
+    "distrust": OwnAction("stop trusting this project's servers", add_cwd),
+    "test": OwnAction(
+        "start a server and list its tools; exit code 1 if it cannot be used", _add_test
+    ),
+    "login": OwnAction("log in to a server over HTTP (OAuth), in your browser", _add_login),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_actions(parser, "mcp", _ACTIONS)
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     """Raises ConfigError."""
-    if args.action == "serve":
-        from codeagent.extensions.mcp.serve import (
-            command as mcp_serve,  # imports everything that a conversation needs
-        )
-
-        return mcp_serve.main(args, app)
+    if args.action not in _ACTIONS:
+        return run_added(args, app, "mcp", _ACTIONS)
     if args.action in ("test", "login"):
-        from codeagent.extensions.mcp import reach as mcp_reach  # as above
+        from codeagent.extensions.mcp import (
+            reach as mcp_reach,  # with all that a conversation needs
+        )
 
         return mcp_reach.test(args, app) if args.action == "test" else mcp_reach.login(args)
     files = ServerFiles(config_dir(), workspace_of(args.cwd))
@@ -203,9 +191,9 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
         "name": config.name,
         "transport": entry.transport,
         "from": _FROM[entry.place],
-        "file": config.origin,
+        "file": entry.file,
         "trusted": entry.trusted,
-        "enabled": config.enabled,
+        "enabled": entry.enabled,
         "where": None if config.url else config.where,
         "starts": None if config.url else entry.shown,
         "url": entry.shown if config.url else None,
@@ -246,7 +234,7 @@ def _whole_line(text: str) -> str:
 
 
 def _state(entry: ServerEntry) -> str:
-    if not entry.config.enabled:
+    if not entry.enabled:
         return "disabled"
     try:
         entry.filled_in(os.environ)
@@ -264,13 +252,13 @@ def _add(args: argparse.Namespace, files: ServerFiles) -> int:
 
 def _remove(name: str, files: ServerFiles) -> None:
     """Remove a server and its login. Raises ConfigError."""
-    logins = [
-        login_name(config)
-        for config in files.read().usable(os.environ)[0]
-        if config.name == name and config.url
-    ]
+    found = next((one for one in files.read().entries if one.config.name == name), None)
+    login = ""
+    if found is not None and found.trusted and found.config.url:
+        with suppress(ConfigError):  # a variable is missing: no login can have been kept
+            login = login_name(found.filled_in(os.environ))
     files.remove(name)
-    for login in logins:
+    if login:
         KeyStore(config_dir()).forget(login)
 
 

@@ -41,9 +41,9 @@ from pydantic import FileUrl
 
 from codeagent import __version__
 from codeagent.core.dataclass import dataclass
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import RunningProgram
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.elicitation import Reaction
 from codeagent.extensions.mcp.record import ServerError, ServerRecord
 from codeagent.extensions.mcp.stdio import LARGEST_MESSAGE, program_streams

@@ -4,8 +4,8 @@ they could do."""
 from urllib.parse import urlsplit
 
 from codeagent.core.hosts import is_loopback
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.mcp.config import ServerConfig
 
 
 class DescribedServer:

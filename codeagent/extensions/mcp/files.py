@@ -11,22 +11,14 @@ from typing import Any
 from codeagent.config.kept import GrantFile, TrustFile
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.locks import locked
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import LARGEST, UnsafeFile, read_owned, replace_private
-from codeagent.extensions.mcp.entries import (
-    Origin,
-    ServerEntry,
-    ServerList,
-    decoded,
-    in_workspace,
-    parse_servers,
-)
+from codeagent.extensions.mcp import PROJECT_FILE, USER_FILE
+from codeagent.extensions.mcp.entries import ServerList, decoded, parse_servers
+from codeagent.extensions.mcp.entry import Origin, ServerEntry, in_workspace
 
-PROJECT_FILE = ".mcp.json"
-USER_FILE = "mcp.json"
 _EXPOSED = "it lies in the workspace, where the agent could change it: its servers are not used"
 
 
@@ -54,22 +46,6 @@ class ConfiguredServers:
                 return entry
         known = ", ".join(entry.config.name for entry in self.entries) or "none"
         raise ConfigError(f"no MCP server is named {name[:80]!r}; configured: {known}")
-
-    def usable(
-        self, environment: Mapping[str, str]
-    ) -> tuple[tuple[ServerConfig, ...], tuple[ToolProblem, ...]]:
-        """Return those that are trusted, with variables filled in, and what keeps others from
-        that."""
-        servers: list[ServerConfig] = []
-        problems: list[ToolProblem] = []
-        for entry in self.entries:
-            if not entry.trusted:
-                continue
-            try:
-                servers.append(entry.filled_in(environment))
-            except ConfigError as error:
-                problems.append(ToolProblem(entry.config.origin, f"{entry.config.name}: {error}"))
-        return tuple(servers), tuple(problems)
 
 
 class ServerFiles:

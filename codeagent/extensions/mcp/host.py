@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.mcp import ServerConfig, ServerPlace
 from codeagent.core.ports import Asker, StartProgram
+from codeagent.extensions.mcp.config import ServerConfig, ServerPlace
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import LoginClient, SecretStore, ServerConfig, login_name
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.mcp.config import LoginClient, SecretStore, ServerConfig, login_name
 
 Learn = Callable[[str, str], None]
 """Called with the name and value of a secret that must never be shown from now on."""

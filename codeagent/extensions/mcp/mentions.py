@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, Protocol, TypeGuard
 
-from codeagent.core.mcp import ServerText
 from codeagent.core.messages import text_of
+from codeagent.core.runtime import OfferedText
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed, ToolError
 from codeagent.extensions.mcp.answer import result_of
@@ -75,7 +75,7 @@ async def read_mentions(
 
 async def offered_texts(
     server: OffersText, kind: Literal["resource", "prompt"]
-) -> tuple[ServerText, ...]:
+) -> tuple[OfferedText, ...]:
     """Return what a prompt can use from the server, as far as it can be typed. Raises Failed."""
     listed = await (server.resources() if kind == "resource" else server.prompts())
     texts = (
@@ -85,15 +85,15 @@ async def offered_texts(
     return tuple(islice((text for text in texts if text is not None), _MOST_OFFERED))
 
 
-def _resource_text(server: str, resource: Mapping[str, Any]) -> ServerText | None:
+def _resource_text(server: str, resource: Mapping[str, Any]) -> OfferedText | None:
     """Return the text to offer for a resource; None if its address would be misread."""
     uri = resource.get("uri")
     if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
         return None
-    return ServerText(f"{server}:{uri}", _about(resource))
+    return OfferedText(f"{server}:{uri}", _about(resource))
 
 
-def _prompt_text(server: str, prompt: Mapping[str, Any]) -> ServerText | None:
+def _prompt_text(server: str, prompt: Mapping[str, Any]) -> OfferedText | None:
     name, given = prompt.get("name"), prompt.get("arguments")
     if not _can_be_typed(name):
         return None
@@ -103,7 +103,7 @@ def _prompt_text(server: str, prompt: Mapping[str, Any]) -> ServerText | None:
     inputs = tuple(
         (each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name"))
     )
-    return ServerText(f"{server}:{name}", _about(prompt), inputs)
+    return OfferedText(f"{server}:{name}", _about(prompt), inputs)
 
 
 def _can_be_typed(name: object) -> TypeGuard[str]:

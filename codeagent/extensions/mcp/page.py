@@ -10,8 +10,8 @@ from rich.style import Style
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerBook, ServerFacts
 from codeagent.extensions.mcp import EXTENSION
+from codeagent.extensions.mcp.config import ListedServers, ServerFacts
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -60,7 +60,7 @@ class _Question:
 async def mcp(chat: ChatScreen, argument: str) -> None:
     """Handle `/mcp`."""
     client = await chat.outbox.ready()
-    servers = client.agent.servers
+    servers = client.agent.part(ListedServers)
     if servers is None or not servers.list():
         chat.tell("no MCP server; codeagent mcp add NAME URL (or NAME -- COMMAND) adds one")
     else:
@@ -165,7 +165,7 @@ class ServersScreen(Page[None]):
 
     BINDINGS = bindings("mcp", rows=page_rows(EXTENSION))
 
-    def __init__(self, client: SessionClient, book: ServerBook) -> None:
+    def __init__(self, client: SessionClient, book: ListedServers) -> None:
         self.pane: TextPane
         self._client = client
         self._book = book

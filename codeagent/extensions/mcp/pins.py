@@ -12,11 +12,11 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.offer import Statement
 from codeagent.extensions.mcp.program_files import ProgramFiles
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import StdioProgram
 from codeagent.core.programs import SEARCH_VARIABLES
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.pins import Changed, ProgramPin
 from codeagent.extensions.mcp.program_files import ProgramFiles, program_files
 

@@ -10,7 +10,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.private import UnsafeFile
-from codeagent.extensions.mcp.entries import ServerEntry
+from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.servers import log_in, one_server, server_files
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.tools.source import Listing

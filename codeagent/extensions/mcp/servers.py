@@ -2,39 +2,43 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, assert_never
 
-from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
+from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
+from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.core.mcp import ServerConfig, ServerFacts, ServerPlace, ServerText
-from codeagent.core.ports import Asker, Sandbox, StartProgram
+from codeagent.core.ports import Asker, StartProgram
 from codeagent.core.redact import is_secret_name
-from codeagent.core.sanitize import one_line
+from codeagent.core.runtime import OfferedText, TextKind
+from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp import PROJECT_FILE
 from codeagent.extensions.mcp.browser import open_in_browser
-from codeagent.extensions.mcp.entries import ServerEntry
-from codeagent.extensions.mcp.files import PROJECT_FILE, ServerFiles
+from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerFacts, ServerPlace
+from codeagent.extensions.mcp.entry import ServerEntry
+from codeagent.extensions.mcp.files import ServerFiles
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
 from codeagent.extensions.mcp.pins import Changed
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms
-from codeagent.tools.source import Listing
+from codeagent.tools.extension import ExtensionContext
+from codeagent.tools.source import Listing, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
@@ -66,12 +70,18 @@ def server_host(
     return ServerHost(root, programs, own, asker, auth, local.redactor.clean)
 
 
-def sandbox_starter(
-    sandbox: Sandbox | None, questions: UserQuestions, programs: SandboxPrograms
-) -> StartProgram | None:
-    """Return what starts servers in the sandbox, with the conversation's network and mode; None
-    without a sandbox."""
-    return None if sandbox is None else program_starter(sandbox, questions, programs)
+def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
+    """Return the servers of a conversation that is being opened; blocks on small files.
+
+    Those in its sandbox have its network and its mode.
+    """
+    local, programs = opening.local, SandboxPrograms()
+    start = None
+    if opening.sandbox is not None:
+        start = program_starter(opening.sandbox, opening.questions, programs)
+    auth = partial(kept_login, local)
+    host = server_host(local, opening.root, start, opening.questions, auth)
+    return (McpServers(local, host, programs),)
 
 
 def kept_login(local: LocalEnvironment, config: ServerConfig) -> Any:
@@ -143,13 +153,17 @@ def reading_hook(servers: "McpServers") -> Hook:
     return Hook("MCP servers", prompt_submit=read)
 
 
-class McpServers:
-    """The servers of one conversation (a `core.mcp.ServerBook`)."""
+class McpServers(ConversationPart, ListedServers):
+    """The servers of one conversation; a method that raises ConfigError has changed nothing."""
 
-    def __init__(self, local: LocalEnvironment, host: ServerHost) -> None:
-        """Reads the files; blocks on them."""
+    def __init__(
+        self, local: LocalEnvironment, host: ServerHost, programs: SandboxPrograms | None = None
+    ) -> None:
+        """Reads the files; blocks on them. `programs` are those that the host starts in the
+        sandbox."""
         self._local = local
         self._host = host
+        self._programs = programs or SandboxPrograms()
         self._files = server_files(local)
         self._toolsets = Toolsets()
         self._sources: dict[str, McpSource] = {}
@@ -158,7 +172,7 @@ class McpServers:
         were read."""
         self._wrong: dict[str, str] = {}
         self.hear: Callable[[str], None] = lambda name: None
-        """See `tell_reads`."""
+        """Called with the name of each server that a prompt takes text from."""
         self._read()
 
     @property
@@ -181,18 +195,31 @@ class McpServers:
             return ""
         return f"{PROJECT_FILE}: {_UNTRUSTED}: {names}; /mcp, or codeagent mcp list, shows what would run"
 
-    def connect(self, toolsets: Toolsets) -> None:
-        """Add servers that are trusted later to these sets."""
-        self._toolsets = toolsets
+    def lacking(self, unknown: str) -> str:
+        return self.waiting if "mcp__" in unknown else ""
+
+    def hooks(self) -> tuple[Hook, ...]:
+        return (reading_hook(self),)
+
+    def assembled(self, assembly: Any) -> None:
+        """Add servers that are trusted later to the sets of the conversation."""
+        self._toolsets = assembly.catalog.toolsets
+
+    def connect(self, host: Host) -> None:
+        self.hear = host.shared.permissions.hear
+        self._programs.connected(host.shared.permissions, host.context.inspection)
+
+    async def close(self) -> None:
+        """Let no server write from now on; they end with the sets of the conversation."""
+        self._programs.close()
 
     def list(self) -> tuple[ServerFacts, ...]:
         return tuple(map(self._facts, self._configured.entries))
 
-    def tell_reads(self, hear: Callable[[str], None]) -> None:
-        self.hear = hear
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+        """Ask the servers that are ready; one that does not answer is left out."""
 
-    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
-        async def of(source: McpSource) -> tuple[ServerText, ...]:
+        async def of(source: McpSource) -> tuple[OfferedText, ...]:
             try:
                 return await offered_texts(source, kind)
             except Failed:  # it has none, or does not answer: whoever names one reads why
@@ -202,14 +229,20 @@ class McpServers:
         return tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
 
     async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
-        """Raises ConfigError."""
+        """Trust the project's servers as they are now and start them, or stop trusting them; later
+        sessions too. Raises ConfigError.
+
+        One whose program in the workspace is not as the user has `seen` it is not started, and
+        waits.
+        """
         if trusted:
             await self._rewrite(partial(self._files.trust, self._configured.digest), seen)
         else:
             await self._rewrite(self._files.distrust)
 
     async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
-        """Raises ConfigError."""
+        """Give a trusted server of the project these variables of the user's, if it is as it was
+        `seen`; later sessions too. It is started with them. Raises ConfigError."""
         entry = self._configured.get(name)
         if not entry.trusted:
             raise ConfigError(f"{name} is {_UNTRUSTED}; trust it first")
@@ -244,14 +277,15 @@ class McpServers:
                 del self._sources[name]
 
     async def restart(self, name: str) -> None:
-        """Raises ConfigError if it is not one that can be started."""
+        """Restart a server; returns before it is ready. Raises ConfigError if it is not one that
+        can be started."""
         if name not in self._sources:
             raise ConfigError(f"{one_line(name, 40)} cannot be started: {self._why_not(name)}")
         await self._toolsets.restart(name)
 
     async def agree(self, name: str, seen: tuple[str, ...]) -> None:
-        """Raises ConfigError if nothing of the server that was `seen` waits, or it cannot be
-        kept."""
+        """Accept the changed texts that are equal to those the user has `seen`. Raises ConfigError
+        if none of them waits, or they cannot be kept."""
         source = self._sources.get(name)
         if source is None or not source.changed:
             raise ConfigError(f"nothing of {one_line(name, 40)} waits for your agreement")
@@ -272,7 +306,7 @@ class McpServers:
         self._untrusted = {}
         self._wrong = {}
         for entry in self._configured.entries:
-            if not entry.trusted or not entry.config.enabled or entry.config.name in self._sources:
+            if not entry.trusted or not entry.enabled or entry.config.name in self._sources:
                 continue
             try:
                 config = ready_config(self._local, entry)
@@ -330,6 +364,37 @@ class McpServers:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
                 self._untrusted[name] = () if program is None else program.changes()
         return self._untrusted[name]
+
+
+def sources(context: ExtensionContext) -> Iterable[ToolSource]:
+    """Return the servers that may be started."""
+    servers = context.part(McpServers)
+    return () if servers is None else servers.sources
+
+
+def remarks(context: ExtensionContext) -> Iterator[tuple[str, str]]:
+    servers = context.part(McpServers)
+    if servers is not None and servers.waiting:
+        yield "mcp.untrusted", visible(servers.waiting)
+
+
+def change(host: Host, act: ServerAct) -> Coroutine[Any, Any, None]:
+    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no
+    servers."""
+    servers = host.part(McpServers)
+    if servers is None:
+        raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
+    match act:
+        case TrustServers(trusted, seen):
+            return servers.trust(trusted, seen)
+        case GiveVariables(name, variables, seen):
+            return servers.give(name, variables, seen)
+        case RestartServer(name):
+            return servers.restart(name)
+        case AgreeToServer(name, seen):
+            return servers.agree(name, seen)
+        case _:
+            assert_never(act)
 
 
 @asynccontextmanager

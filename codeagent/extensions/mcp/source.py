@@ -8,16 +8,16 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import RunCancelled, SandboxUnavailable
-from codeagent.core.mcp import ServerConfig
+from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import RunningProgram
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.described import DescribedServer
-from codeagent.extensions.mcp.elicitation import Reaction, ask_for_server
+from codeagent.extensions.mcp.elicitation import Reaction
+from codeagent.extensions.mcp.ending import ON_MACHINE, why_ended
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.offer import (
     OfferedTool,
@@ -29,7 +29,8 @@ from codeagent.extensions.mcp.offer import (
 from codeagent.extensions.mcp.pins import Changed, PinFile, Pinned, waiting_problems
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.record import ServerError, ServerRecord
-from codeagent.extensions.mcp.server_tool import ANSWER_SECONDS, ServerProgress, ServerTool
+from codeagent.extensions.mcp.running_calls import RunningCalls
+from codeagent.extensions.mcp.server_tool import ServerProgress, ServerTool
 from codeagent.tools.source import ListedTool, Listing
 
 if TYPE_CHECKING:
@@ -39,24 +40,10 @@ T = TypeVar("T")
 _RESTART_SECONDS = 0.5
 _LIST_AGAIN_SECONDS = 0.5
 """Seconds between two listings, however often a server says that its tools have changed."""
-_MOST_QUESTIONS = 5
-"""Of a server, during one call."""
 _MOST_NAMED = 5
 _ASKED_SECONDS = 8.0
 """Seconds that a prompt waits for the text it uses from a server."""
-_NO_PROGRAM = 127
 _NO_SANDBOX = "it runs in the sandbox, and there is none"
-_WRITE = 'it may only read the workspace; "write": true in your own mcp.json lets it write'
-_PLANNING = "for now it may only read the workspace, as in plan mode and in codeagent mcp test"
-_MACHINE = '"where": "machine" in your own mcp.json'
-"""The setting that runs a server on this machine; it cannot be in a project's file."""
-
-
-@dataclass
-class _RunningCall:
-    ctx: ToolContext
-    limit: asyncio.Timeout
-    questions: int = 0
 
 
 def _few(names: Sequence[str]) -> str:
@@ -98,8 +85,7 @@ class McpSource(DescribedServer):
         self._listed_changes = 0
         """How often it had said so when it was asked for the tools in use."""
         self._relisting = asyncio.Lock()
-        self._calls: list[_RunningCall] = []
-        self._asking = asyncio.Lock()
+        self._calls = RunningCalls(config.name, host.asker)
         self._taking = asyncio.Lock()
         self._fitting = asyncio.Lock()
         self._was_ready = False
@@ -201,7 +187,7 @@ class McpSource(DescribedServer):
         self._program = None
         try:
             if not config.url and config.where not in self._host.programs:
-                raise SandboxUnavailable(_NO_SANDBOX, f"run it on this machine, with {_MACHINE}")
+                raise SandboxUnavailable(_NO_SANDBOX, f"run it on this machine, with {ON_MACHINE}")
             if why := await self._waits():
                 return why
             library = await asyncio.to_thread(import_module, "codeagent.extensions.mcp.connection")
@@ -362,46 +348,9 @@ class McpSource(DescribedServer):
             self._on_change()
 
     async def _reason(self, error: Exception | None, program: RunningProgram | None) -> str:
-        """Return why the server is not running, as a phrase, with its last output if nothing else
-        is known."""
-        while isinstance(error, ExceptionGroup):
-            error = error.exceptions[0]
-        if isinstance(error, SandboxUnavailable):
-            return f"{error}: {error.remedy}"
-        if type(error).__name__ in (
-            "ConnectError",
-            "ConnectTimeout",
-        ):  # of httpx2, which is not imported here
-            return f"it cannot be reached {self.where} ({one_line(str(error), 200) or 'no answer'}); check its url"
-        if isinstance(error, UnsafeFile):
-            return f"it is not known what its program was when you agreed to it: {error}"
-        code = None if program is None else await program.close()
-        hint = self._agreed.start.hint if self._agreed is not None and program is not None else ""
-        if code == _NO_PROGRAM and self._config.where == "sandbox":
-            if hint:
-                return hint
-            return (
-                f"the sandbox has no {one_line(self._config.command, 60)}: choose an image that has it "
-                f"(sandbox.image), or run it on this machine, with {_MACHINE}"
-            )
-        said = self.record.why or (
-            "" if error is None else one_line(str(error), 300) or type(error).__name__
-        )
-        ended = "it has ended" if code is None else f"it ended with code {code}"
-        last = (
-            f" (it wrote: {one_line(self.record.lines[-1], 200)})"
-            if self.record.lines and program
-            else ""
-        )
-        hint = self._hint(program) or hint
-        why = f"{said or ended}{last}" if code in (None, 0) else f"{ended}{last}"
-        return f"{why}; {hint}" if hint else why
-
-    def _hint(self, program: RunningProgram | None) -> str:
-        """Say what would help a server that may have ended because it could not write."""
-        if program is None or program.writes or not self.record.met_read_only:
-            return ""
-        return _PLANNING if self._config.write else _WRITE
+        """Return why the server is not running, as a phrase."""
+        hint = "" if self._agreed is None else self._agreed.start.hint
+        return await why_ended(self._config, self.record, error, program, hint)
 
     def listing_changed(self) -> None:
         """Implement `connection.Listener`."""
@@ -416,10 +365,10 @@ class McpSource(DescribedServer):
         connection = self._there()
         await self._refuse_outdated(connection)
         async with asyncio.timeout(self.seconds) as limit:
-            program, running = self._program, _RunningCall(ctx, limit)
-            self._calls.append(running)
+            program = self._program
             try:
-                answer = await connection.call(tool, arguments, progress)
+                with self._calls.begun(ctx, limit):
+                    answer = await connection.call(tool, arguments, progress)
             except ServerError as error:
                 stopped = "" if program is None else program.unfit
                 end = (
@@ -428,8 +377,6 @@ class McpSource(DescribedServer):
                     else error
                 )
                 raise self._failed(end, connection) from error
-            finally:
-                self._calls.remove(running)
         self._answered = True
         return answer
 
@@ -540,25 +487,5 @@ class McpSource(DescribedServer):
             raise Failed(f"{self.name} did not answer within {_ASKED_SECONDS:g} s") from None
 
     async def elicit(self, params: Mapping[str, Any]) -> Reaction:
-        """Implement `connection.Listener`: ask on behalf of the running call; time spent waiting
-        does not count."""
-        running = self._calls[-1] if self._calls else None
-        if running is None or self._host.asker is None or running.questions >= _MOST_QUESTIONS:
-            return Reaction("decline")
-        running.questions += 1
-        async with self._asking:
-            if running not in self._calls:
-                return Reaction("cancel")  # its call ended while others were asked about
-            loop = asyncio.get_running_loop()
-            end, asked = running.limit.when(), loop.time()
-            running.limit.reschedule(asked + ANSWER_SECONDS)
-            try:
-                reaction = await ask_for_server(self.name, params, self._host.asker, running.ctx)
-                return (
-                    reaction if running in self._calls else Reaction("cancel")
-                )  # nobody waits for it any more
-            except RunCancelled:
-                return Reaction("cancel")
-            finally:
-                if end is not None and running in self._calls:
-                    running.limit.reschedule(end + loop.time() - asked)
+        """Implement `connection.Listener`."""
+        return await self._calls.ask(params)

@@ -163,6 +163,11 @@ class DocumentFiles:
             ) from error
         return folder
 
+    def untrusted(self) -> tuple[str, ...]:
+        """Return what is not trusted as it is now, as `codeagent tools trust` names it. Raises
+        ConfigError."""
+        return tuple(f"{one.name} (OpenAPI)" for one in self.read() if not one.trusted)
+
     def trust(self) -> tuple[str, ...]:
         """Trust the project's documents as they are now; return their names. Raises ConfigError."""
         found = list(self._raw_records())

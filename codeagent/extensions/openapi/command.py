@@ -1,5 +1,4 @@
-"""`codeagent tools add openapi`, `tools remove`, and the check of a document: its operations, and
-where requests go."""
+"""`codeagent tools add openapi`: offers the operations of a document as tools."""
 
 import argparse
 import asyncio
@@ -8,26 +7,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, read_named, say, settings_of
+from codeagent.commands.arguments import add_cwd, read_named, say, settings_of, workspace_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolError
-from codeagent.disk.opens import read_regular
-from codeagent.extensions.openapi.added import (
-    LARGEST_DOCUMENT,
-    DocumentFiles,
-    DocumentRecord,
-    IndexEntry,
-)
+from codeagent.extensions.openapi.added import LARGEST_DOCUMENT, DocumentRecord, IndexEntry
 from codeagent.extensions.openapi.bundling import joined
-from codeagent.extensions.openapi.document import ApiDocument, Operation
-from codeagent.extensions.openapi.plan import plan_of, security_of
+from codeagent.extensions.openapi.document import ApiDocument
+from codeagent.extensions.openapi.documents_command import document_files
+from codeagent.extensions.openapi.plan import security_of
 from codeagent.extensions.openapi.reading import BadDocument, read_text
 from codeagent.extensions.openapi.source import (
     DocumentOptions,
@@ -39,73 +32,58 @@ from codeagent.extensions.openapi.source import (
 )
 from codeagent.net.web.client import WebClient, WebRequest
 from codeagent.net.web.url import WebUrl
-from codeagent.tools.schema import problems_of
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 _LONGEST_NAME = 24
-_MOST_WARNINGS = 10
 _SECONDS = 120.0
-_DOCUMENT = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:""", re.MULTILINE)
-_BEGINNING = 64 << 10
 
 
-def add_document_arguments(actions: Any) -> None:
-    """Add `add` and `remove` to the actions of `codeagent tools`."""
-    adding = actions.add_parser(
-        "add", help="offer every operation of an OpenAPI document as a tool"
-    )
-    adding.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "kind", metavar="openapi", choices=("openapi",), help="the kind of document"
     )
-    adding.add_argument(
+    parser.add_argument(
         "document", metavar="DOCUMENT", help="an address or a file; - is standard input"
     )
-    adding.add_argument("--name", metavar="NAME", help="its tools are called NAME__OPERATION")
-    adding.add_argument(
+    parser.add_argument("--name", metavar="NAME", help="its tools are called NAME__OPERATION")
+    parser.add_argument(
         "--only",
         metavar="FILTER",
         action="append",
         default=[],
         help="tag:T, path:P, method:M or id:I, each with * and ?; repeatable",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--host",
         metavar="HOST",
         action="append",
         default=[],
         help="where requests may go; the host of URL if left out",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--server", metavar="URL", help="where requests go, instead of what the document says"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--secret",
         metavar="SCHEME=NAME",
         action="append",
         default=[],
         help="the variable or kept key with the credentials of a security scheme",
     )
-    adding.add_argument(
+    parser.add_argument(
         "--private", action="store_true", help="the hosts may be at addresses that are not public"
     )
-    adding.add_argument(
+    parser.add_argument(
         "--project", action="store_true", help="keep it in this project, for everyone who trusts it"
     )
-    removing = actions.add_parser(
-        "remove", help="remove a document of yours, else of this project, and its tools"
-    )
-    removing.add_argument("name", metavar="NAME")
-    add_cwd(adding, removing)
+    add_cwd(parser)
 
 
-def document_files(local: LocalEnvironment) -> DocumentFiles:
-    return DocumentFiles(local.own_folder, local.workspace, accept=local.trust_project)
-
-
-async def add_document(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+async def main(args: argparse.Namespace, app: "App") -> int:
     """Add a document. Raises ConfigError without changing anything."""
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
     data, base = await _fetched(args, local)
     path = None if base or args.document == "-" else local.workspace / args.document
     try:
@@ -152,46 +130,6 @@ async def add_document(args: argparse.Namespace, local: LocalEnvironment, app: "
     print(f"added {name}: {record.about}; requests go to {', '.join(hosts)} only; kept in {folder}")
     if args.project:
         print("it is used once you trust it: codeagent tools trust")
-    return 0
-
-
-def remove_document(args: argparse.Namespace, local: LocalEnvironment) -> int:
-    folder = document_files(local).remove(args.name)
-    print(f"removed {args.name} from {folder}")
-    return 0
-
-
-def is_document(path: Path) -> bool:
-    """Return whether a file looks like an OpenAPI document rather than a tool file. Blocks."""
-    if path.suffix not in (".json", ".yaml", ".yml"):
-        return False
-    try:
-        beginning = read_regular(path, follow=True, most=_BEGINNING)
-    except OSError:
-        return False
-    return path.suffix == ".json" or _DOCUMENT.search(beginning) is not None
-
-
-def check_document(path: Path, shown: str) -> int:
-    """Print every problem; return 0 if the document could be added, 2 if not. Raises
-    ConfigError."""
-    try:
-        document = ApiDocument(joined(read_text(read_named(path, shown, LARGEST_DOCUMENT)), path))
-        operations, problems = document.operations()
-    except BadDocument as error:
-        say(f"{shown}: {error}")
-        return 2
-    for problem in (*problems, *_problems(document, operations)):
-        say(f"{shown}: {problem}")
-    for warning in _warnings(document):
-        say(f"warning: {shown}: {warning}")
-    try:
-        server = f"requests go to {document.server()}"
-    except BadDocument as error:
-        server = str(error)
-    print(
-        f"{shown}: OpenAPI {one_line(document.version, 20)}, {about_of(document, len(operations))}; {server}"
-    )
     return 0
 
 
@@ -260,30 +198,3 @@ def _secrets(args: argparse.Namespace, document: ApiDocument) -> dict[str, str]:
             )
         found[scheme] = name
     return found
-
-
-def _problems(document: ApiDocument, operations: tuple[Operation, ...]) -> Iterator[str]:
-    """Yield why operations cannot be offered."""
-    for one in operations:
-        try:
-            faults = problems_of(plan_of(document, one).schema)
-        except BadDocument as error:
-            faults = (str(error),)
-        if faults:
-            yield f"{one.method} {one_line(one.path, 200)}: {faults[0]}"
-
-
-def _warnings(document: ApiDocument) -> Iterator[str]:
-    """Yield the faults that a strict reader finds; the tools are still offered as far as
-    possible."""
-    from openapi_pydantic.v3 import v3_0, v3_1  # takes 0.2 s to import, and only a check is strict
-    from pydantic import ValidationError
-
-    try:
-        (v3_0 if document.version.startswith("3.0") else v3_1).OpenAPI.model_validate(document.root)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        for one in found[:_MOST_WARNINGS]:
-            yield f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
-        if len(found) > _MOST_WARNINGS:
-            yield f"{len(found) - _MOST_WARNINGS} more"

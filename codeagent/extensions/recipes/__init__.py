@@ -13,6 +13,10 @@ from codeagent.core.extension import (
 EXTENSION = Extension(
     name="recipes",
     about="prompts with inputs and steps, kept in files",
+    in_conversations=InConversations(
+        acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
+    ),
+    in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
     screen=OnScreen(
         commands=(
             SlashCommand(
@@ -25,10 +29,6 @@ EXTENSION = Extension(
         ),
         offers="codeagent.extensions.recipes.page:offered",
     ),
-    in_conversations=InConversations(
-        acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
-    ),
-    in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
     subcommands=(
         Subcommand(
             name="recipes",

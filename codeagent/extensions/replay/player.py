@@ -24,7 +24,6 @@ from codeagent.core.events import (
 )
 from codeagent.core.jobs import JobBook
 from codeagent.core.json_types import MAIN
-from codeagent.core.mcp import ServerBook
 from codeagent.core.messages import AssistantMessage, UserMessage
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import (
@@ -36,6 +35,7 @@ from codeagent.core.notices import (
     StepModeChanged,
 )
 from codeagent.core.policy import Rule
+from codeagent.core.runtime import OfferedText, PartT, TextKind
 from codeagent.core.toolbox import Toolbox
 
 REFUSED = "this is a replay: nothing is run, asked or changed; Esc pauses it, Enter continues"
@@ -113,7 +113,6 @@ class SessionPlayer:
         self.budget: Budget | None = None
         self.rewind: Rewind | None = None
         self.toolbox: Toolbox | None = None
-        self.servers: ServerBook | None = None
         models = [event.model for event in events if isinstance(event, RunStarted)]
         self.model = ModelInUse(models[0] if models else "")
         self._steps = list(_steps(events, speed))
@@ -133,6 +132,12 @@ class SessionPlayer:
         self._number = 0
         self._clock = clock
         self._wait = wait
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        return None
+
+    async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
+        return ()
 
     @property
     def running(self) -> bool:

@@ -1,5 +1,24 @@
 """Sets of further tools, which the model lists and turns on."""
 
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, Subcommand
 
-EXTENSION = Extension(name="toolsets", about="sets of further tools, which the model turns on")
+EXTENSION = Extension(
+    name="toolsets",
+    about="sets of further tools, which the model turns on",
+    subcommands=(
+        Subcommand(
+            name="sets",
+            of="tools",
+            about="the sets of further tools, and how each is doing",
+            module="codeagent.extensions.toolsets.command",
+            after="show",
+        ),
+        Subcommand(
+            name="split",
+            of="tools",
+            about="have a model divide a large set into smaller ones, once",
+            module="codeagent.extensions.toolsets.split_command",
+            after="sets",
+        ),
+    ),
+)

@@ -1,20 +1,16 @@
-"""`codeagent tools sets` and `tools split`: list toolsets, and split a large one into smaller
-ones."""
+"""`codeagent tools sets`: lists toolsets, and the tools of one."""
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import print_json, say, settings_of
+from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.commands.tools import tools_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
-from codeagent.core.messages import Usage
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
-from codeagent.extensions.toolsets.splits import SplitFailed, split
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.source import Toolset
 
@@ -24,34 +20,20 @@ if TYPE_CHECKING:
 _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed"}
 
 
-@asynccontextmanager
-async def tools_of(
-    args: argparse.Namespace, local: LocalEnvironment, app: "App"
-) -> AsyncIterator[ToolCatalog]:
-    """Return the tools of a conversation with these arguments, including toolsets that are on from
-    its start.
-
-    Raises CodeagentError.
-    """
-    settings = await asyncio.to_thread(settings_of, args, local.workspace)
-    catalog = await asyncio.to_thread(app.describe_tools, local, settings)
-    if wrong := catalog.unlisted(certain=True):
-        raise ConfigError(wrong[0])
-    try:
-        await catalog.toolsets.first_ready()
-        await catalog.refresh()
-        yield catalog
-    finally:
-        await catalog.toolsets.close()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
+    parser.add_argument("--json", action="store_true", help="as one JSON list")
+    add_cwd(parser)
 
 
-async def list_sets(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
+async def main(args: argparse.Namespace, app: "App") -> int:
     """Print every toolset, or the tools of one. Starts all sources, and waits for them. Raises
     ConfigError."""
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
     async with tools_of(args, local, app) as catalog:
         toolsets = catalog.toolsets
         if args.name is not None:
-            return _print_tools(await _ready(catalog, args.name), as_json=args.json)
+            return _print_tools(await ready_set(catalog, args.name), as_json=args.json)
         await asyncio.gather(
             *(toolsets.ready(source) for source in {one.source for one in toolsets.all().values()})
         )
@@ -66,39 +48,12 @@ async def list_sets(args: argparse.Namespace, local: LocalEnvironment, app: "App
     for one in facts:
         state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
         print(
-            f"{one.name:<{widest}}{state:<10}{_counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip()
+            f"{one.name:<{widest}}{state:<10}{counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip()
         )
     return 0
 
 
-async def split_set(args: argparse.Namespace, local: LocalEnvironment, app: "App") -> int:
-    """Have a model divide a toolset, which stays divided while it has the same tools. Raises
-    CodeagentError."""
-    settings = await asyncio.to_thread(settings_of, args, local.workspace)
-    async with tools_of(args, local, app) as catalog:
-        toolset = await _ready(catalog, args.name)
-        if toolset.name != toolset.source:
-            raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
-        parts = catalog.toolsets.parts(toolset.source)
-        if parts and not args.again:
-            print(
-                f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again"
-            )
-            return 0
-        try:
-            made = await split(
-                toolset.source, catalog.toolsets.listing(toolset.source), settings, local
-            )
-        except SplitFailed as error:
-            say(f"codeagent: {error} ({_cost(error.usage)})")
-            return 1
-    for group in made.groups:
-        print(f"{group.name}: {_counted(len(group.tools))}, {group.about}")
-    print(_cost(made.usage))
-    return 0
-
-
-async def _ready(catalog: ToolCatalog, name: str) -> Toolset:
+async def ready_set(catalog: ToolCatalog, name: str) -> Toolset:
     """Return a toolset. Raises ConfigError if it does not exist, or its source failed."""
     try:
         toolset = await catalog.toolsets.ready(name)
@@ -124,10 +79,5 @@ def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
     return 0
 
 
-def _counted(tools: int) -> str:
+def counted(tools: int) -> str:
     return f"{tools:,} tool{'s' * (tools != 1)}"
-
-
-def _cost(usage: Usage) -> str:
-    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"

@@ -7,14 +7,14 @@ import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.messages import OutputStream, TextPart, text_of
+from codeagent.core.messages import STREAMS, OutputStream, TextPart, text_of
 from codeagent.core.ports import (
     Command,
     CommandResult,
@@ -71,10 +71,9 @@ class CommandOutput:
         self._head_size = head
         self._tail_size = tail
         self._decoders = {
-            stream: codecs.getincrementaldecoder("utf-8")("backslashreplace")
-            for stream in get_args(OutputStream)
+            stream: codecs.getincrementaldecoder("utf-8")("backslashreplace") for stream in STREAMS
         }
-        self._unfinished: dict[OutputStream, str] = dict.fromkeys(get_args(OutputStream), "")
+        self._unfinished: dict[OutputStream, str] = dict.fromkeys(STREAMS, "")
         self._head: list[str] = []
         self._head_length = 0
         self._tail: deque[str] = deque()

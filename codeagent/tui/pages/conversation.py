@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.widget import AwaitMount, Widget
@@ -29,7 +29,7 @@ from codeagent.tui.state import UiState
 from codeagent.tui.transcript.view import TranscriptView
 
 if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
-    from codeagent.core.mcp import ServerText
+    from codeagent.core.runtime import OfferedText, TextKind
     from codeagent.tui.session_client import SessionClient
 
 _LEAVES = 0.05
@@ -137,11 +137,12 @@ class ConversationParts:
         self._resources = tuple(text.name for text in await self._texts("resource"))
         composer.set_files((*files, *self._resources))
 
-    async def _texts(self, kind: Literal["resource", "prompt"]) -> tuple["ServerText", ...]:
+    async def _texts(self, kind: "TextKind") -> tuple["OfferedText", ...]:
         """Return what servers offer; nothing while the conversation is starting."""
         client = self.outbox.client
-        servers = None if client is None or not client.started else client.agent.servers
-        return () if servers is None else await servers.texts(kind)
+        if client is None or not client.started:
+            return ()
+        return await client.agent.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
         """Return what the text means if an extension offers its command; else say what it may have meant,

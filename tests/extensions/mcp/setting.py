@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import Asker
 from codeagent.core.tool import Tool, ToolContext, ToolError, ToolResult
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms

@@ -4,9 +4,9 @@ web tools do."""
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.mcp import LoginClient, ServerConfig
 from codeagent.core.policy import Mode, Policy, Rule, Verdict
 from codeagent.core.tool import OpenArgs
+from codeagent.extensions.mcp.config import LoginClient, ServerConfig
 from codeagent.extensions.mcp.offer import offer_of
 from codeagent.extensions.mcp.server_tool import ServerTool
 from codeagent.extensions.mcp.source import McpSource, ServerHost

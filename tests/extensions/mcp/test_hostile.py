@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.policy import Policy
 from codeagent.core.sanitize import visible
+from codeagent.extensions.mcp.config import ServerConfig
 from tests.effort import part
 from tests.extensions.mcp.hostile import BEHAVIOURS
 from tests.extensions.mcp.setting import Setting, answer_of, hostile, serving
@@ -258,7 +258,7 @@ def memory() -> int:
 async def test_a_program_that_the_sandbox_does_not_have_can_run_on_the_machine_if_the_users_own_file_says_so(
     tmp_path: Path,
 ) -> None:
-    config = ServerConfig("gone", "sh", ("-c", "exit 127"), origin=".mcp.json")
+    config = ServerConfig("gone", "sh", ("-c", "exit 127"))
     async with serving(tmp_path, config) as setting:
         await setting.start()
         assert setting.problems == (

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message
 
-from codeagent.core.mcp import ServerConfig
+from codeagent.extensions.mcp.config import ServerConfig
 from tests.extensions.mcp.setting import Setting, answer_of, serving
 
 Answer = Callable[[Request], Awaitable[Response]]

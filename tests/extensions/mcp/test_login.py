@@ -19,14 +19,14 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata
 from pydantic import AnyUrl
 
 from codeagent.core.errors import ConfigError
-from codeagent.core.mcp import LoginClient, ServerConfig, login_name
 from codeagent.core.redact import Redactor
+from codeagent.extensions.mcp.config import LoginClient, ServerConfig, login_name
 from codeagent.extensions.mcp.login import Callback, KeptLogin, _registered, begin_login
 from tests.extensions.mcp.authorized import Authority, authorized_server
 
 
 class MemoryStore:
-    """A `core.mcp.SecretStore`."""
+    """A `extensions.mcp.config.SecretStore`."""
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
 
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.ports import RunningProgram, StdioProgram
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms

@@ -12,9 +12,9 @@ from codeagent.agent.emitter import Emitter
 from codeagent.agent.prompt import tell_tools
 from codeagent.core.display import cut
 from codeagent.core.events import Notice
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.offer import OfferedTool, offer_of
 from codeagent.extensions.mcp.pins import Changed, PinFile, waiting_problems
 from codeagent.tools.catalog import CatalogChange

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.mcp import ServerConfig
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.program import ServerStart, start_of
 from tests.fakes import put
 from tests.table import for_each

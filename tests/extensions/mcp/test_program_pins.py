@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.mcp import ServerConfig
 from codeagent.extensions.mcp import program_files as bounds
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.pins import FILES
 from codeagent.extensions.mcp.program_files import program_files
 from tests.extensions.mcp.setting import HOSTILE, Setting, answer_of, serving

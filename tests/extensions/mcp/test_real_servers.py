@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.mcp import ServerConfig
+from codeagent.extensions.mcp.config import ServerConfig
 from tests.extensions.mcp.real_servers import servers_or_skip
 from tests.extensions.mcp.setting import Setting, answer_of, serving
 from tests.sandboxes import make_repository

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.display import TextBlock
-from codeagent.core.mcp import ServerConfig
 from codeagent.core.tool import ToolContext
+from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.described import DescribedServer
 from codeagent.extensions.mcp.offer import OfferedTool, offer_of
 from codeagent.extensions.mcp.server_tool import ServerProgress, ServerTool

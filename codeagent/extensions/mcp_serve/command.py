@@ -10,18 +10,45 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_model_arguments,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import config_dir
 from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.extensions.mcp.serve.calls import CallingModel, require_sandbox
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
+    from codeagent.extensions.mcp_serve.calls import CallingModel
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="never ask about these calls; repeatable",
+    )
+    parser.add_argument(
+        "--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable"
+    )
+    parser.add_argument(
+        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
+    )
+    parser.add_argument(
+        "--trust-project", action="store_true", help="load the project's tool files for agent"
+    )
+    add_cwd(parser)
 
 
 def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
@@ -45,17 +72,15 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
 
 async def _serve(settings: Settings, local: LocalEnvironment, app: "App") -> int:
     """Return the exit code: 0 if the program closed the connection. Raises CodeagentError."""
-    from codeagent.extensions.mcp.serve import (
+    from codeagent.extensions.mcp_serve import (
         lines,
         server,  # the library takes most of a second to import
     )
+    from codeagent.extensions.mcp_serve.calls import CallingModel, require_sandbox
 
     model, ended = CallingModel(), list[int]()
     session = await app.open_session(
-        _offered(settings, model),
-        replace(local, has_servers=False),
-        tell=say,
-        open_model=model.open,
+        _offered(settings, model), local, tell=say, open_model=model.open
     )
     try:
         require_sandbox(session)
@@ -80,20 +105,21 @@ async def _work(
     return await app.work(Task(prompt, local, settings, lists_changes=False), reader)
 
 
-def _offered(settings: Settings, model: CallingModel) -> Settings:
+def _offered(settings: Settings, model: "CallingModel") -> Settings:
     """Return the settings of the conversation for the calls: it has only the offered tools.
 
     Nothing else is started for it, such as other servers, one of which may be this program itself.
     Its calls cost nothing, so no budget in dollars can be counted; the agent's conversations have
     it.
     """
-    from codeagent.extensions.mcp.serve.server import OFFERED  # as above
+    from codeagent.extensions.mcp_serve.server import OFFERED  # as above
 
     changes: dict[str, Any] = {
         "model": model.name,
         "limits": replace(settings.limits, budget=None),
         "tools": (*settings.tools, tuple(sorted(OFFERED))),
         "toolsets": ToolsetSettings(),
+        "extensions": replace(settings.extensions, off=(*settings.extensions.off, "mcp")),
     }
     return replace(settings, **changes)
 

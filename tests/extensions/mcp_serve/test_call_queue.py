@@ -11,8 +11,8 @@ from codeagent.config.sessions import RunReader
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, RunFinished, ToolResultAdded
 from codeagent.core.messages import TextPart, Usage
-from codeagent.extensions.mcp.serve.calls import CallingModel, CallOutcome, CallQueue
-from codeagent.extensions.mcp.serve.server import _Service
+from codeagent.extensions.mcp_serve.calls import CallingModel, CallOutcome, CallQueue
+from codeagent.extensions.mcp_serve.server import _Service
 from tests.tui.fake_launcher import FakeAgent
 
 

@@ -2,15 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal, Protocol, assert_never
+from typing import Literal, Protocol
 
-from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
-from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.toolbox import SourceState
 
@@ -46,8 +44,8 @@ class ServerConfig:
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Its variables beside a minimal environment; the values are treated as secrets."""
     cwd: str = ""
-    """Where it is said to run, relative to the workspace; see `tools.mcp.program` for where it
-    does."""
+    """Where it is said to run, relative to the workspace; see `extensions.mcp.program` for
+    where it does."""
     url: str = ""
     """The address of a server over streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -65,9 +63,6 @@ class ServerConfig:
     """Seconds that one call may take."""
     start_timeout: float = 30.0
     """Seconds that it may take to start and list its tools."""
-    enabled: bool = True
-    origin: str = ""
-    """The file that configures it, as shown to the user."""
     from_project: bool = False
     """Whether the project's file configures it, rather than the user's."""
 
@@ -131,65 +126,12 @@ class ServerFacts:
         return (self.shown, *self.details)
 
 
-@dataclass(frozen=True)
-class ServerText:
-    """A resource or prompt of a server that the user can name in a prompt."""
+class ListedServers:
+    """The servers of one conversation, as its page sees them."""
 
-    name: str
-    """`SERVER:RESOURCE` or `SERVER:PROMPT`, as it is typed behind `@` or `/`."""
-    about: str = ""
-    """One line, in the server's words."""
-    inputs: tuple[tuple[str, str], ...] = ()
-    """The arguments of a prompt, with a description of each."""
-
-
-class ServerBook(Protocol):
-    """The MCP servers of a conversation; a method that raises ConfigError has changed nothing."""
-
-    def list(self) -> tuple[ServerFacts, ...]: ...
-
-    async def texts(self, kind: Literal["resource", "prompt"]) -> tuple[ServerText, ...]:
-        """Ask the servers that are ready for their resources and prompts; one that does not answer
-        is left out."""
-
-    def tell_reads(self, hear: Callable[[str], None]) -> None:
-        """Call `hear`, from now on, with the name of each server that a prompt takes text from."""
-
-    async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
-        """Trust the project's servers as they are now and start them, or stop trusting them; later
-        sessions too.
-
-        One whose program in the workspace is not as the user has `seen` it is not started, and
-        waits.
-        """
-
-    async def give(self, name: str, variables: tuple[str, ...], seen: tuple[str, ...]) -> None:
-        """Give a trusted server of the project these variables of the user's, if it is as it was
-        `seen`; later sessions too. It is started with them."""
-
-    async def restart(self, name: str) -> None:
-        """Restart a server; returns before it is ready."""
-
-    async def agree(self, name: str, seen: tuple[str, ...]) -> None:
-        """Accept the changed texts that are equal to those the user has `seen`."""
-
-
-def change_servers(book: ServerBook | None, act: ServerAct) -> Awaitable[None]:
-    """Return the coroutine that carries out the user's choice. Raises ConfigError if there are no
-    servers."""
-    if book is None:
-        raise ConfigError("no MCP server is configured; codeagent mcp add adds one")
-    match act:
-        case TrustServers(trusted, seen):
-            return book.trust(trusted, seen)
-        case GiveVariables(name, variables, seen):
-            return book.give(name, variables, seen)
-        case RestartServer(name):
-            return book.restart(name)
-        case AgreeToServer(name, seen):
-            return book.agree(name, seen)
-        case _:
-            assert_never(act)
+    def list(self) -> tuple[ServerFacts, ...]:
+        """Return what is configured, and how each is doing."""
+        return ()
 
 
 class SecretStore(Protocol):

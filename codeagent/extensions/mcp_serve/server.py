@@ -25,7 +25,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session
 from codeagent.core.sanitize import folded, on_one_line, one_line, visible
 from codeagent.core.tool import ToolDefinition
-from codeagent.extensions.mcp.serve.calls import (
+from codeagent.extensions.mcp_serve.calls import (
     AgentReader,
     CallingModel,
     CallOutcome,
@@ -34,7 +34,7 @@ from codeagent.extensions.mcp.serve.calls import (
     Progress,
     failure,
 )
-from codeagent.extensions.mcp.serve.lines import InputLines
+from codeagent.extensions.mcp_serve.lines import InputLines
 
 _READ_ONLY = frozenset({"read", "list", "search", "output_read"})
 OFFERED = frozenset({"bash", "read", "write", "edit", "list", "search", "output_read"})

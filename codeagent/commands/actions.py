@@ -1,0 +1,53 @@
+"""The actions of a command, such as `codeagent tools list`: its own, and those that extensions
+add."""
+
+import argparse
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from codeagent.commands.arguments import refuse_if_off
+from codeagent.config.extensions import actions_of
+from codeagent.core.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
+
+@dataclass(frozen=True)
+class OwnAction:
+    """An action that the command has whatever extensions there are."""
+
+    about: str
+    """What it does, in the help of the command."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+
+
+def add_actions(
+    parser: argparse.ArgumentParser, command: str, own: Mapping[str, OwnAction]
+) -> None:
+    """Add the actions of a command, each of an extension behind the one that it follows."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    added = {action.name: action for _, action in actions_of(command, own)}
+    names = list(own)
+    for action in added.values():
+        at = names.index(action.after) + 1 if action.after in names else len(names)
+        names.insert(at, action.name)
+    for name in names:
+        if name in own:
+            own[name].add_arguments(actions.add_parser(name, help=own[name].about))
+        else:
+            module = import_module(added[name].module)
+            module.add_arguments(actions.add_parser(name, help=added[name].about))
+
+
+def run_added(
+    args: argparse.Namespace, app: "App", command: str, own: Collection[str]
+) -> int | Coroutine[Any, Any, int]:
+    """Run the action of an extension. Raises ConfigError if that is switched off."""
+    extension, action = next(
+        each for each in actions_of(command, own) if each[1].name == args.action
+    )
+    refuse_if_off(extension.name, action.words)
+    code: int | Coroutine[Any, Any, int] = import_module(action.module).main(args, app)
+    return code
