@@ -224,6 +224,9 @@ class InConversations:
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice that
     a conversation begins with."""
+    switches: Reference = ""
+    """Of a function from the conversation's `tools.toolsets.Toolsets` to the tools that list sets
+    and turn them on; called once there is a set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +280,7 @@ class Extension:
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
-    local."""
+    place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""
