@@ -38,7 +38,6 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -169,8 +168,9 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    off = all_extensions().without(settings.extensions.off).sets_off
     for name in settings.toolsets.offer:
-        if name not in sets:
+        if name not in sets and name not in off:
             raise ConfigError(
                 f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
             )
@@ -201,14 +201,15 @@ def with_messages(settings: Settings, group: "Group | None") -> Settings:
 
 def with_chosen(settings: Settings, history: History) -> Settings:
     """Return the settings, offering also the built-in sets that the user turned on in the
-    session."""
+    session. Blocks on small files. Raises ConfigError."""
     items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
     chosen = [
         str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
     ]
-    offer = dict.fromkeys(
-        (*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS))
-    )
+    if not chosen:
+        return settings
+    sets = {one.name for extension in extensions_on(settings) for one in extension.sets}
+    offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in sets)))
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
 
@@ -242,13 +243,17 @@ def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterat
 def remarks_of_extensions(
     settings: Settings, dependencies: ToolDependencies
 ) -> Iterator[tuple[str, str]]:
-    """Yield code and text of each notice that extensions have for the beginning, and of each of a
-    package that cannot be used."""
+    """Yield code and text of each notice that extensions have for the beginning, and of what of a
+    package or of one that is switched off cannot be used."""
     found = all_extensions().without(settings.extensions.off)
     for name, why in found.broken.items():
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
+    off = {name: by for name, by in found.sets_off.items() if name in settings.toolsets.offer}
+    for name, by in off.items():
+        text = f"toolsets.offer: {name} is not there, because the extension {by} is switched off"
+        yield "settings.unused", text
     context = extension_context(settings, dependencies)
-    for extension in extensions_on(settings):
+    for extension in found.on:
         if extension.in_conversations.remarks and has_files(extension, context):
             yield from resolved(extension.in_conversations.remarks)(context)
 
@@ -281,20 +286,23 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    extensions = extensions_on(settings)
-    sets_of_all = [one for each in extensions for one in each.sets]
-    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
+    extensions = all_extensions().without(settings.extensions.off)
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, sets)
+    catalog = dependencies.catalog(toolsets, extensions, sets)
     change = catalog.look()
     known = catalog.toolsets.known
     for name in settings.toolsets.use:
-        if name not in known:
-            waiting = ", ".join(catalog.now.untrusted)
-            hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
-            raise ConfigError(
-                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
-            )
+        by = extensions.sets_off.get(name, "")
+        if name in known or (
+            (by or extensions.prefixes_off) and name not in settings.toolsets_given
+        ):  # the sets report it as a problem
+            continue
+        waiting = ", ".join(catalog.now.untrusted)
+        hint = f"; the extension {by} is switched off" if by else ""
+        hint += f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
+        raise ConfigError(
+            f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+        )
     return catalog, change
 
 
@@ -368,7 +376,7 @@ def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def misnamed(
-    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+    settings: Settings, catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
     not loaded yet.
@@ -386,10 +394,10 @@ def misnamed(
             f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
         )
     doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
-    return tuple(
-        ("rule.unknown", f"{text} It is checked again when all tools are known")
-        for text in doubtful
-    )
+    later = "It is checked again when all tools are known"
+    if all_extensions().without(settings.extensions.off).prefixes_off:
+        later = "An extension that is switched off may have it"
+    return tuple(("rule.unknown", f"{text} {later}") for text in doubtful)
 
 
 def _sentence(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.agent.agent import AgentServices
 from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.config.extensions import may_bring
+from codeagent.config.extensions import Extensions, may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
@@ -155,13 +155,13 @@ class ToolDependencies:
     def catalog(
         self,
         toolsets: Toolsets,
-        of_sets: Iterable[str] = (),
+        extensions: Extensions,
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        `sets` returns the built-in sets of the extensions that are on, offered or not, as files may
+        narrow their tools. Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
@@ -190,7 +190,9 @@ class ToolDependencies:
             trust,
             accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            of_sets=frozenset(of_sets),
+            of_sets=extensions.tools_on | extensions.tools_off,
+            switched_off=extensions.tools_off,
+            prefixes_off=extensions.prefixes_off,
             absent=self._absent(),
             companions=companions,
             toolsets=toolsets,

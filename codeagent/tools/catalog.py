@@ -155,6 +155,8 @@ class ToolCatalog(ToolRegistry):
         accept: bool = False,
         elsewhere: Collection[str] = (),
         of_sets: Collection[str] = (),
+        switched_off: Collection[str] = (),
+        prefixes_off: Collection[str] = (),
         absent: Mapping[str, str] = MappingProxyType({}),
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
@@ -164,8 +166,10 @@ class ToolCatalog(ToolRegistry):
         tools of other conversations, so that rules may name them, and other tools may not have
         their names. `of_sets`: tools of built-in sets that may not be offered here; a list of tools
         may name them. `absent`: why some of those cannot be had in this conversation, which a call
-        to one is told. `companions` is called with all tools that are always there. `toolsets` also
-        knows which tools may be used at all. Raises ConfigError."""
+        to one is told. `switched_off`: those of `of_sets` that cannot be turned on; rules may name
+        them. `prefixes_off`: how names of others begin that are switched off; "" for any name.
+        `companions` is called with all tools that are always there. `toolsets` also knows which
+        tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
         super().__init__(self._allowed(builtin), self.toolsets.definitions)
@@ -178,6 +182,8 @@ class ToolCatalog(ToolRegistry):
         self._trust = ProjectTrust(self._folders, trust, accept=accept)
         self._elsewhere = frozenset(elsewhere)
         self._of_sets = frozenset(of_sets)
+        self._switched_off = frozenset(switched_off)
+        self._prefixes_off = frozenset(prefixes_off)
         self._absent = absent
         self._companions = companions
         self._listed: str | None = None
@@ -205,10 +211,11 @@ class ToolCatalog(ToolRegistry):
 
     @property
     def complete(self) -> bool:
-        """Whether all tools are known: no file waits for trust, nothing failed, and no source is
-        starting."""
+        """Whether all tools are known: no file waits for trust, nothing failed, no source is
+        starting, and none is switched off."""
         failed = any(problem.level == "error" for problem in self._now.problems)
-        return not self._now.untrusted and not failed and self.toolsets.names_known
+        missing = failed or self._now.untrusted or "" in self._prefixes_off
+        return not missing and self.toolsets.names_known
 
     def has_loaded(self, content: bytes) -> bool:
         """Whether a file with exactly this content is in use, and so trusted."""
@@ -279,7 +286,7 @@ class ToolCatalog(ToolRegistry):
             return ()
         from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
 
-        return unknown_rules(rules, self._names())
+        return unknown_rules(rules, [*self._names(), *self._switched_off])
 
     def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
         """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not
@@ -290,36 +297,30 @@ class ToolCatalog(ToolRegistry):
         """
         if not self._allow and not to_read:
             return ()
-        from codeagent.tools.misnamed import (
-            MCP,
-            unknown_entries,
-        )  # few conversations have such a list
+        from codeagent.tools import misnamed  # few conversations have such a list
 
         def may_come(entry: str) -> bool:
-            return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
+            is_off = any(misnamed.may_begin(entry, prefix) for prefix in self._prefixes_off)
+            elsewhere = certain and (is_off or self._may_be_in_a_file(entry))
+            return self.toolsets.may_have(entry) or elsewhere
 
         # The user's setting applies to all projects, which have different servers.
-        here = tuple(name for name in to_read if not name.startswith(MCP))
+        here = tuple(name for name in to_read if not name.startswith(misnamed.MCP))
         lists = {"the list of allowed tools": self._allow, "require_info": AllowList((here,))}
-        names = self._listable()
         return tuple(
             line
             for where, listed in lists.items()
-            for line in unknown_entries(where, listed, names, may_come)
+            for line in misnamed.unknown_entries(where, listed, self._listable(), may_come)
         )
 
     def _may_be_in_a_file(self, entry: str) -> bool:
-        """Whether a tool file that is not in use may have a tool that the name or pattern
-        matches."""
-        if any(
-            problem.level == "error" and ".md" not in problem.where for problem in self._problems
-        ):
+        """Whether a tool file that is not in use may have a tool that the entry matches."""
+        broken = (problem.where for problem in self._problems if problem.level == "error")
+        if any(".md" not in where for where in broken):
             return True
         for file in self._unused_files():
-            loaded = self.load(file) if file.path.suffix in _DATA else Loaded()
-            if not loaded.tools or any(
-                AllowList(((entry,),)).allows(tool.name) for tool in loaded.tools
-            ):
+            tools = self.load(file).tools if file.path.suffix in _DATA else ()
+            if not tools or any(AllowList(((entry,),)).allows(tool.name) for tool in tools):
                 return True
         return False
 
@@ -458,9 +459,8 @@ class ToolCatalog(ToolRegistry):
     @property
     def _reserved(self) -> frozenset[str]:
         """Return the names that only built-in tools may have."""
-        return (
-            self._elsewhere - {tool.name for tool in self._builtin}
-        ) | self._narrowing.refused.keys()
+        own = {tool.name for tool in self._builtin}
+        return (self._elsewhere - own) | self._narrowing.refused.keys()
 
     def _candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
         """Return the tools of toolsets to use, as `Toolsets.candidates` does, without those that a
