@@ -1,5 +1,5 @@
 """The port through which sessions are opened and tasks are worked on: what a front end, a command
-or a room is handed, so that it need not know what a session is made of."""
+or an extension is handed, so that it need not know what a session is made of."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -23,8 +23,6 @@ GivenSettings = Settings | Mapping[str, Any]
 """All settings, or those that win over the environment and the files, as in `config.toml`."""
 GivenWorkspace = LocalEnvironment | Path | str
 """A folder; or one with the environment and the keys to use, if these are not the user's."""
-
-
 Observer = Callable[[KnownEvent], None]
 
 
