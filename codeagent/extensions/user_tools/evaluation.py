@@ -149,6 +149,12 @@ def _of_command(
         yield from ((at, "it would be given to a program that is not fixed") for at in held)
     if name in SHELLS:
         yield from _given_to_shell(words, start, scan, runs=True)
+        if (
+            fed
+            and (script := _own_words(words, start)[1]) is not None
+            and words[script].text == HOLE
+        ):
+            yield None, f"{name} runs what it reads if the name of its script is empty"
     if name in EVALUATE:
         yield from ((at, f"it would be evaluated by {name}") for at in held)
     if name in RUNNERS:

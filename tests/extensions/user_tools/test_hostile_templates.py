@@ -350,6 +350,8 @@ RUNS_WHAT_IT_HOLDS = (
     'python3 <(echo "$a")',
     "bash -c 'if' _ \"$a\"",
     'f() { [ "$@" ]; }; f -v "$a"',
+    'bash $b <<< "$a"',
+    'echo "$a" | sh -e ${b^^}',
     'test {-v,"$a"}',
     '[ x -a {-v,"$a"} ]',
     "[ -n $a ]",
