@@ -270,7 +270,7 @@ def remarks_of_extensions(
     for name, why in found.broken.items():
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
     context = extension_context(settings, dependencies)
-    for extension in extensions_on(settings):
+    for extension in found.on:
         if extension.in_conversations.remarks and has_files(extension, context):
             with _faults_named(extension):
                 yield from resolved(extension.in_conversations.remarks)(context)
