@@ -38,7 +38,6 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -206,9 +205,8 @@ def with_chosen(settings: Settings, history: History) -> Settings:
     chosen = [
         str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
     ]
-    offer = dict.fromkeys(
-        (*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS))
-    )
+    sets = {one.name for extension in extensions_on(settings) for one in extension.sets}
+    offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in sets)))
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
 
