@@ -74,6 +74,29 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
     return all_extensions().without(settings.extensions.off).on
 
 
+def _extensions_off(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are switched off. Blocks on small files. Raises ConfigError."""
+    return all_extensions().without(settings.extensions.off).off
+
+
+def _sets_off(settings: Settings) -> dict[str, str]:
+    """Return the names of the sets of extensions that are switched off, and the extension of
+    each."""
+    off = _extensions_off(settings)
+    return {one.name: extension.name for extension in off for one in extension.sets}
+
+
+def _unused_sets(settings: Settings) -> Iterator[str]:
+    """Yield a line for each set that a file names, and that is not there as its extension is
+    switched off."""
+    off = _sets_off(settings)
+    for key in ("offer", "use"):
+        for name in getattr(settings.toolsets, key):
+            if name in off:
+                why = f"because the extension {off[name]} is switched off"
+                yield f"toolsets.{key}: there is no set {name}, {why}"
+
+
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
     local = dependencies.local
     return ExtensionContext(
@@ -168,8 +191,9 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    off = _sets_off(settings)
     for name in settings.toolsets.offer:
-        if name not in sets:
+        if name not in sets and name not in off:
             raise ConfigError(
                 f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
             )
@@ -279,15 +303,20 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    extensions = extensions_on(settings)
+    extensions = (*extensions_on(settings), *_extensions_off(settings))
     sets_of_all = [one for each in extensions for one in each.sets]
     names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
     toolsets = _toolsets(settings, dependencies, history)
     catalog = dependencies.catalog(toolsets, names, sets)
     change = catalog.look()
     known = catalog.toolsets.known
+    off = _sets_off(settings)
     for name in settings.toolsets.use:
-        if name not in known:
+        if name in off and name in settings.toolsets_given:
+            raise ConfigError(
+                f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
+            )
+        if name not in known and name not in off:
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
             raise ConfigError(
@@ -307,7 +336,8 @@ def _toolsets(
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
-    used = (Choice(name) for name in settings.toolsets.use if name not in given)
+    without = (*given, *_sets_off(settings))
+    used = (Choice(name) for name in settings.toolsets.use if name not in without)
     toolsets = Toolsets(sources, used, allow, groups)
     for item in () if history is None else history.details:
         if item.name == TOOLSET_USE:
@@ -357,7 +387,8 @@ def troubles(
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from remarks_of_extensions(settings, dependencies)
-    yield from (("settings.unused", visible(line)) for line in settings.unused)
+    unused = (*settings.unused, *_unused_sets(settings))
+    yield from (("settings.unused", visible(line)) for line in unused)
 
 
 def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -366,14 +397,16 @@ def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def misnamed(
-    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
-    not loaded yet.
+    not loaded yet. A rule about a tool of an extension that is switched off is right.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.unknown(hand_written(rules))
+    off = [name for each in _extensions_off(settings) for one in each.sets for name in one.tools]
+    of_others = [rule for rule in hand_written(rules) if not any(map(rule.covers, off))]
+    unknown = catalog.unknown(of_others)
     wrong = (
         *(unknown if catalog.complete else ()),
         *catalog.unlisted(dependencies.to_read, certain=True),
