@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from benchmarks.place import Place, place
 from codeagent.app import LocalApp
 from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
+from codeagent.config.checking import checked
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
@@ -51,6 +53,8 @@ class Road:
         """`mark`, a file and a function, parts what is entered before it. `goal`, once it exists,
         is the end."""
         self.files: list[str] = []
+        self.stations: list[str] = []
+        """The file of each function that was entered."""
         self.before_mark: int | None = None
         self._mark = mark
         self._goal = goal
@@ -70,6 +74,7 @@ class Road:
         if event != "call" or not ours or (self._goal is not None and self._goal.exists()):
             return
         beside = self.before_mark is not None and file.startswith(f"{OURS}/tui/")
+        self.stations.append(file)
         if file not in self.files and not beside and not _draws(frame):
             self.files.append(file)
         if self.before_mark is None and self._mark == (Path(file).name, frame.f_code.co_name):
@@ -89,11 +94,12 @@ def figures() -> Iterator[Figure]:
     with place() as here:
         answered, written = asyncio.run(_key_press(here))
     yield _figure("a key on an approval, to Approvals.respond", answered, 8)
-    yield _figure("the same key, to the written file", written, 20)
+    yield _figure("the same key, to the written file", written, 30)
     with workspace() as root, tempfile.TemporaryDirectory() as state:
-        yield _figure(
-            "a bash call, from stream to settled", asyncio.run(_bash_call(root, Path(state))), 30
-        )
+        call, turn, switches = asyncio.run(_bash_call(root, Path(state)))
+        yield _figure("a bash call, from stream to settled", call, 55)
+        yield _figure("a headless turn with a shell call", turn, 60)
+        yield Figure("switches between them", f"{switches}", "-", None, "<= 500")
     with place() as here:
         yield _figure("modules that codeagent run imports", _modules_of_a_run(here), 200)
 
@@ -135,19 +141,22 @@ async def _key_press(here: Place) -> tuple[int, int]:
     return road.before_mark, written
 
 
-async def _bash_call(root: Path, state: Path) -> int:
-    """From the first piece of the model's answer to the call's one result."""
+async def _bash_call(root: Path, state: Path) -> tuple[int, int, int]:
+    """Files from the first piece of the model's answer to the call's one result; then files of the
+    whole turn, from the prompt to its end, and how often it goes from one to another."""
     script = state / "script.json"
     script.write_text('[{"calls": [["bash", {"command": "ls"}]]}, {"text": "done"}]')
     road = Road()
+    begun, ended = 0, 0
 
     def observe(event: KnownEvent) -> None:
-        if isinstance(event, TurnStarted) and not road.files:
-            road.begin()
+        nonlocal begun, ended
+        if isinstance(event, TurnStarted) and not begun:
+            begun = len(road.stations)
         elif isinstance(event, ToolResultAdded):
-            road.end()
+            ended = len(road.stations)
 
-    settings = Settings.model_validate({"model": f"script:{script}", "mode": "ask"})
+    settings = checked(Settings, {"model": f"script:{script}", "mode": "ask"})
     runtime = await open_session(
         settings,
         LocalEnvironment(root, state, os.environ),
@@ -158,11 +167,14 @@ async def _bash_call(root: Path, state: Path) -> int:
         needs_sandbox=True,
     )
     try:
+        road.begin()
         async for _ in runtime.agent.run("list the files"):
             pass
     finally:
+        road.end()
         await runtime.close()
-    return len(road.files)
+    switches = sum(one != other for one, other in pairwise(road.stations))
+    return len(set(road.stations[begun:ended])), len(road.files), switches
 
 
 def _modules_of_a_run(here: Place) -> int:

@@ -39,7 +39,7 @@ BROKE_OFF = "the answer broke off before it was complete"
 
 @dataclass(frozen=True)
 class Strategy:
-    """How many calls run before the next boundary (FEATURES F8)."""
+    """How many calls run before the next boundary."""
 
     kind: Literal["sequential", "parallel", "batched"] = "parallel"
     size: int = 0

@@ -1,4 +1,5 @@
-"""One conversation, as its runs see it: what stays the same from turn to turn, and what they share."""
+"""One conversation, as its runs see it: what stays the same from turn to turn, and what they
+share."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -112,7 +113,8 @@ class RunSeries(Protocol):
         begin."""
 
     async def enter(self, conversation: Conversation) -> tuple[Conversation, str]:
-        """Put in force what applies to the next run only; return its conversation and its prompt."""
+        """Put in force what applies to the next run only; return its conversation and its
+        prompt."""
 
     def leave(self) -> None:
         """Undo that at the end of the run, before anybody is told and another run can begin.

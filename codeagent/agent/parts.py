@@ -249,8 +249,8 @@ class Parts:
             await part.at_rest(token)
 
     def do(self, act: object) -> Began:
-        """Carry out what an extension brings: one of its acts, or other work that a run is begun with.
-        Raises CodeagentError if that cannot be done now."""
+        """Carry out what an extension brings: one of its acts, or other work that a run is begun
+        with. Raises CodeagentError if that cannot be done now."""
         reference = self._acts.get(type(act).__name__)
         if reference is None:
             return Refused("no extension that is switched on can do that; nothing was changed")

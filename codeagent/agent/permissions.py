@@ -48,8 +48,7 @@ class WritingPrograms(Protocol):
 
 
 class Permissions:
-    """The policy in force. The rules of a session end with it: nothing in a log allows anything
-    (SECURITY.md T39)."""
+    """The policy in force. The rules of a session end with it: nothing in a log allows anything."""
 
     def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
         self._policy = environment.policy

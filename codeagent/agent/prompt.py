@@ -90,7 +90,7 @@ def system_prompt(
     small: bool = False,
 ) -> str:
     """Join the base text, tools, their hints, skills, the workspace's instructions and the
-    environment (FEATURES F27).
+    environment.
 
     A pure function; adding a tool or skill changes no text before it. `small` leaves out what a
     small window has no room for: hints and skills, and all but the beginning of the instructions.

@@ -29,7 +29,7 @@ class MessageQueue:
     model.
 
     Text is logged before anybody is told that it is queued, and the hooks are asked before it is
-    sent (FEATURES F11).
+    sent.
     """
 
     def __init__(

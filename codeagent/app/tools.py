@@ -166,11 +166,11 @@ class ToolDependencies:
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
         tool_files = self._tool_files(
-            lambda: ToolsByName((*built_in, info, *_switches(toolsets)), sets())
+            lambda: ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
         )
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
-        switches = (info, *_switches(toolsets)) if toolsets else ()
+        switches = (info, *_switches(self.extensions, toolsets)) if toolsets else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
@@ -362,12 +362,10 @@ def _made(make: Reference) -> ToolLoader:
     return loader
 
 
-def _switches(toolsets: Toolsets) -> tuple[Tool[Any], ...]:
+def _switches(extensions: Iterable[Extension], toolsets: Toolsets) -> tuple[Tool[Any], ...]:
     """Make the tools that show sets and turn them on."""
-    from codeagent.extensions.toolsets.toolset_list import ToolsetList  # only if there is a set
-    from codeagent.extensions.toolsets.toolset_use import ToolsetUse  # as above
-
-    return ToolsetList(toolsets), ToolsetUse(toolsets)
+    makes = (each.in_conversations.switches for each in extensions)
+    return tuple(tool for make in makes if make for tool in resolved(make)(toolsets))
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

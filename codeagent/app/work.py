@@ -1,4 +1,5 @@
-"""Works on a task without a screen: opens its session, runs it to its end, and closes the session."""
+"""Works on a task without a screen: opens its session, runs it to its end, and closes the
+session."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Lands changes on the disk: all of them or none, with one grouped sync, each only on the state it is
-based on."""
+"""Lands changes on the disk: all of them or none, with one grouped sync, each only on the state it
+is based on."""
 
 import errno
 import os

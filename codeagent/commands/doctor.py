@@ -196,7 +196,7 @@ def _git(found: Finding) -> list[Finding]:
 
 
 def git_warning(version: str) -> str | None:
-    """Return a warning if the output of `git --version` is older than the fix (SECURITY.md T47)."""
+    """Return a warning if the output of `git --version` is older than the fix."""
     try:
         needed = needed_version(version, _GIT_FIXED)
     except ValueError:

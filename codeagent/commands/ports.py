@@ -1,4 +1,5 @@
-"""What the command line hands to each command: the way to sessions, and to what they are made of."""
+"""What the command line hands to each command: the way to sessions, and to what they are made
+of."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol

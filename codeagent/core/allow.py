@@ -1,4 +1,4 @@
-"""Allow lists of tools: what is not listed is neither sent to the model nor run (FEATURES F42)."""
+"""Allow lists of tools: what is not listed is neither sent to the model nor run."""
 
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""The audit of a session: each call, each decision, and their totals (FEATURES F33)."""
+"""The audit of a session: each call, each decision, and their totals."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Budgets: what a user is willing to spend before they are asked again (FEATURES F32)."""
+"""Budgets: what a user is willing to spend before they are asked again."""
 
 import re
 from typing import Literal

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class CancelToken:
     """Fires once, with a reason, and fires every token below it.
 
-    Cancelling a token never touches its parent or its siblings (FEATURES F10).
+    Cancelling a token never touches its parent or its siblings.
     Not thread-safe: `cancel` belongs on the event loop's thread; `cancelled` may be read anywhere.
     """
 

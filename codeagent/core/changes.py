@@ -1,4 +1,5 @@
-"""One file before and after: what every writer makes, and what is shown, judged, landed and undone."""
+"""One file before and after: what every writer makes, and what is shown, judged, landed and
+undone."""
 
 import hashlib
 from functools import cached_property
@@ -94,7 +95,8 @@ class Change(Generic[SideT]):
         return _EMPTY if self.before is None else read_text(self.before.data)
 
     def _after(self: "Change[Node]") -> str:
-        """Return the text after, in the encoding of the text before if it has one. Raises NotText."""
+        """Return the text after, in the encoding of the text before if it has one. Raises
+        NotText."""
         assert self.after is not None
         file, data = self.decoded, self.after.data
         if file is None or not data.startswith(file.bom):

@@ -1,5 +1,4 @@
-"""Messages between agents: the names they can be sent to, and how a tool sends one (FEATURES
-F30)."""
+"""Messages between agents: the names they can be sent to, and how a tool sends one."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Literal, Protocol

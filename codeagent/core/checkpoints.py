@@ -1,4 +1,4 @@
-"""Snapshots of the workspace, the points of a session, and going back to one (FEATURES F35)."""
+"""Snapshots of the workspace, the points of a session, and going back to one."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import field

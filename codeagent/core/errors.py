@@ -78,7 +78,7 @@ class ModelError(CodeagentError):
 
 
 class TranscriptError(ModelError):
-    """The messages break the transcript invariant (FEATURES F5)."""
+    """The messages break the transcript invariant."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="transcript")

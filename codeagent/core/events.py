@@ -1,5 +1,4 @@
-"""The events: everything that happens, as plain data; the session log consists of them (FEATURES,
-Events).
+"""The events: everything that happens, as plain data; the session log consists of them.
 
 An event holds data only. Durable events are logged and never lost; the others may be merged.
 """

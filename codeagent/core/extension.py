@@ -69,11 +69,11 @@ class Subcommand:
     about: str
     """What it does, in the list of commands."""
     module: str
-    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name in
-    `args.action`."""
+    """Has `add_arguments` and `main`; see `codeagent.cli.CommandModule`. An action finds its name
+    in `args.action`."""
     of: str = ""
-    """The command that it is an action of, if that takes those of extensions; empty: it is a command
-    of its own."""
+    """The command that it is an action of, if that takes those of extensions; empty: it is a
+    command of its own."""
     after: str = ""
     """The action that it follows in the help of that command; empty: it is the last."""
 
@@ -121,8 +121,8 @@ class SlashCommand:
     about: str
     """One line for the user, no full stop."""
     does: Reference
-    """Of an async function that takes the chat screen (`codeagent.tui.pages.chat`) and the argument,
-    and returns once the pages it opened are closed."""
+    """Of an async function that takes the chat screen (`codeagent.tui.pages.chat`) and the
+    argument, and returns once the pages it opened are closed."""
     arguments: str = ""
     """What may follow the command, such as `[text]`."""
     aliases: tuple[str, ...] = ()
@@ -203,8 +203,8 @@ class RunOption:
     many: bool = False
     """It may be repeated."""
     work: Reference = ""
-    """Of a function from the arguments, the settings, the local environment and the App to the work and the
-    settings for it, which raises ConfigError; empty for what only other options read."""
+    """Of a function from the arguments, the settings, the local environment and the App to the work
+    and the settings for it, which raises ConfigError; empty for what only other options read."""
     alone: str = ""
     """The error if it is given together with another of these options, or to resume a session."""
     idle: str = ""
@@ -216,14 +216,17 @@ class InConversations:
     """What an extension adds to each conversation."""
 
     parts: Reference = ""
-    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one conversation. It
-    is called for each conversation, so what it imports is little."""
+    """Of a function from an `agent.parts.Opening` to the `agent.parts.ConversationPart`s of one
+    conversation. It is called for each conversation, so what it imports is little."""
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
     remarks: Reference = ""
-    """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice that
-    a conversation begins with."""
+    """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
+    that a conversation begins with."""
+    switches: Reference = ""
+    """Of a function from the conversation's `tools.toolsets.Toolsets` to the tools that list sets
+    and turn them on; called once there is a set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +241,8 @@ class InFolders:
     for_parts: bool = False
     """Then the `parts` for conversations are not asked either."""
     trust: Reference = ""
-    """Of a function from a `LocalEnvironment` to the `ProjectFiles` that `codeagent tools trust` and `distrust`
-    are also about."""
+    """Of a function from a `LocalEnvironment` to the `ProjectFiles` that `codeagent tools trust`
+    and `distrust` are also about."""
     check: Reference = ""
     """Of a function from a path, and its name in messages, that does what `codeagent tools check`
     does for a file of its kind, and returns the exit code; None for a file of another kind. It
@@ -248,8 +251,8 @@ class InFolders:
     loaders: tuple[FileLoader, ...] = ()
     """Of the files in the folders for tools."""
     prompts: Reference = ""
-    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user runs by
-    name."""
+    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user
+    runs by name."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
     is called, if there is such a folder, before a session is opened."""
@@ -277,7 +280,7 @@ class Extension:
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
     (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
-    local."""
+    place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""

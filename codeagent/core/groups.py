@@ -1,5 +1,5 @@
-"""Groups: agents that work side by side and send each other messages until none has anything to do
-(F30)."""
+"""Groups: agents that work side by side and send each other messages until none has anything to
+do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field

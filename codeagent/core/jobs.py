@@ -1,4 +1,4 @@
-"""Jobs, the calls that run in the background: what starts, reads and stops them (F6, F7)."""
+"""Jobs, the calls that run in the background: what starts, reads and stops them."""
 
 from typing import TYPE_CHECKING, Literal, Protocol
 

@@ -31,7 +31,7 @@ Answer = Literal["once", "session", "rule", "edit", "deny"]
 `Decision.rule` matches. `edit`: ask again about other arguments."""
 
 ToolHookEvent = Literal["before_tool", "after_tool", "before_update", "after_update"]
-"""The hook events around a call; a hook may name the tools it is for (FEATURES F11)."""
+"""The hook events around a call; a hook may name the tools it is for."""
 HookEvent = Literal[
     "before_tool",
     "after_tool",
@@ -340,7 +340,7 @@ class Policy:
         """Judge by the allowing rules and, if they leave something open, by the call and the mode.
 
         Rules made by answers are suspended for calls that others answer, once the model has read
-        what somebody wrote since then (SECURITY.md T40); if only such a rule would have allowed the
+        what somebody wrote since then; if only such a rule would have allowed the
         call, the user is asked and told so.
         """
         known = [rule for rule in rules if not (key.answered_by and self._is_suspended(rule))]

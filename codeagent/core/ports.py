@@ -55,7 +55,7 @@ class IgnoreRules(Protocol):
 
 
 class Workspace(Protocol):
-    """The files below a root directory that is opened once at start (SECURITY.md 4c).
+    """The files below a root directory that is opened once at start.
 
     Paths are relative to the root, or absolute inside it. Every operation opens beneath the root
     fd in one step; nothing is checked first and opened later. All raise WorkspaceError.
@@ -106,10 +106,10 @@ class Workspace(Protocol):
         """Make all of these changes, or none, each only on the state that it is based on.
 
         The paths are resolved, and each occurs once. Contents are flushed together before the first
-        file gets its name; each file is replaced atomically, with its owner and extended attributes.
-        Missing folders are made. `forced`: read-only files are changed too, as when changes are
-        taken back. Raises ContentChanged if a state does not fit, PartlyChanged if what was made
-        could not be taken back, ProtectedPath.
+        file gets its name; each file is replaced atomically, with its owner and extended
+        attributes. Missing folders are made. `forced`: read-only files are changed too, as when
+        changes are taken back. Raises ContentChanged if a state does not fit, PartlyChanged if what
+        was made could not be taken back, ProtectedPath.
         """
 
 
@@ -142,7 +142,7 @@ class OutputPage:
 
 
 class OutputStore(Protocol):
-    """Keeps outputs that are too long for the model's context (FEATURES F29), and images, as
+    """Keeps outputs that are too long for the model's context, and images, as
     files."""
 
     def create(self, call_id: str) -> OutputSink: ...

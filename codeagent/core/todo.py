@@ -1,5 +1,4 @@
-"""The to-do list: the model's plan for work of several steps, which the user sees (FEATURES
-F39)."""
+"""The to-do list: the model's plan for work of several steps, which the user sees."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol

@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # few agents write to others
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
-"""direct: the call is awaited. background: it runs as a job. stateful: a job that takes messages
-(FEATURES F6)."""
+"""direct: the call is awaited. background: it runs as a job. stateful: a job that takes
+messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -403,7 +403,7 @@ class Tool(ABC, Generic[ArgsT]):
     hint: str = ""
     """A sentence for the system prompt."""
     documentation: str = ""
-    """Full documentation in Markdown, for `info` (FEATURES F27). Empty: there is only the
+    """Full documentation in Markdown, for `info`. Empty: there is only the
     description."""
 
     @property

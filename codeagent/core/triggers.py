@@ -1,4 +1,4 @@
-"""Triggers: what the agent wants to be told about later (FEATURES F31)."""
+"""Triggers: what the agent wants to be told about later."""
 
 from typing import Literal, Protocol
 

@@ -1,5 +1,5 @@
-"""What every wire has to know of the tools that a provider runs itself: how a request declares them,
-what an answer cites, and what goes back as it came."""
+"""What every wire has to know of the tools that a provider runs itself: how a request declares
+them, what an answer cites, and what goes back as it came."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -422,7 +422,7 @@ def _strays(found: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def runtime_warning(runc: str | None) -> str | None:
-    """Return a warning if runc is older than the fixes (SECURITY.md T47); a distribution may have
+    """Return a warning if runc is older than the fixes; a distribution may have
     patched it."""
     try:
         needed = needed_version(runc or "", _FIXED)

@@ -234,7 +234,8 @@ class Container:
     secrets: Secrets
     """Files that read as empty inside, as they were when it was made."""
     mounts: tuple[tuple[str, int], ...]
-    """Paths and inodes of what is mounted of the repository outside the workspace, and of the package cache."""
+    """Paths and inodes of what is mounted of the repository outside the workspace, and of the
+    package cache."""
     told: tuple[str, ...]
     """What the user is told at the start."""
     warnings: tuple[str, ...]

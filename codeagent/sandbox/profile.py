@@ -1,5 +1,4 @@
-"""Builds the whole profile of the container, from a few plain values to the engine's JSON
-(SECURITY.md 4b)."""
+"""Builds the whole profile of the container, from a few plain values to the engine's JSON."""
 
 import json
 from functools import lru_cache

@@ -1,5 +1,4 @@
-"""Long outputs of a session's calls, kept in files beside its log and read page by page (FEATURES
-F29)."""
+"""Long outputs of a session's calls, kept in files beside its log and read page by page."""
 
 import errno
 import os

@@ -1,5 +1,4 @@
-"""The tools over the background jobs of a session: list, wait, read, stop and send (FEATURES
-F7)."""
+"""The tools over the background jobs of a session: list, wait, read, stop and send."""
 
 import asyncio
 import time

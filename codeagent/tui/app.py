@@ -45,8 +45,8 @@ class CodeagentApp(GuardedApp):
         extensions: Callable[[], Iterable[Extension]] = tuple,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`extensions` gives every extension, for the names of keys in the user's file; `clock` seconds since
-        the epoch."""
+        """`extensions` gives every extension, for the names of keys in the user's file; `clock`
+        seconds since the epoch."""
         # Textual answers NO_COLOR with grey; only a theme without colours of its own has none.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._open_client = open_client

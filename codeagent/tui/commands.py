@@ -1,5 +1,5 @@
-"""The slash commands without a key, the whole table of actions with those of extensions, the page of
-/help, and messages about mistyped commands."""
+"""The slash commands without a key, the whole table of actions with those of extensions, the page
+of /help, and messages about mistyped commands."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
@@ -307,8 +307,8 @@ def prompt_row(prompt: "OfferedText") -> Action:
 
 
 def mistyped(text: str, commands: Iterable[Action], switched_off: Mapping[str, str]) -> str:
-    """Return one line, safe to show, about a slash command that does not exist, or whose extension is
-    switched off."""
+    """Return one line, safe to show, about a slash command that does not exist, or whose extension
+    is switched off."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
     if (extension := switched_off.get(word.lower())) is not None:
         return f"there is no /{word}: {extension} is switched off"

@@ -120,9 +120,9 @@ def load_keymap(path: Path, extensions: Callable[[], Iterable[Extension]] = tupl
     """Load the keys from a YAML file with lines such as `chat.detail: ctrl+e`; without a file,
     return the defaults.
 
-    `extensions` is asked for every extension only if the file names a key that is not the screen's own. The
-    file is checked completely before anything is used. Raises KeymapError, which names file, line,
-    action and key.
+    `extensions` is asked for every extension only if the file names a key that is not the screen's
+    own. The file is checked completely before anything is used. Raises KeymapError, which names
+    file, line, action and key.
     """
     if not path.exists():
         return Keymap()

@@ -1,5 +1,5 @@
-"""What becomes of an act on its way to the agent: which one fits by now, and what the screen shows of
-it at once."""
+"""What becomes of an act on its way to the agent: which one fits by now, and what the screen shows
+of it at once."""
 
 import time
 

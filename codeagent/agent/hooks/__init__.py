@@ -1,2 +1,1 @@
-"""Hooks: Python functions and programs of the user, called at points of a session (FEATURES
-F11)."""
+"""Hooks: Python functions and programs of the user, called at points of a session."""

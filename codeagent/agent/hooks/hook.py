@@ -1,5 +1,5 @@
 """Hooks: callbacks around calls, updates, prompts, runs and sessions; one that judges denies if it
-fails (F11)."""
+fails."""
 
 import asyncio
 import json

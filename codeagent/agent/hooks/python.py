@@ -1,7 +1,7 @@
 """The user's hook files: the decorator `@hook("before_tool")`, loading the files, and running them
 off the event loop.
 
-A file that cannot be loaded denies everything it might have judged (FEATURES F11).
+A file that cannot be loaded denies everything it might have judged.
 """
 
 import asyncio

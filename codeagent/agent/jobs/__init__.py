@@ -1,1 +1,1 @@
-"""Jobs: calls that keep running in the background (FEATURES F6 and F7)."""
+"""Jobs: calls that keep running in the background."""

@@ -1,4 +1,4 @@
-"""The `agent` tool: gives a task to another agent and waits for its answer (FEATURES F24)."""
+"""The `agent` tool: gives a task to another agent and waits for its answer."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 """Runs a group: its agents are children that messages wake, until all are idle or a limit is
-reached (F30)."""
+reached."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 """The tools over messages between agents: send one, watch a channel, add one, connect another agent
-to it, list who can be written to; and the one that adds an agent to a group (FEATURES F30)."""
+to it, list who can be written to; and the one that adds an agent to a group."""
 
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -125,8 +125,8 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
             return None
 
     def _itself(self, path: str, ctx: ToolContext) -> tuple[str, Node]:
-        """Return the path of a file, and the file. Raises MissingPath, or Failed if the path goes through a
-        link."""
+        """Return the path of a file, and the file. Raises MissingPath, or Failed if the path goes
+        through a link."""
         resolved = ctx.workspace.resolve(path)
         if resolved != ctx.workspace.relative(path):
             raise Failed(

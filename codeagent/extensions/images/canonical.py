@@ -82,8 +82,8 @@ def canonical(
 ) -> tuple[BuildStep, ...]:
     """Write a Dockerfile again, up to the stage `target`, empty: to its end.
 
-    `details_of`: tells of an image on this machine, and raises if it may not be used. `context`: the
-    paths that may be copied, each with its type as in a tar. Raises DockerfileError.
+    `details_of`: tells of an image on this machine, and raises if it may not be used. `context`:
+    the paths that may be copied, each with its type as in a tar. Raises DockerfileError.
     """
     file = read_dockerfile(text)
     writer = _Writer(file, arguments, details_of, context)

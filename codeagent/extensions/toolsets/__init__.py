@@ -1,10 +1,11 @@
 """Sets of further tools, which the model lists and turns on."""
 
-from codeagent.core.extension import Extension, Subcommand
+from codeagent.core.extension import Extension, InConversations, Subcommand
 
 EXTENSION = Extension(
     name="toolsets",
     about="sets of further tools, which the model turns on",
+    in_conversations=InConversations(switches="codeagent.extensions.toolsets.switches:switches"),
     subcommands=(
         Subcommand(
             name="sets",

@@ -1,5 +1,5 @@
 """The `toolset_list` tool: the sets of further tools that the model can turn on, and what is in
-each (FEATURES F23)."""
+each."""
 
 from typing import Annotated
 

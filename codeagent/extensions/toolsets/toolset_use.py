@@ -1,5 +1,5 @@
-"""The `toolset_use` tool: turns a toolset on or off, or shows the whole definitions of its tools
-(FEATURES F23)."""
+"""The `toolset_use` tool: turns a toolset on or off, or shows the whole definitions of its
+tools."""
 
 import json
 from typing import Annotated, Literal, Self

@@ -336,7 +336,7 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
 
 
 def _tightened(tools: Sequence[Tool[Any]]) -> Iterator[ToolProblem]:
-    """Make a project's tools ask unless one of the user's rules allows them (SECURITY.md T17), and
+    """Make a project's tools ask unless one of the user's rules allows them, and
     say so."""
     for tool in tools:
         unconfined = tool.effect == "files" and not tool.sandboxed

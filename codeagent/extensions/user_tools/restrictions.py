@@ -86,7 +86,7 @@ class ToolInputs:
 
 @dataclass(frozen=True)
 class Restrictions:
-    """The limits of a tool, whatever its arguments are (FEATURES F14); None means not restricted.
+    """The limits of a tool, whatever its arguments are; None means not restricted.
 
     Globs and command prefixes mean the same as in rules. Each can contain inputs.
     """

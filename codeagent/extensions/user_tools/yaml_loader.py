@@ -1,4 +1,4 @@
-"""Loads YAML tool files (FEATURES F16) and reports every error at once, each with file, line and
+"""Loads YAML tool files and reports every error at once, each with file, line and
 key."""
 
 import posixpath
@@ -231,7 +231,7 @@ def _described(
     tool: Tool[Any], file: ToolFile, fields: ToolFields, path: Path, report: YamlReport
 ) -> Tool[Any]:
     """Apply what the file says about the tool. A project can only tighten the approval that holds
-    without it (SECURITY.md T17)."""
+    without it."""
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
         why = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
         report.warn((*path, "approval"), why)

@@ -1,4 +1,4 @@
-"""The `ask_user` tool: asks a question that only the user can answer (FEATURES F34)."""
+"""The `ask_user` tool: asks a question that only the user can answer."""
 
 from typing import Annotated
 

@@ -1,5 +1,4 @@
-"""The `info` tool: the full documentation of a tool or a skill that the prompt only names (FEATURES
-F27)."""
+"""The `info` tool: the full documentation of a tool or a skill that the prompt only names."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The `output_read` tool: pages through output that was too long for the model (FEATURES F29)."""
+"""The `output_read` tool: pages through output that was too long for the model."""
 
 import asyncio
 from typing import Annotated

@@ -1,5 +1,4 @@
-"""The `search_memory` tool: searches what was asked, answered and run in earlier sessions here
-(FEATURES F28)."""
+"""The `search_memory` tool: searches what was asked, answered and run in earlier sessions here."""
 
 import asyncio
 import time

@@ -1,5 +1,4 @@
-"""The `todo` tool: the model's plan for work of several steps, as a list that the user sees
-(FEATURES F39)."""
+"""The `todo` tool: the model's plan for work of several steps, as a list that the user sees."""
 
 from typing import Annotated, Any
 

@@ -1,5 +1,5 @@
-"""Tracks which lines of each file the model has read, so that it never changes what it has not seen
-(FEATURES F18)."""
+"""Tracks which lines of each file the model has read, so that it never changes what it has not
+seen."""
 
 import re
 import threading

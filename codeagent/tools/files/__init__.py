@@ -1,1 +1,2 @@
-"""Files in which users and projects define things: folders of them, their keys, and what is wrong."""
+"""Files in which users and projects define things: folders of them, their keys, and what is
+wrong."""

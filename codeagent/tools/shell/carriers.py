@@ -1,5 +1,4 @@
-"""Finds the words with which a line runs commands that cannot be read exactly (SECURITY.md T27,
-T28).
+"""Finds the words with which a line runs commands that cannot be read exactly.
 
 A rule that denies a command asks about every line with such words: what they run cannot be read
 exactly. A script that a line only names (`bash x.sh`, `node x.js`, a plain `make`) is not such a

@@ -1,4 +1,4 @@
-"""Rules on tools: which are too broad to come from an answer (SECURITY.md T26), and which one a
+"""Rules on tools: which are too broad to come from an answer, and which one a
 question proposes.
 
 A proposed rule allows this call and others like it, and the user may edit it first. It is never the

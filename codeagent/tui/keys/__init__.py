@@ -1,5 +1,5 @@
-"""The one table of what a user can do with a key of the screen; bindings, the key sheet and the check
-of a user's own keys use it."""
+"""The one table of what a user can do with a key of the screen; bindings, the key sheet and the
+check of a user's own keys use it."""
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.keys.answering import ANSWERING

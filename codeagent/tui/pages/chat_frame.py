@@ -1,5 +1,5 @@
-"""The parts of the chat screen: header, composer and status line at once, the others after the first
-frame."""
+"""The parts of the chat screen: header, composer and status line at once, the others after the
+first frame."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,8 @@ if TYPE_CHECKING:  # the first frame does not show any of it
     from codeagent.tui.transcript.view import TranscriptView
 
 RunCommand = Callable[[Any, Action, str], None]
-"""Runs a row of the table for a chat screen, with the argument of its command, and imports the pages
-that it opens."""
+"""Runs a row of the table for a chat screen, with the argument of its command, and imports the
+pages that it opens."""
 _LOW = 7
 """Rows from which on the screen has a header, and the composer more than one row."""
 

@@ -92,12 +92,14 @@ class ConversationParts:
         await self.warm_up()
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
-        """Begin the outbox (see `Outbox.begin`) and then offer what extensions have for this workspace."""
+        """Begin the outbox (see `Outbox.begin`) and then offer what extensions have for this
+        workspace."""
         await self.outbox.begin(client, refused)
         await self.offer_more(composer)
 
     async def meet_extensions(self, client: "SessionClient") -> ActionTable:
-        """Return the table of actions with those of the extensions that are on. Raises ConfigError."""
+        """Return the table of actions with those of the extensions that are on. Raises
+        ConfigError."""
         extensions = await client.extensions()
         self._table = table_with(extensions.on, extensions.off)
         self._offers = tuple(
@@ -145,8 +147,8 @@ class ConversationParts:
         return await client.agent.texts(kind)
 
     async def look_for(self, text: str, composer: Composer) -> TypedInput | None:
-        """Return what the text means if an extension offers its command; else say what it may have meant,
-        and return None."""
+        """Return what the text means if an extension offers its command; else say what it may have
+        meant, and return None."""
         await self.offer_more(composer)
         meant = parse_input(text, composer.commands)
         if isinstance(meant, UnknownInput):

@@ -1,5 +1,5 @@
-"""What a card is about, and what becomes of an answer: shows what waits for the user, and sends what
-they decide."""
+"""What a card is about, and what becomes of an answer: shows what waits for the user, and sends
+what they decide."""
 
 import time
 from collections.abc import Callable
