@@ -400,15 +400,19 @@ def misnamed(
     catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
-    not loaded yet. A rule about a tool of an extension that is switched off is right.
+    not loaded yet. A rule about a tool of an extension that is switched off is right; if that
+    would read tools from files or servers, an allowing rule may be about one of those.
 
     Raises ConfigError if nothing can bring it.
     """
-    off = [name for each in _extensions_off(settings) for one in each.sets for name in one.tools]
+    extensions = _extensions_off(settings)
+    off = [name for each in extensions for one in each.sets for name in one.tools]
     of_others = [rule for rule in hand_written(rules) if not any(map(rule.covers, off))]
     unknown = catalog.unknown(of_others)
+    more = any(each.sources or each.in_folders.loaders for each in extensions)
+    certain = [rule for rule in of_others if not more or rule.permission != "auto"]
     wrong = (
-        *(unknown if catalog.complete else ()),
+        *(catalog.unknown(certain) if catalog.complete else ()),
         *catalog.unlisted(dependencies.to_read, certain=True),
     )
     if wrong:

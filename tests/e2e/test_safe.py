@@ -22,6 +22,7 @@ def settle(product: Product, text: str) -> None:
         ("[toolsets]\nrequire_info = ['web_fetch']\n", ""),
         ("[rules]\nallow = ['web_fetch(https://a.org*)', 'multi_edit']\n", ""),
         ("tools = ['read', 'web_fetch']\n", ""),
+        ("[rules]\nallow = ['deploy']\n", "the rule deploy does not name a tool"),
     ],
 )
 def test_what_the_settings_say_about_sets_does_not_keep_a_safe_run_from_beginning(
@@ -37,3 +38,10 @@ def test_a_set_that_the_command_line_asks_for_is_refused_with_the_reason(product
     done = product.run(product.script(say("hi")), "--safe", "--toolset", "web")
     assert (done.code, done.out) == (2, "")
     assert "no toolset web: the extension web is switched off" in done.err
+
+
+def test_a_denying_rule_that_no_tool_has_is_refused_also_in_a_safe_run(product: Product) -> None:
+    settle(product, "[rules]\ndeny = ['bahs']\n")
+    done = product.run(product.script(say("hi")), "--safe")
+    assert (done.code, done.out) == (2, "")
+    assert "the rule bahs does not name a tool" in done.err
