@@ -102,6 +102,9 @@ def points(product: Product, calls: str, *, below: str = "") -> list[Point]:
 
     strace counts for each thread, and so does this: two threads may share a point.
     """
+    folder = product.home.parent
+    first = make(folder.with_name(f"{folder.name}-first"))  # the very first run compiles modules
+    assert first.call_apart(*command(first)).code == 0
     log = product.home / "trace"
     done = _watched(product, "-y", "-e", f"trace={calls},execve", "-o", str(log))
     assert done.code == 0, done.err
