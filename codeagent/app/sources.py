@@ -303,11 +303,10 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    extensions = (*extensions_on(settings), *_extensions_off(settings))
-    sets_of_all = [one for each in extensions for one in each.sets]
-    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
+    off_tools = _tools_of_sets(_extensions_off(settings))
+    names = (*_tools_of_sets(extensions_on(settings)), *off_tools)
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, sets)
+    catalog = dependencies.catalog(toolsets, names, off_tools, sets)
     change = catalog.look()
     known = catalog.toolsets.known
     off = _sets_off(settings)
@@ -323,6 +322,12 @@ def open_catalog(
                 f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
             )
     return catalog, change
+
+
+def _tools_of_sets(extensions: Iterable[Extension]) -> tuple[str, ...]:
+    """Return the names of the tools of all sets, those that only some agents have included."""
+    sets = (one for each in extensions for one in each.sets)
+    return tuple(name for one in sets for name in (*one.tools, *one.beside))
 
 
 def _toolsets(
@@ -400,17 +405,16 @@ def misnamed(
     catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
-    not loaded yet. A rule about a tool of an extension that is switched off is right; if that
-    would read tools from files or servers, an allowing rule may be about one of those.
+    not loaded yet. If an extension that is switched off would read tools from files or servers,
+    an allowing rule may be about one of those.
 
     Raises ConfigError if nothing can bring it.
     """
-    extensions = _extensions_off(settings)
-    off = [name for each in extensions for one in each.sets for name in one.tools]
-    of_others = [rule for rule in hand_written(rules) if not any(map(rule.covers, off))]
-    unknown = catalog.unknown(of_others)
-    more = any(each.sources or each.in_folders.loaders for each in extensions)
-    certain = [rule for rule in of_others if not more or rule.permission != "auto"]
+    rules = hand_written(rules)
+    unknown = catalog.unknown(rules)
+    off = _extensions_off(settings)
+    more = any(each.sources or each.in_folders.loaders for each in off)
+    certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
         *(catalog.unknown(certain) if catalog.complete else ()),
         *catalog.unlisted(dependencies.to_read, certain=True),

@@ -45,3 +45,8 @@ def test_a_denying_rule_that_no_tool_has_is_refused_also_in_a_safe_run(product: 
     done = product.run(product.script(say("hi")), "--safe")
     assert (done.code, done.out) == (2, "")
     assert "the rule bahs does not name a tool" in done.err
+
+
+def test_doctor_finds_nothing_wrong_with_a_rule_for_a_set_that_is_off(product: Product) -> None:
+    settle(product, "[rules]\nallow = ['web_fetch']\n[extensions]\noff = ['web']\n")
+    assert "does not name a tool" not in product.call("doctor").out
