@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.checkpoints import WorkspaceLock
@@ -25,6 +25,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import ModelInUse
 from codeagent.core.ports import Sandbox
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.session.fold import History
@@ -136,14 +137,22 @@ class Opening:
     """Asks the user, once the conversation has begun."""
 
 
+class Assembled(Protocol):
+    """What a conversation was put together from (an `app.tools.Assembly`): another one can be
+    opened with it."""
+
+    @property
+    def catalog(self) -> ToolCatalog: ...
+
+
 class ConversationPart:
     """What one extension adds to one conversation; it leaves out what it does not need.
 
     It may be used by the tools of the extension before it is connected, and is connected only once.
     """
 
-    def assembled(self, assembly: Any) -> None:
-        """Take an `app.tools.Assembly`: what another conversation can be opened with."""
+    def assembled(self, assembly: Assembled) -> None:
+        """Take what another conversation can be opened with."""
 
     @property
     def problems(self) -> Sequence[ToolProblem]:
@@ -205,6 +214,7 @@ class Parts:
         """`acts`: see `InConversations.acts`."""
         self._parts = tuple(parts)
         self._acts = acts
+        self._host: Host | None = None
 
     def __iter__(self) -> Iterator[ConversationPart]:
         return iter(self._parts)
@@ -227,7 +237,7 @@ class Parts:
     async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return tuple([text for part in self._parts for text in await part.texts(kind)])
 
-    def assembled(self, assembly: Any) -> None:
+    def assembled(self, assembly: Assembled) -> None:
         for part in self._parts:
             part.assembled(assembly)
 
@@ -252,7 +262,7 @@ class Parts:
         """Carry out what an extension brings: one of its acts, or other work that a run is begun
         with. Raises CodeagentError if that cannot be done now."""
         reference = self._acts.get(type(act).__name__)
-        if reference is None:
+        if reference is None or self._host is None:
             return Refused("no extension that is switched on can do that; nothing was changed")
         begun: Began = resolved(reference)(self._host, act)
         return begun
@@ -267,5 +277,16 @@ class Parts:
         return next(filter(None, found), NO_CHANNELS)
 
     async def close(self) -> None:
+        """Close each of them; one that fails is reported, and keeps nothing else open."""
         for part in self._parts:
-            await part.close()
+            try:
+                await part.close()
+            except Exception as error:
+                self._tell_failed(part, error)
+
+    def _tell_failed(self, part: ConversationPart, error: Exception) -> None:
+        if self._host is not None:
+            why = one_line(f"{type(part).__name__}: {type(error).__name__}: {error}", 200)
+            self._host.context.emitter.warn(
+                "extension.broken", f"a part of an extension was not closed: {why}"
+            )

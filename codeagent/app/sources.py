@@ -1,42 +1,40 @@
-"""The sources of further tools that a conversation has: one line for each kind, imported only if it
-is configured.
+"""The sources of further tools that a conversation has: those that extensions bring, imported only if
+they are configured.
 
-To add a kind of source, write a function `_KIND(settings, dependencies)` that returns sources, and
-name it in `_KINDS`. It is called in a thread before every conversation, and by `codeagent tools
-list`. It looks at settings and small files, and imports a module of its own, inside the function,
+A function that an extension names in `Extension.sources` is called in a thread before every
+conversation, and by `codeagent tools list`. It looks at settings and small files, and imports more
 only if these ask for it: a conversation without such configuration loads nothing. It starts nothing
 and waits for nothing: `ToolSource.start` does, beside the first request. What takes long to import
 or to make is wrapped in a `LateSource`. What is configured wrongly is a ConfigError; what cannot be
 reached is a problem in the listing of its source.
 
-A set of built-in tools is one line of `_built_in_sets`: its name, one line about it for the model,
-the names of its tools, and a function that imports and makes them once they are asked for. It is
-there if the settings name it: `[toolsets] offer` lets the model turn it on, `use` turns it on from
-the start.
+A set of built-in tools is an `OfferedSet`. It is there if the settings name it: `[toolsets] offer`
+lets the model turn it on, `use` turns it on from the start.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.parts import Opening, Parts
+from codeagent.agent.parts import ConversationPart, Opening, Parts
 from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
-from codeagent.config.extensions import all_extensions
+from codeagent.config.extensions import BUILT_IN, all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.extension import Extension, InFolders, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
@@ -131,7 +129,7 @@ def open_parts(
         chosen = (*settings.toolsets.offer, *settings.toolsets.use)
         return one.name in chosen or not listed.isdisjoint(one.tools)
 
-    extensions = all_extensions().without(settings.extensions.off).on
+    extensions = extensions_on(settings)
     opening = Opening(
         history=history,
         named=named,
@@ -142,16 +140,38 @@ def open_parts(
         sandbox=sandbox,
         questions=questions,
     )
-    made = [
-        part
-        for each in extensions
-        if each.in_conversations.parts
-        and (not each.in_folders.for_parts or _have_files(each.in_folders, local.config_dir, root))
-        for part in resolved(each.in_conversations.parts)(opening)
-    ]
+    made = [part for each in extensions for part in _parts_of(each, opening)]
     return Parts(
         made, {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
     )
+
+
+def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:
+    make, folders, own = (
+        extension.in_conversations.parts,
+        extension.in_folders,
+        opening.local.config_dir,
+    )
+    if make and (not folders.for_parts or _have_files(folders, own, opening.root)):
+        with _faults_named(extension):
+            yield from resolved(make)(opening)
+
+
+@contextmanager
+def _faults_named(extension: Extension) -> Iterator[None]:
+    """Turn whatever the code of a package raises into a ConfigError that names the extension."""
+    try:
+        yield
+    except CodeagentError:
+        raise
+    except Exception as error:
+        if extension.name in BUILT_IN:
+            raise
+        why = one_line(f"{type(error).__name__}: {error}", 200)
+        raise ConfigError(
+            f"the extension {extension.name} cannot be used: {why}; nothing was run. --safe starts "
+            "without it, and so does its name in [extensions] off"
+        ) from error
 
 
 def remove_leftovers(state: Path) -> None:
@@ -159,7 +179,8 @@ def remove_leftovers(state: Path) -> None:
     for extension in all_extensions().on:
         for name, remove in extension.in_folders.leftovers.items():
             if may_exist(folder := state / name):
-                resolved(remove)(folder)
+                with _faults_named(extension):
+                    resolved(remove)(folder)
 
 
 def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
@@ -258,7 +279,8 @@ def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterat
     context = extension_context(settings, dependencies)
     for extension in extensions_on(settings):
         if extension.sources and has_files(extension, context):
-            yield from resolved(extension.sources)(context)
+            with _faults_named(extension):
+                yield from resolved(extension.sources)(context)
 
 
 def remarks_of_extensions(
@@ -270,9 +292,10 @@ def remarks_of_extensions(
     for name, why in found.broken.items():
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
     context = extension_context(settings, dependencies)
-    for extension in extensions_on(settings):
+    for extension in found.on:
         if extension.in_conversations.remarks and has_files(extension, context):
-            yield from resolved(extension.in_conversations.remarks)(context)
+            with _faults_named(extension):
+                yield from resolved(extension.in_conversations.remarks)(context)
 
 
 def has_files(extension: Extension, context: ExtensionContext) -> bool:

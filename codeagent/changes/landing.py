@@ -193,7 +193,7 @@ class WorkspaceWriter:
         except MissingPath:
             if change.before is not None:
                 raise ContentChanged(
-                    f"{spelled(change.path)} is gone; nothing was written"
+                    f"{spelled(change.paths[0])} is gone; nothing was written"
                 ) from None
 
     def _write(self, changes: Sequence[Change[Node]]) -> None:

@@ -253,8 +253,13 @@ def python_packages(local: LocalEnvironment) -> list[Finding]:
 def of_extensions(extensions: Extensions, workspace: Path) -> Iterator[Finding]:
     """Report what extensions find, and what the user does without; blocks."""
     for each in extensions.on:
-        if each.doctor:
+        if not each.doctor:
+            continue
+        try:
             yield from resolved(each.doctor)(workspace)
+        except Exception as error:  # whatever the code of a package raises
+            why = one_line(f"{type(error).__name__}: {error}", 200)
+            yield Finding(each.name, "problem", f"this extension cannot look: {why}")
     for each in extensions.off:
         if each.when_off:
             yield Finding(each.name, "note", f"switched off: {each.when_off}")

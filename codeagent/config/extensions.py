@@ -133,6 +133,9 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
             ("the settings", extension.settings, other.settings),
             ("the toolset", names_of(extension.sets), names_of(other.sets)),
             ("the command", _commands(extension), _commands(other)),
+            ("the slash command", _slash_commands(extension), _slash_commands(other)),
+            ("the option", names_of(extension.run_options), names_of(other.run_options)),
+            ("the act", extension.in_conversations.acts, other.in_conversations.acts),
             (
                 "the part",
                 ["at_provider"] if extension.at_provider else [],
@@ -145,6 +148,10 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
 
 def _commands(extension: Extension) -> list[str]:
     return [each.words for each in extension.subcommands]
+
+
+def _slash_commands(extension: Extension) -> list[str]:
+    return [name for each in extension.screen.commands for name in (each.name, *each.aliases)]
 
 
 def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, Subcommand]]:

@@ -1,5 +1,5 @@
 """The port through which sessions are opened and tasks are worked on: what a front end, a command
-or a room is handed, so that it need not know what a session is made of."""
+or an extension is handed, so that it need not know what a session is made of."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field

@@ -235,3 +235,10 @@ def test_where_the_file_system_cannot_be_flushed_at_once_each_file_is(
     new = [Change(str(n), None, Node("file", b"%d" % n)) for n in range(150)]
     ChangeSet(tuple(new)).land(LocalWorkspace(tmp_path))
     assert len(flushed) == 151, "every file and the folder"
+
+
+def test_what_is_gone_is_named_as_it_was_before_it_would_be_renamed(tmp_path: Path) -> None:
+    there = Node("file", b"x", 0o644)
+    moved = ChangeSet((Change("new", there, there, "old/a"),))
+    with pytest.raises(ContentChanged, match=r"^old/a is gone"):
+        moved.land(LocalWorkspace(tmp_path))

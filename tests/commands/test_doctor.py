@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.commands.doctor import python_packages
+from codeagent.commands.doctor import of_extensions, python_packages
+from codeagent.config.extensions import Extensions
 from codeagent.config.local_environment import LocalEnvironment
+from codeagent.core.extension import Extension
 from tests.e2e.product import Product
 
 KEY = "sk-canary-0123456789"
@@ -153,3 +155,11 @@ def test_how_commands_come_by_the_packages_of_a_python_project_is_said(tmp_path:
     assert found(VIRTUAL_ENV=str(tmp_path / ".venv")) == [
         f"commands use the activated environment {tmp_path}/.venv"
     ]
+
+
+def test_an_extension_that_fails_is_a_problem_and_the_others_are_asked(tmp_path: Path) -> None:
+    broken = Extension(name="mine", about="", doctor="no.such.module:look")
+    off = Extension(name="theirs", about="", when_off="nothing is sent")
+    found = list(of_extensions(Extensions((broken,), (off,)), tmp_path))
+    assert [(one.name, one.state) for one in found] == [("mine", "problem"), ("theirs", "note")]
+    assert "ModuleNotFoundError" in found[0].text

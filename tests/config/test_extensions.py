@@ -13,7 +13,16 @@ from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.layers import load_settings
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, OfferedSet, Subcommand, resolved
+from codeagent.core.extension import (
+    Extension,
+    InConversations,
+    OfferedSet,
+    OnScreen,
+    RunOption,
+    SlashCommand,
+    Subcommand,
+    resolved,
+)
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.tools.shell.rules import decides
 
@@ -111,6 +120,17 @@ SAME_SECTION = Extension(name="other", about="", settings={"web": "m:f"})
 SAME_COMMAND = Extension(
     name="other", about="", subcommands=(Subcommand(name="mcp", about="", module="m"),)
 )
+SAME_SLASH_COMMAND = Extension(
+    name="other",
+    about="",
+    screen=OnScreen(commands=(SlashCommand(name="mcp", about="", does="m:f"),)),
+)
+SAME_OPTION = Extension(
+    name="other", about="", run_options=(RunOption(name="recipe", metavar="", about=""),)
+)
+SAME_ACT = Extension(
+    name="other", about="", in_conversations=InConversations(acts={"TrustServers": "m:f"})
+)
 SAME_PART = Extension(name="other", about="", at_provider="m:f")
 NOT_ONE = object()
 
@@ -125,6 +145,9 @@ def test_an_installed_package_brings_an_extension(monkeypatch: pytest.MonkeyPatc
         ("SAME_NAME", "it brings the name web, which web has"),
         ("SAME_SECTION", "brings the settings web, which web has"),
         ("SAME_COMMAND", "brings the command mcp, which mcp has"),
+        ("SAME_SLASH_COMMAND", "brings the slash command mcp, which mcp has"),
+        ("SAME_OPTION", "brings the option recipe, which recipes has"),
+        ("SAME_ACT", "brings the act TrustServers, which mcp has"),
         ("SAME_PART", "brings the part at_provider, which provider_tools has"),
         ("NOT_ONE", "is not an Extension"),
         ("MISSING", "AttributeError"),

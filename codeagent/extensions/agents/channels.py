@@ -239,10 +239,10 @@ class Inbox(ConversationPart):
         joins: bool = True,
     ) -> None:
         """`watched`: the channels that it watches from the start. `most_wakes` None: each message
-        wakes the agent. `joins` False: the agent takes no part, and only its tools know the
-        hub."""
+        wakes the agent. `joins` False: the agent takes no part, as its conversation is for a
+        group, and only its tools know the hub."""
         self.hub = hub
-        self._joins = joins
+        self.joins = joins
         self._most_wakes = most_wakes
         self.arrived = asyncio.Event()
         """Set when a message arrives that wakes the agent; whoever waits for it clears it."""
@@ -260,7 +260,7 @@ class Inbox(ConversationPart):
         self._emitter = host.context.emitter
         self._queue = host.context.queue
         self._wake = host.runs.rouse
-        if not self._joins:
+        if not self.joins:
             return
         self.hub.join(self)
         for channel in self._watched:
@@ -273,7 +273,7 @@ class Inbox(ConversationPart):
         return Inbox(self.hub, name)
 
     def channels(self, objection: Callable[[str], str]) -> ToolChannels | None:
-        if not self._joins:
+        if not self.joins:
             return None
         return ToolChannels(self, objection)
 

@@ -79,7 +79,7 @@ def run_group(host: Host, act: RunGroup) -> asyncio.Task[None]:
     opened for no group, or no run can begin.
     """
     agents, inbox = host.part(AgentsPart), host.part(Inbox)
-    if agents is None or inbox is None:
+    if agents is None or inbox is None or inbox.joins:
         raise CodeagentError("this conversation was not opened for a group")
     children, conversation = agents.children, host.runs.conversation
     group = _with_bases(act.group, children.definitions)

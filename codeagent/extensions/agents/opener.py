@@ -12,7 +12,7 @@ from codeagent.agent.agent import Agent, AgentServices
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.parts import Parts
+from codeagent.agent.parts import Assembled, Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
 from codeagent.app.sandbox import start_sandbox
@@ -274,6 +274,12 @@ class ChildOpener:
     def _agreed(self, git: OutsideGit) -> bool:
         dependencies = self.assembly.dependencies
         return agrees_to(git, dependencies.workspace.root, dependencies.local.config_dir)
+
+
+def child_opener(assembly: Assembled, inbox: "Inbox | None") -> ChildOpener:
+    """Make the opener of a conversation that was put together from this."""
+    assert isinstance(assembly, Assembly)
+    return ChildOpener(assembly, inbox)
 
 
 def _say_nothing(text: str) -> None:

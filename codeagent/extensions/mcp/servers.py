@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
-from codeagent.agent.parts import ConversationPart, Host, Opening
+from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
@@ -201,7 +201,7 @@ class McpServers(ConversationPart, ListedServers):
     def hooks(self) -> tuple[Hook, ...]:
         return (reading_hook(self),)
 
-    def assembled(self, assembly: Any) -> None:
+    def assembled(self, assembly: Assembled) -> None:
         """Add servers that are trusted later to the sets of the conversation."""
         self._toolsets = assembly.catalog.toolsets
 

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.acts import RunGroup
+from codeagent.core.agents import AgentDefinition
+from codeagent.core.errors import CodeagentError
 from codeagent.core.events import MessageAdded, ToolResultAdded
+from codeagent.core.groups import Group, GroupMember
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived
 from codeagent.core.policy import Policy, Rule
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool
+from codeagent.extensions.agents import EXTENSION
 from codeagent.extensions.agents.channels import (
     MOST_CHANNELS,
     MOST_PER_MINUTE,
@@ -25,8 +30,9 @@ from codeagent.extensions.agents.messages import (
     SendMessage,
     WatchChannel,
 )
+from codeagent.extensions.agents.part import AgentsPart
 from codeagent.session.fold import created_channels, fold
-from tests.agent.doubles import Turn, of
+from tests.agent.doubles import Turn, of, scene
 from tests.agent.job_doubles import Backstage, long
 from tests.extensions.triggers.trigger_doubles import call
 
@@ -315,3 +321,11 @@ def test_watching_asks_and_sending_does_not() -> None:
         assert (
             Policy("ask").check(tool.name, key, tool.permission, tool.effect).permission == expected
         )
+
+
+async def test_a_group_runs_only_in_a_conversation_that_was_opened_for_one() -> None:
+    s = scene(parts=(AgentsPart(), Inbox(Hub())), acts=EXTENSION.in_conversations.acts)
+    member = GroupMember(AgentDefinition("one", "works"))
+    act = RunGroup(Group("pair", (member,), {}, start=("one",)), "go")
+    with pytest.raises(CodeagentError, match="was not opened for a group"):
+        await anext(aiter(s.agent.run(act)))
