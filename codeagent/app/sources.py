@@ -36,7 +36,6 @@ from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -71,6 +70,29 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
     """Return the extensions that are not switched off. Blocks on small files. Raises
     ConfigError."""
     return all_extensions().without(settings.extensions.off).on
+
+
+def _extensions_off(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are switched off. Blocks on small files. Raises ConfigError."""
+    return all_extensions().without(settings.extensions.off).off
+
+
+def _sets_off(settings: Settings) -> dict[str, str]:
+    """Return the names of the sets of extensions that are switched off, and the extension of
+    each."""
+    off = _extensions_off(settings)
+    return {one.name: extension.name for extension in off for one in extension.sets}
+
+
+def _unused_sets(settings: Settings) -> Iterator[str]:
+    """Yield a line for each set that a file names, and that is not there as its extension is
+    switched off."""
+    off = _sets_off(settings)
+    for key in ("offer", "use"):
+        for name in getattr(settings.toolsets, key):
+            if name in off:
+                why = f"because the extension {off[name]} is switched off"
+                yield f"toolsets.{key}: there is no set {name}, {why}"
 
 
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
@@ -190,8 +212,9 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    off = _sets_off(settings)
     for name in settings.toolsets.offer:
-        if name not in sets:
+        if name not in sets and name not in off:
             raise ConfigError(
                 f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
             )
@@ -227,9 +250,8 @@ def with_chosen(settings: Settings, history: History) -> Settings:
     chosen = [
         str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
     ]
-    offer = dict.fromkeys(
-        (*settings.toolsets.offer, *(name for name in chosen if name in BUILT_IN_SETS))
-    )
+    sets = {one.name for extension in extensions_on(settings) for one in extension.sets}
+    offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in sets)))
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
 
@@ -304,21 +326,31 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    extensions = extensions_on(settings)
-    sets_of_all = [one for each in extensions for one in each.sets]
-    names = [name for one in sets_of_all for name in (*one.tools, *one.beside)]
+    off_tools = _tools_of_sets(_extensions_off(settings))
+    names = (*_tools_of_sets(extensions_on(settings)), *off_tools)
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, sets)
+    catalog = dependencies.catalog(toolsets, names, off_tools, sets)
     change = catalog.look()
     known = catalog.toolsets.known
+    off = _sets_off(settings)
     for name in settings.toolsets.use:
-        if name not in known:
+        if name in off and name in settings.toolsets_given:
+            raise ConfigError(
+                f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
+            )
+        if name not in known and name not in off:
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
             raise ConfigError(
                 f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
             )
     return catalog, change
+
+
+def _tools_of_sets(extensions: Iterable[Extension]) -> tuple[str, ...]:
+    """Return the names of the tools of all sets, those that only some agents have included."""
+    sets = (one for each in extensions for one in each.sets)
+    return tuple(name for one in sets for name in (*one.tools, *one.beside))
 
 
 def _toolsets(
@@ -332,7 +364,8 @@ def _toolsets(
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
-    used = (Choice(name) for name in settings.toolsets.use if name not in given)
+    without = (*given, *_sets_off(settings))
+    used = (Choice(name) for name in settings.toolsets.use if name not in without)
     toolsets = Toolsets(sources, used, allow, groups)
     for item in () if history is None else history.details:
         if item.name == TOOLSET_USE:
@@ -382,7 +415,8 @@ def troubles(
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from remarks_of_extensions(settings, dependencies)
-    yield from (("settings.unused", visible(line)) for line in settings.unused)
+    unused = (*settings.unused, *_unused_sets(settings))
+    yield from (("settings.unused", visible(line)) for line in unused)
 
 
 def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -391,16 +425,21 @@ def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def misnamed(
-    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
-    not loaded yet.
+    not loaded yet. If an extension that is switched off would read tools from files or servers,
+    an allowing rule may be about one of those.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.unknown(hand_written(rules))
+    rules = hand_written(rules)
+    unknown = catalog.unknown(rules)
+    off = _extensions_off(settings)
+    more = any(each.sources or each.in_folders.loaders for each in off)
+    certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
-        *(unknown if catalog.complete else ()),
+        *(catalog.unknown(certain) if catalog.complete else ()),
         *catalog.unlisted(dependencies.to_read, certain=True),
     )
     if wrong:

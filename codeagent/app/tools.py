@@ -156,11 +156,13 @@ class ToolDependencies:
         self,
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
+        off: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the names of the tools of all built-in sets; `sets` returns those sets,
+        `of_sets` are the names of the tools of all built-in sets, `off` those among them whose
+        extension is switched off; `sets` returns those sets,
         offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
@@ -191,6 +193,7 @@ class ToolDependencies:
             accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             of_sets=frozenset(of_sets),
+            off=frozenset(off),
             absent=self._absent(),
             companions=companions,
             toolsets=toolsets,

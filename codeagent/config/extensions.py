@@ -92,6 +92,13 @@ def all_extensions() -> Extensions:
     return Extensions(tuple(found), broken=broken)
 
 
+@cache
+def built_in_sets() -> frozenset[str]:
+    """Return the names of the sets of tools that ship: no server, document, package or group has
+    one, whether the set is offered or not. Blocks on small files."""
+    return frozenset(one.name for extension in _built_in() for one in extension.sets)
+
+
 def _built_in() -> Iterator[Extension]:
     if find_spec("codeagent.extensions") is None:
         return

@@ -155,6 +155,7 @@ class ToolCatalog(ToolRegistry):
         accept: bool = False,
         elsewhere: Collection[str] = (),
         of_sets: Collection[str] = (),
+        off: Collection[str] = (),
         absent: Mapping[str, str] = MappingProxyType({}),
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
@@ -163,9 +164,10 @@ class ToolCatalog(ToolRegistry):
         first look finds them, without asking, and only in this conversation. `elsewhere`: built-in
         tools of other conversations, so that rules may name them, and other tools may not have
         their names. `of_sets`: tools of built-in sets that may not be offered here; a list of tools
-        may name them. `absent`: why some of those cannot be had in this conversation, which a call
-        to one is told. `companions` is called with all tools that are always there. `toolsets` also
-        knows which tools may be used at all. Raises ConfigError."""
+        may name them. `off`: those of extensions that are off, which rules may name too. `absent`:
+        why some of those cannot be had in this conversation, which a call to one is told.
+        `companions` is called with all tools that are always there. `toolsets` also knows which
+        tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
         self._allow = self.toolsets.allow
         super().__init__(self._allowed(builtin), self.toolsets.definitions)
@@ -178,6 +180,7 @@ class ToolCatalog(ToolRegistry):
         self._trust = ProjectTrust(self._folders, trust, accept=accept)
         self._elsewhere = frozenset(elsewhere)
         self._of_sets = frozenset(of_sets)
+        self._off = frozenset(off)
         self._absent = absent
         self._companions = companions
         self._listed: str | None = None
@@ -205,8 +208,7 @@ class ToolCatalog(ToolRegistry):
 
     @property
     def complete(self) -> bool:
-        """Whether all tools are known: no file waits for trust, nothing failed, and no source is
-        starting."""
+        """Whether all tools are known: no file waits, nothing failed, and no source is starting."""
         failed = any(problem.level == "error" for problem in self._now.problems)
         return not self._now.untrusted and not failed and self.toolsets.names_known
 
@@ -279,7 +281,8 @@ class ToolCatalog(ToolRegistry):
             return ()
         from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
 
-        return unknown_rules(rules, self._names())
+        here = [rule for rule in rules if not any(map(rule.covers, self._off))]
+        return unknown_rules(here, self._names())
 
     def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
         """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not
@@ -290,10 +293,7 @@ class ToolCatalog(ToolRegistry):
         """
         if not self._allow and not to_read:
             return ()
-        from codeagent.tools.misnamed import (
-            MCP,
-            unknown_entries,
-        )  # few conversations have such a list
+        from codeagent.tools.misnamed import MCP, unknown_entries  # few conversations have a list
 
         def may_come(entry: str) -> bool:
             return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
