@@ -347,7 +347,7 @@ def _read_files(
     """Load tools, hooks and instructions; all in one thread, as every change of threads costs.
     Raises ConfigError."""
     catalog, first_look = open_catalog(settings, dependencies, history)
-    doubtful = misnamed(settings, catalog, rules, dependencies)
+    doubtful = misnamed(catalog, rules, dependencies, settings)
     hooks, broken = _hooks(settings, dependencies.local, dependencies.workspace, tell)
     if added := dependencies.services.parts.hooks():
         hooks = replace(hooks, registered=(*hooks.registered, *added))

@@ -72,6 +72,29 @@ def extensions_on(settings: Settings) -> tuple[Extension, ...]:
     return all_extensions().without(settings.extensions.off).on
 
 
+def _extensions_off(settings: Settings) -> tuple[Extension, ...]:
+    """Return the extensions that are switched off. Blocks on small files. Raises ConfigError."""
+    return all_extensions().without(settings.extensions.off).off
+
+
+def _sets_off(settings: Settings) -> dict[str, str]:
+    """Return the names of the sets of extensions that are switched off, and the extension of
+    each."""
+    off = _extensions_off(settings)
+    return {one.name: extension.name for extension in off for one in extension.sets}
+
+
+def _unused_sets(settings: Settings) -> Iterator[str]:
+    """Yield a line for each set that a file names, and that is not there as its extension is
+    switched off."""
+    off = _sets_off(settings)
+    for key in ("offer", "use"):
+        for name in getattr(settings.toolsets, key):
+            if name in off:
+                why = f"because the extension {off[name]} is switched off"
+                yield f"toolsets.{key}: there is no set {name}, {why}"
+
+
 def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
     local = dependencies.local
     return ExtensionContext(
@@ -189,7 +212,7 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
     sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
-    off = all_extensions().without(settings.extensions.off).sets_off
+    off = _sets_off(settings)
     for name in settings.toolsets.offer:
         if name not in sets and name not in off:
             raise ConfigError(
@@ -222,13 +245,11 @@ def with_messages(settings: Settings, group: "Group | None") -> Settings:
 
 def with_chosen(settings: Settings, history: History) -> Settings:
     """Return the settings, offering also the built-in sets that the user turned on in the
-    session. Blocks on small files. Raises ConfigError."""
+    session."""
     items = (item for item in history.details if item.name == TOOLSET_USE and item.by_user)
     chosen = [
         str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
     ]
-    if not chosen:
-        return settings
     sets = {one.name for extension in extensions_on(settings) for one in extension.sets}
     offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in sets)))
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
@@ -265,15 +286,11 @@ def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterat
 def remarks_of_extensions(
     settings: Settings, dependencies: ToolDependencies
 ) -> Iterator[tuple[str, str]]:
-    """Yield code and text of each notice that extensions have for the beginning, and of what of a
-    package or of one that is switched off cannot be used."""
+    """Yield code and text of each notice that extensions have for the beginning, and of each of a
+    package that cannot be used."""
     found = all_extensions().without(settings.extensions.off)
     for name, why in found.broken.items():
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
-    off = {name: by for name, by in found.sets_off.items() if name in settings.toolsets.offer}
-    for name, by in off.items():
-        text = f"toolsets.offer: {name} is not there, because the extension {by} is switched off"
-        yield "settings.unused", text
     context = extension_context(settings, dependencies)
     for extension in found.on:
         if extension.in_conversations.remarks and has_files(extension, context):
@@ -309,24 +326,31 @@ def open_catalog(
     Blocks on small files. Raises ConfigError.
     """
     sets = partial(_built_in_sets, settings, dependencies)
-    extensions = all_extensions().without(settings.extensions.off)
+    off_tools = _tools_of_sets(_extensions_off(settings))
+    names = (*_tools_of_sets(extensions_on(settings)), *off_tools)
     toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, extensions, sets)
+    catalog = dependencies.catalog(toolsets, names, off_tools, sets)
     change = catalog.look()
     known = catalog.toolsets.known
+    off = _sets_off(settings)
     for name in settings.toolsets.use:
-        by = extensions.sets_off.get(name, "")
-        if name in known or (
-            (by or extensions.prefixes_off) and name not in settings.toolsets_given
-        ):  # the sets report it as a problem
-            continue
-        waiting = ", ".join(catalog.now.untrusted)
-        hint = f"; the extension {by} is switched off" if by else ""
-        hint += f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
-        raise ConfigError(
-            f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
-        )
+        if name in off and name in settings.toolsets_given:
+            raise ConfigError(
+                f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
+            )
+        if name not in known and name not in off:
+            waiting = ", ".join(catalog.now.untrusted)
+            hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
+            raise ConfigError(
+                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+            )
     return catalog, change
+
+
+def _tools_of_sets(extensions: Iterable[Extension]) -> tuple[str, ...]:
+    """Return the names of the tools of all sets, those that only some agents have included."""
+    sets = (one for each in extensions for one in each.sets)
+    return tuple(name for one in sets for name in (*one.tools, *one.beside))
 
 
 def _toolsets(
@@ -340,7 +364,8 @@ def _toolsets(
     allow = AllowList(settings.tools)
     groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
-    used = (Choice(name) for name in settings.toolsets.use if name not in given)
+    without = (*given, *_sets_off(settings))
+    used = (Choice(name) for name in settings.toolsets.use if name not in without)
     toolsets = Toolsets(sources, used, allow, groups)
     for item in () if history is None else history.details:
         if item.name == TOOLSET_USE:
@@ -390,7 +415,8 @@ def troubles(
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from remarks_of_extensions(settings, dependencies)
-    yield from (("settings.unused", visible(line)) for line in settings.unused)
+    unused = (*settings.unused, *_unused_sets(settings))
+    yield from (("settings.unused", visible(line)) for line in unused)
 
 
 def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -399,16 +425,21 @@ def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def misnamed(
-    settings: Settings, catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
-    not loaded yet.
+    not loaded yet. If an extension that is switched off would read tools from files or servers,
+    an allowing rule may be about one of those.
 
     Raises ConfigError if nothing can bring it.
     """
-    unknown = catalog.unknown(hand_written(rules))
+    rules = hand_written(rules)
+    unknown = catalog.unknown(rules)
+    off = _extensions_off(settings)
+    more = any(each.sources or each.in_folders.loaders for each in off)
+    certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
-        *(unknown if catalog.complete else ()),
+        *(catalog.unknown(certain) if catalog.complete else ()),
         *catalog.unlisted(dependencies.to_read, certain=True),
     )
     if wrong:
@@ -417,10 +448,10 @@ def misnamed(
             f"{_sentence(wrong[0])} Nothing was run{f'; {waiting}' if waiting else ''}"
         )
     doubtful = map(_sentence, (*unknown, *catalog.unlisted(dependencies.to_read)))
-    later = "It is checked again when all tools are known"
-    if all_extensions().without(settings.extensions.off).prefixes_off:
-        later = "An extension that is switched off may have it"
-    return tuple(("rule.unknown", f"{text} {later}") for text in doubtful)
+    return tuple(
+        ("rule.unknown", f"{text} It is checked again when all tools are known")
+        for text in doubtful
+    )
 
 
 def _sentence(text: str) -> str:

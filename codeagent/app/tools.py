@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.agent.agent import AgentServices
 from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.config.extensions import Extensions, may_bring
+from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
@@ -155,13 +155,15 @@ class ToolDependencies:
     def catalog(
         self,
         toolsets: Toolsets,
-        extensions: Extensions,
+        of_sets: Iterable[str] = (),
+        off: Iterable[str] = (),
         sets: Callable[[], Sequence[BuiltInSet]] = tuple,
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `sets` returns the built-in sets of the extensions that are on, offered or not, as files may
-        narrow their tools. Blocks on small files. Raises ConfigError.
+        `of_sets` are the names of the tools of all built-in sets, `off` those among them whose
+        extension is switched off; `sets` returns those sets,
+        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
@@ -190,9 +192,8 @@ class ToolDependencies:
             trust,
             accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            of_sets=extensions.tools_on | extensions.tools_off,
-            switched_off=extensions.tools_off,
-            prefixes_off=extensions.prefixes_off,
+            of_sets=frozenset(of_sets),
+            off=frozenset(off),
             absent=self._absent(),
             companions=companions,
             toolsets=toolsets,

@@ -75,28 +75,6 @@ class Extensions:
         """The sections that nobody reads, and the extension that is switched off."""
         return {name: extension.name for extension in self.off for name in extension.settings}
 
-    @property
-    def sets_off(self) -> Mapping[str, str]:
-        """The sets of tools that cannot be turned on, and the extension that is switched off."""
-        return {one.name: extension.name for extension in self.off for one in extension.sets}
-
-    @property
-    def tools_on(self) -> frozenset[str]:
-        """The tools of the sets that can be turned on."""
-        return _tools_of_sets(self.on)
-
-    @property
-    def tools_off(self) -> frozenset[str]:
-        """The tools of the sets that cannot."""
-        return _tools_of_sets(self.off)
-
-    @property
-    def prefixes_off(self) -> frozenset[str]:
-        """How the names of tools begin that those switched off would find in files, or get from
-        servers; an empty one stands for any name."""
-        bring = (each for each in self.off if each.sources or each.in_folders.loaders)
-        return frozenset(each.in_conversations.prefix for each in bring)
-
 
 @cache
 def all_extensions() -> Extensions:
@@ -112,6 +90,13 @@ def all_extensions() -> Extensions:
         else:
             found.append(extension)
     return Extensions(tuple(found), broken=broken)
+
+
+@cache
+def built_in_sets() -> frozenset[str]:
+    """Return the names of the sets of tools that ship: no server, document, package or group has
+    one, whether the set is offered or not. Blocks on small files."""
+    return frozenset(one.name for extension in _built_in() for one in extension.sets)
 
 
 def _built_in() -> Iterator[Extension]:
@@ -159,11 +144,6 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
         ):
             if both := [name for name in own if name in taken]:
                 raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")
-
-
-def _tools_of_sets(extensions: Iterable[Extension]) -> frozenset[str]:
-    sets = (one for extension in extensions for one in extension.sets)
-    return frozenset(name for one in sets for name in (*one.tools, *one.beside))
 
 
 def _commands(extension: Extension) -> list[str]:

@@ -303,7 +303,8 @@ class ExtensionSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings(Section):
-    """What a file and a run have in common: everything but the shape of the rules."""
+    """What a file and a run have in common: everything but the screen and the
+    shape of the rules."""
 
     model: Name | None = None
     api_base: Url | None = None
@@ -336,6 +337,12 @@ class CommonSettings(Section):
     commit_hooks: bool = False
     """The repository's own git hooks run when the agent commits: on this machine, outside the
     sandbox."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenSettings(Section):
+    """What the screen goes by, and nothing else."""
+
     theme: Name | None = None
     """Of the screen; None: its own default."""
     bell: bool = True
@@ -343,7 +350,7 @@ class CommonSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileSettings(CommonSettings):
+class FileSettings(ScreenSettings, CommonSettings):
     """What the user's file may hold; a project's, only what tightens."""
 
     rules: RuleSettings = RuleSettings()
@@ -352,7 +359,7 @@ class FileSettings(CommonSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(CommonSettings):
+class Settings(ScreenSettings, CommonSettings):
     """The settings of a run, from all places."""
 
     rules: RuleLayers = RuleLayers()

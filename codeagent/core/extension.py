@@ -224,8 +224,6 @@ class InConversations:
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""
-    prefix: str = ""
-    """How the names of all tools of its `sources` and files begin; empty if that is unknown."""
     switches: Reference = ""
     """Of a function from the conversation's `tools.toolsets.Toolsets` to the tools that list sets
     and turn them on; called once there is a set."""

@@ -9,9 +9,6 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Permission
 from codeagent.core.tool import Tool, ToolDefinition, ToolMode
 
-BUILT_IN_SETS = frozenset({"agents", "files", "messages", "provider", "triggers", "web"})
-"""The names of the built-in sets: no server, document, package or group has one, whether the set is
-offered or not."""
 SourceState = Literal["waiting", "starting", "ready", "failed"]
 """waiting: it starts on first use. failed: it is retried at growing intervals."""
 

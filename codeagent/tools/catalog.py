@@ -155,8 +155,7 @@ class ToolCatalog(ToolRegistry):
         accept: bool = False,
         elsewhere: Collection[str] = (),
         of_sets: Collection[str] = (),
-        switched_off: Collection[str] = (),
-        prefixes_off: Collection[str] = (),
+        off: Collection[str] = (),
         absent: Mapping[str, str] = MappingProxyType({}),
         companions: Companions = lambda tools: (),
         toolsets: Toolsets | None = None,
@@ -165,9 +164,8 @@ class ToolCatalog(ToolRegistry):
         first look finds them, without asking, and only in this conversation. `elsewhere`: built-in
         tools of other conversations, so that rules may name them, and other tools may not have
         their names. `of_sets`: tools of built-in sets that may not be offered here; a list of tools
-        may name them. `absent`: why some of those cannot be had in this conversation, which a call
-        to one is told. `switched_off`: those of `of_sets` that cannot be turned on; rules may name
-        them. `prefixes_off`: how names of others begin that are switched off; "" for any name.
+        may name them. `off`: those of extensions that are off, which rules may name too. `absent`:
+        why some of those cannot be had in this conversation, which a call to one is told.
         `companions` is called with all tools that are always there. `toolsets` also knows which
         tools may be used at all. Raises ConfigError."""
         self.toolsets = Toolsets() if toolsets is None else toolsets
@@ -182,8 +180,7 @@ class ToolCatalog(ToolRegistry):
         self._trust = ProjectTrust(self._folders, trust, accept=accept)
         self._elsewhere = frozenset(elsewhere)
         self._of_sets = frozenset(of_sets)
-        self._switched_off = frozenset(switched_off)
-        self._prefixes_off = frozenset(prefixes_off)
+        self._off = frozenset(off)
         self._absent = absent
         self._companions = companions
         self._listed: str | None = None
@@ -211,11 +208,9 @@ class ToolCatalog(ToolRegistry):
 
     @property
     def complete(self) -> bool:
-        """Whether all tools are known: no file waits for trust, nothing failed, no source is
-        starting, and none is switched off."""
+        """Whether all tools are known: no file waits, nothing failed, and no source is starting."""
         failed = any(problem.level == "error" for problem in self._now.problems)
-        missing = failed or self._now.untrusted or "" in self._prefixes_off
-        return not missing and self.toolsets.names_known
+        return not self._now.untrusted and not failed and self.toolsets.names_known
 
     def has_loaded(self, content: bytes) -> bool:
         """Whether a file with exactly this content is in use, and so trusted."""
@@ -286,7 +281,8 @@ class ToolCatalog(ToolRegistry):
             return ()
         from codeagent.tools.misnamed import unknown_rules  # few conversations have rules
 
-        return unknown_rules(rules, [*self._names(), *self._switched_off])
+        here = [rule for rule in rules if not any(map(rule.covers, self._off))]
+        return unknown_rules(here, self._names())
 
     def unlisted(self, to_read: tuple[str, ...] = (), *, certain: bool = False) -> tuple[str, ...]:
         """Return a line for each entry of the list of allowed tools, and of `to_read`, that is not
@@ -297,30 +293,33 @@ class ToolCatalog(ToolRegistry):
         """
         if not self._allow and not to_read:
             return ()
-        from codeagent.tools import misnamed  # few conversations have such a list
+        from codeagent.tools.misnamed import MCP, unknown_entries  # few conversations have a list
 
         def may_come(entry: str) -> bool:
-            is_off = any(misnamed.may_begin(entry, prefix) for prefix in self._prefixes_off)
-            elsewhere = certain and (is_off or self._may_be_in_a_file(entry))
-            return self.toolsets.may_have(entry) or elsewhere
+            return self.toolsets.may_have(entry) or (certain and self._may_be_in_a_file(entry))
 
         # The user's setting applies to all projects, which have different servers.
-        here = tuple(name for name in to_read if not name.startswith(misnamed.MCP))
+        here = tuple(name for name in to_read if not name.startswith(MCP))
         lists = {"the list of allowed tools": self._allow, "require_info": AllowList((here,))}
+        names = self._listable()
         return tuple(
             line
             for where, listed in lists.items()
-            for line in misnamed.unknown_entries(where, listed, self._listable(), may_come)
+            for line in unknown_entries(where, listed, names, may_come)
         )
 
     def _may_be_in_a_file(self, entry: str) -> bool:
-        """Whether a tool file that is not in use may have a tool that the entry matches."""
-        broken = (problem.where for problem in self._problems if problem.level == "error")
-        if any(".md" not in where for where in broken):
+        """Whether a tool file that is not in use may have a tool that the name or pattern
+        matches."""
+        if any(
+            problem.level == "error" and ".md" not in problem.where for problem in self._problems
+        ):
             return True
         for file in self._unused_files():
-            tools = self.load(file).tools if file.path.suffix in _DATA else ()
-            if not tools or any(AllowList(((entry,),)).allows(tool.name) for tool in tools):
+            loaded = self.load(file) if file.path.suffix in _DATA else Loaded()
+            if not loaded.tools or any(
+                AllowList(((entry,),)).allows(tool.name) for tool in loaded.tools
+            ):
                 return True
         return False
 
@@ -459,8 +458,9 @@ class ToolCatalog(ToolRegistry):
     @property
     def _reserved(self) -> frozenset[str]:
         """Return the names that only built-in tools may have."""
-        own = {tool.name for tool in self._builtin}
-        return (self._elsewhere - own) | self._narrowing.refused.keys()
+        return (
+            self._elsewhere - {tool.name for tool in self._builtin}
+        ) | self._narrowing.refused.keys()
 
     def _candidates(self) -> tuple[dict[Tool[Any], str], tuple[ToolProblem, ...]]:
         """Return the tools of toolsets to use, as `Toolsets.candidates` does, without those that a

@@ -7,12 +7,13 @@ from dataclasses import replace
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
+from codeagent.config.extensions import built_in_sets
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
-from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import ToolProblem, ToolsetFacts
 from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
 from codeagent.tools.source import (
     BuiltInSet,
@@ -83,7 +84,7 @@ class Toolsets:
     def add(self, source: ToolSource) -> None:
         """Add a source, and start it if the others run. If its name is taken, it is a problem and
         is not used."""
-        if source.name in BUILT_IN_SETS and not isinstance(source, BuiltInSet):
+        if source.name in built_in_sets() and not isinstance(source, BuiltInSet):
             text = "a built-in set has this name, so it is not used; give it another name"
             self._doubled.append(ToolProblem(source.name, text))
             self.moved = True
@@ -178,12 +179,10 @@ class Toolsets:
             for group in self._groups.values()
             if group.digest and group.source in found
         }:
-            from codeagent.tools.grouping import (
-                digest_of,
-            )  # needed only if a model divided a source
+            from codeagent.tools.grouping import digest_of  # only if a model divided one
 
             digests[source] = digest_of(listings[source].tools)
-        taken = found.keys() | BUILT_IN_SETS
+        taken = found.keys() | built_in_sets()
         groups = (
             one for one in self._groups.values() if one.source in found and one.name not in taken
         )
@@ -235,7 +234,7 @@ class Toolsets:
                 text = f"there is no source of tools named {group.source}{nearest_or_all(group.source, self._runs)}"
                 missing.append(_problem_of(group, text))
             elif (
-                group.name in self._runs.keys() | BUILT_IN_SETS
+                group.name in self._runs.keys() | built_in_sets()
                 or self._groups[group.name] is not group
             ):
                 missing.append(

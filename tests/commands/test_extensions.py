@@ -65,53 +65,6 @@ def test_one_that_cannot_be_used_is_listed_with_the_reason(
     assert "the extension mine cannot be used: ImportError" in capsys.readouterr().err
 
 
-NAMED_WITHOUT_EXTENSIONS = {
-    "a set that is offered": '[toolsets]\noffer = ["web"]\n',
-    "a set that is on": '[toolsets]\nuse = ["files"]\n',
-    "a server's set that is on": '[toolsets]\nuse = ["github"]\n',
-    "a rule for a tool of a set": '[rules]\ndeny = ["web_fetch", "agent"]\n',
-    "a rule for a tool of a file": '[rules]\ndeny = ["deploy"]\n',
-    "a list with a tool of a set": 'tools = ["read", "web_fetch"]\n',
-    "a list with tools of a file and of a server": 'tools = ["read", "deploy", "mcp__git__*"]\n',
-}
-
-
-@pytest.mark.parametrize("text", NAMED_WITHOUT_EXTENSIONS.values(), ids=NAMED_WITHOUT_EXTENSIONS)
-def test_settings_that_name_what_extensions_bring_do_not_keep_a_safe_run_from_starting(
-    text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write(text)
-    assert _run(tmp_path, "--safe") == 0, capsys.readouterr().err
-
-
-def test_a_set_of_an_extension_that_is_off_is_named_with_the_reason(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write('[toolsets]\noffer = ["web"]\n\n[extensions]\noff = ["web"]\n')
-    assert _run(tmp_path) == 0
-    said = "toolsets.offer: web is not there, because the extension web is switched off"
-    assert said in capfd.readouterr().err
-    assert _run(tmp_path, "--toolset", "web") == 2
-    assert "no toolset web" in (err := capfd.readouterr().err)
-    assert "the extension web is switched off" in err
-
-
-@pytest.mark.parametrize("off", ["web", "recipes", "mcp"])
-def test_a_rule_that_names_no_tool_is_an_error_if_no_extension_that_is_off_may_have_it(
-    off: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write(f'[rules]\ndeny = ["bahs"]\n\n[extensions]\noff = ["{off}"]\n')
-    assert _run(tmp_path) == 2
-    assert "the rule bahs does not name a tool" in capsys.readouterr().err
-
-
-def _run(folder: Path, *options: str) -> int:
-    (script := folder / "script.json").write_text('[{"text": "Done."}]')
-    (work := folder / "work").mkdir(exist_ok=True)
-    given = ["--model", f"script:{script}", "--sandbox", "off", "--cwd", str(work)]
-    return cli.main(["run", *given, *options, "hello"])
-
-
 @pytest.mark.parametrize("section", ['off = "mcp"', 'of = ["mcp"]', "off = [1]"])
 def test_a_section_that_is_not_valid_leaves_no_command_of_an_extension_on(
     section: str, capsys: pytest.CaptureFixture[str]

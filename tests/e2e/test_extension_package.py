@@ -76,8 +76,7 @@ def test_switched_off_it_is_not_there(product: Product, site: Path) -> None:
     model = product.script(say("done"))
     done = codeagent(product, site, "run", "go", "--model", model, "--sandbox", "off")
     assert done.code == 0
-    said = "toolsets.offer: weather is not there, because the extension weather is switched off"
-    assert said in done.err
+    assert "there is no set weather, because the extension weather is switched off" in done.err
     done = codeagent(product, site, "tools", "list", "--toolset", "weather")
     assert done.code == 2
-    assert "there is no toolset weather" in done.err
+    assert "no toolset weather: the extension weather is switched off" in done.err

@@ -421,3 +421,11 @@ def test_a_set_that_only_the_settings_turned_on_is_gone_with_them(product: Produ
     assert was_in_use(product.run(model, "--output", "jsonl"))
     config.write_text("")
     assert not was_in_use(product.run(model, "--output", "jsonl", "--continue"))
+
+
+def test_a_session_with_a_set_continues_with_every_extension_off(product: Product) -> None:
+    model = product.script(say("hi"))
+    assert product.run(model, "--toolset", "web").code == 0
+    continued = product.run(model, "--continue", "--safe")
+    assert (continued.code, continued.out) == (0, "hi\n")
+    assert "warning: web: there is no such toolset" in continued.err

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import _built_in_sets
+from codeagent.config.extensions import built_in_sets
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
-from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.tools import source as module
 from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets
@@ -305,7 +305,7 @@ async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a
     assert change is not None and [one.where for one in change.problems] == ["lab"]
 
 
-@for_each("name", sorted(BUILT_IN_SETS))
+@for_each("name", sorted(built_in_sets()))
 def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_not(
     name: str,
 ) -> None:
@@ -321,7 +321,7 @@ def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: P
     dependencies: Any = SimpleNamespace(
         local=local, services=AgentServices(), built_in=lambda: (), workspace=None, reads=None
     )
-    assert {one.name for one in _built_in_sets(Settings(), dependencies)} == BUILT_IN_SETS
+    assert {one.name for one in _built_in_sets(Settings(), dependencies)} == built_in_sets()
 
 
 async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:

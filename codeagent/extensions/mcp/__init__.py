@@ -25,7 +25,6 @@ EXTENSION = Extension(
             "AgreeToServer": "codeagent.extensions.mcp.servers:change",
         },
         remarks="codeagent.extensions.mcp.servers:remarks",
-        prefix="mcp__",
     ),
     sources="codeagent.extensions.mcp.servers:sources",
     in_folders=InFolders(own={USER_FILE: "servers"}, project=(PROJECT_FILE,), for_parts=True),

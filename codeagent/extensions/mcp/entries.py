@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from codeagent.config.extensions import built_in_sets
 from codeagent.config.layers import line_of_text
 from codeagent.core.dataclass import dataclass
 from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
-from codeagent.core.toolbox import BUILT_IN_SETS, ToolProblem
+from codeagent.core.toolbox import ToolProblem
 from codeagent.extensions.mcp.config import SERVER_NAME, LoginClient, ServerConfig, ServerPlace
 from codeagent.extensions.mcp.entry import Origin, ServerEntry
 
@@ -157,7 +158,7 @@ def _parsed(
     if SERVER_NAME.fullmatch(name) is None:
         text = "a server's name is 1 to 32 letters, digits, - and single _, and begins with a letter or digit"
         return None, [ToolProblem(at(), f"{text}; give it another name")]
-    if name in BUILT_IN_SETS:
+    if name in built_in_sets():
         return None, [
             ToolProblem(
                 at(), f"{name} is the name of a built-in set of tools; give the server another name"

@@ -15,12 +15,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from codeagent.config.extensions import built_in_sets
 from codeagent.config.kept import TrustFile
 from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import ConfiguredHost
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.toolbox import BUILT_IN_SETS
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
 
@@ -125,7 +125,7 @@ class DocumentFiles:
                 f"{name[:80]!r} cannot be the name of a document: 1 to 24 letters, digits and -, in lower case; "
                 "nothing was added"
             )
-        if name in BUILT_IN_SETS:
+        if name in built_in_sets():
             raise ConfigError(
                 f"there is another toolset named {name}; give this one a --name; nothing was added"
             )
