@@ -235,6 +235,7 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
     settings = replace(settings_of(args, workspace), wait_for_triggers=args.wait_for_triggers)
+    _refuse_if_off(given, settings)
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:
         settings = _as_recorded(settings, resume)
@@ -274,6 +275,16 @@ def _what_to_do(
     prompt: str = args.prompt
     require_model(settings)
     return read_prompt(prompt) + (read_piped() if prompt != "-" else ""), settings
+
+
+def _refuse_if_off(given: Sequence[RunOption], settings: Settings) -> None:
+    """Raise ConfigError if an option belongs to an extension that is switched off."""
+    for extension in all_extensions().without(settings.extensions.off).off:
+        for option in extension.run_options:
+            if option in given:
+                raise ConfigError(
+                    f"--{option.name}: the extension {extension.name} is switched off; nothing was run"
+                )
 
 
 def _options() -> list[RunOption]:

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
-from codeagent.config.extensions import file_kind
+from codeagent.config.extensions import all_extensions, file_kind
 from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import user_config_file
@@ -159,10 +159,9 @@ def _files_of_extensions() -> Iterator[InFolders]:
         yield each.in_folders
 
 
-def _project_files(local: LocalEnvironment) -> list[ProjectFiles]:
-    """Return the files of the project, besides those of tools, that wait for trust. Raises
-    ConfigError."""
-    return [resolved(each.trust)(local) for each in _files_of_extensions() if each.trust]
+def _project_files(local: LocalEnvironment, each_of: Iterable[InFolders]) -> list[ProjectFiles]:
+    """Return the files of the project, besides those of tools, that need trust."""
+    return [resolved(each.trust)(local) for each in each_of if each.trust]
 
 
 @asynccontextmanager
@@ -188,7 +187,7 @@ async def tools_of(
 
 async def _trust(local: LocalEnvironment, app: "App") -> int:
     catalog = app.describe_tools(local)
-    others = _project_files(local)
+    others = _project_files(local, _files_of_extensions())
     waiting = [*catalog.now.untrusted, *(name for files in others for name in files.untrusted())]
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
@@ -202,7 +201,8 @@ async def _trust(local: LocalEnvironment, app: "App") -> int:
 
 async def _distrust(local: LocalEnvironment, app: "App") -> int:
     await app.describe_tools(local).distrust()
-    for files in _project_files(local):
+    every = (each.in_folders for each in all_extensions().on)  # trust would outlast the switch
+    for files in _project_files(local, every):
         files.distrust()
     print("this project's tool files will not be loaded from now on")
     return 0

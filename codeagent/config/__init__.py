@@ -1,1 +1,1 @@
-"""Settings: read at the edge, stop at bootstrap."""
+"""Settings: read at the edge, stop at `app`."""

@@ -224,7 +224,11 @@ def _extensions_on(
 
 def extensions_of(user_file: Path) -> Extensions:
     """Return the extensions, as the user's file has them on or off. Raises ConfigError."""
-    return _extensions_on(all_extensions(), {}, *_read_user(user_file))
+    user, source = _read_user(user_file)
+    found = all_extensions()
+    given = {key: value for key, value in user.items() if key == "extensions"}
+    _Check(lambda rule, example: False, found)(given, source)
+    return _extensions_on(found, {}, user, source)
 
 
 def _drop_unused(data: Layer, source: _Source, extensions: Extensions) -> tuple[str, ...]:

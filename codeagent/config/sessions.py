@@ -23,8 +23,6 @@ GivenSettings = Settings | Mapping[str, Any]
 """All settings, or those that win over the environment and the files, as in `config.toml`."""
 GivenWorkspace = LocalEnvironment | Path | str
 """A folder; or one with the environment and the keys to use, if these are not the user's."""
-
-
 Observer = Callable[[KnownEvent], None]
 
 

@@ -39,7 +39,7 @@ class Listing:
     about: str = ""
     """One line for the model that says what these tools are good for."""
     instructions: Callable[[str], str] | None = None
-    """Returns, once for each agent, instructions for using the tools; see `tools.mcp.source`."""
+    """Returns, once for each agent, instructions for using the tools; see `extensions.mcp.source`."""
     prefix: str = ""
     """The prefix of the names of all its tools, including those not listed yet; empty if that is
     unknown."""

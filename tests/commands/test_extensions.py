@@ -63,3 +63,24 @@ def test_one_that_cannot_be_used_is_listed_with_the_reason(
     assert capsys.readouterr().out == "mine  fail ImportError: no module of\\x1b mine\n"
     assert cli.main(["extensions", "show", "mine"]) == 2
     assert "the extension mine cannot be used: ImportError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("section", ['off = "mcp"', 'of = ["mcp"]', "off = [1]"])
+def test_a_section_that_is_not_valid_leaves_no_command_of_an_extension_on(
+    section: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(f"[extensions]\n{section}\n")
+    for command in (["extensions", "list"], ["mcp", "list"]):
+        assert cli.main(command) == 2
+        assert f"{user_config_file()}:2: extensions.of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "extension"), [("recipe", "recipes"), ("group", "agents")])
+def test_an_option_of_an_extension_that_is_off_says_so(
+    option: str, extension: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (script := tmp_path / "script.json").write_text('[{"text": "Done."}]')
+    given = ["run", "--model", f"script:{script}", "--cwd", str(tmp_path), f"--{option}", "any"]
+    said = f"--{option}: the extension {extension} is switched off; nothing was run"
+    assert cli.main([*given, "--safe"]) == 2
+    assert said in capsys.readouterr().err

@@ -75,5 +75,8 @@ def test_switched_off_it_is_not_there(product: Product, site: Path) -> None:
     configure(product, '[extensions]\noff = ["weather"]\n\n[toolsets]\noffer = ["weather"]\n')
     model = product.script(say("done"))
     done = codeagent(product, site, "run", "go", "--model", model, "--sandbox", "off")
+    assert done.code == 0
+    assert "there is no set weather, because the extension weather is switched off" in done.err
+    done = codeagent(product, site, "tools", "list", "--toolset", "weather")
     assert done.code == 2
-    assert "there is no built-in set weather" in done.err
+    assert "no toolset weather: the extension weather is switched off" in done.err

@@ -8,6 +8,7 @@ _HERE = "codeagent.extensions.user_tools"
 EXTENSION = Extension(
     name="user_tools",
     about="tools in YAML and Python files of yours and of the project",
+    when_off="files with tools are ignored, so a built-in tool that one narrows is not narrowed",
     in_folders=InFolders(
         loaders=(
             FileLoader(

@@ -33,6 +33,8 @@ _PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -
 PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
 _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """`%n` of printf, whose argument is the name of a variable."""
+_CALLBACK = re.compile(r"-\w*C")
+"""The flag of mapfile before what is run for lines of its input."""
 _ANY = "value"
 """A fixed last word in place of one that is not, which else would count as added from input."""
 RUN_AS_CODE = "it would be run as shell code"
@@ -147,6 +149,12 @@ def _of_command(
         yield from ((at, "it would be given to a program that is not fixed") for at in held)
     if name in SHELLS:
         yield from _given_to_shell(words, start, scan, runs=True)
+        if (
+            fed
+            and (script := _own_words(words, start)[1]) is not None
+            and words[script].text == HOLE
+        ):
+            yield None, f"{name} runs what it reads if the name of its script is empty"
     if name in EVALUATE:
         yield from ((at, f"it would be evaluated by {name}") for at in held)
     if name in RUNNERS:
@@ -186,6 +194,8 @@ def _evaluated(name: str, rest: Words) -> str | None:
             return "eval runs what variables hold"
         case "source" | "." | "trap" if any(word.open or _is_input(word) for word in rest[:1]):
             return f"{name} runs what a variable holds"
+        case "mapfile" | "readarray" if any(_CALLBACK.match(word.text) for word in rest):
+            return f"{name} -C runs what it reads"
         case _ if name in _NAME_VARIABLES and (varies or indexed or name == "let"):
             return f"{name} evaluates what it is given as a name"
         case "printf" if not _has_plain_format(rest):

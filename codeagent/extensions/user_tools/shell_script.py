@@ -40,7 +40,7 @@ _UNSPLIT = frozenset({
     "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
     "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
 })  # fmt: skip  # a table, many words to the line
-"""Nodes in which a variable stays one word without quotes."""
+"""Nodes in which a variable stays one word without quotes; a test only if it is in `[[ … ]]`."""
 _TESTS = frozenset(
     {"test_command", "binary_expression", "unary_expression", "parenthesized_expression"}
 )
@@ -62,7 +62,8 @@ _ALWAYS_HELD = frozenset({
 })  # fmt: skip  # a table, many words to the line
 """Variables that the shell sets from its arguments or its input."""
 _VARIES = re.compile(r"[$`*?\[]|<\(")
-_PATTERN = re.compile(r"[*?\[]|\{[^{}]*(?:,|\.\.)[^{}]*\}|@\(|[!+]\(")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_PATTERN = re.compile(rf"[*?\[]|{_BRACES.pattern}|@\(|[!+]\(")
 """What a word without quotes is expanded by, besides variables and substitutions."""
 _CODED = re.compile(r"\\[xuU0-7c]")
 """A character of `$'…'` that is written as its number."""
@@ -268,7 +269,7 @@ class Script:
             return TemplateWord(_text_of(node)[1:-1])
         text = _with_holes(node)
         holds = any(_variable(inner) in self._held for inner in nodes_of(node))
-        return TemplateWord(text, holds, several=_SEVERAL.search(_text_of(node)) is not None)
+        return TemplateWord(text, holds, _may_be_several(node))
 
     def _variables_set(self) -> frozenset[str]:
         """Return the variables that the script sets to anything but fixed text."""
@@ -334,6 +335,11 @@ def _is_plain_declaration(node: Node) -> bool:
 
 def _with_holes(node: Node) -> str:
     """Return the text of a word without quotes, and with holes for what is not fixed."""
+    return _PATTERN.sub(HOLE, _without_quotes(node))
+
+
+def _without_quotes(node: Node) -> str:
+    """Return the text of a word without quotes, and with holes for expansions."""
     whole, text, at = _text_of(node), "", 0
     for inner in nodes_of(node):
         start, end = inner.start_byte - node.start_byte, inner.end_byte - node.start_byte
@@ -343,7 +349,18 @@ def _with_holes(node: Node) -> str:
         text += whole[at:start] + ("<(" if inner.type == "process_substitution" else "") + HOLE
         at = end
     text += whole[at:]
-    return _PATTERN.sub(HOLE, re.sub(r"['\"\\]|\$(?=['\"])", "", text))
+    return re.sub(r"['\"\\]|\$(?=['\"])", "", text)
+
+
+def _may_be_several(word: Node) -> bool:
+    """Whether bash may make any number of words of one: of `"$@"` or, without quotes, of `{…,…}`
+    and of what a command prints."""
+    if _SEVERAL.search(_text_of(word)) is not None:
+        return True
+    if word.type in ("string", "raw_string"):
+        return False
+    printed = any(part.type == "command_substitution" for part in (word, *word.children))
+    return printed or _BRACES.search(_without_quotes(word)) is not None
 
 
 def _varies(node: Node) -> bool:
@@ -374,7 +391,11 @@ def _is_split(expansion: Node) -> bool:
     node = expansion.parent
     while node is not None and node.type in ("concatenation", "command_name"):
         node = node.parent
-    return node is None or node.type not in _UNSPLIT
+    if node is None or node.type not in _UNSPLIT:
+        return True
+    while node.type in _TESTS - {"test_command"} and node.parent is not None:
+        node = node.parent
+    return node.type == "test_command" and not _text_of(node).startswith("[[")
 
 
 def _outwards(leaf: Node) -> Iterator[tuple[Node, Node]]:
