@@ -376,19 +376,28 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
 async def test_a_labelled_volume_is_removed_once_its_process_is_dead_and_is_left_alone_before() -> (
     None
 ):
-    owners = {"dead": _dead_owner(), "ours": owner(os.getpid())}
     with closing(Engine(engine_socket(None))) as engine:
-        made: dict[str, str] = {}
-        for whose, label in owners.items():
-            labels = {"codeagent": "1", "codeagent.owner": label}
-            made[whose] = engine.call_library(partial(_make_volume, labels=labels))
+        ours = _labelled_volume(engine, owner(os.getpid()))
         try:
-            assert reap(engine) >= 1
-            assert {made["dead"], made["ours"]} & engine.unused_volumes(LABEL).keys() == {
-                made["ours"]
-            }
+            # A session that another test starts reaps, too, and may be faster.
+            assert any(_reaped_here(engine) for _ in range(20))
+            assert ours in engine.unused_volumes(LABEL)
         finally:
-            engine.remove_volume(made["ours"])
+            engine.remove_volume(ours)
+
+
+def _reaped_here(engine: Engine) -> bool:
+    """Whether `reap` counted the volume of a dead process, which is gone in any case."""
+    dead = _labelled_volume(engine, _dead_owner())
+    removed = reap(engine)
+    assert dead not in engine.unused_volumes(LABEL)
+    return removed >= 1
+
+
+def _labelled_volume(engine: Engine, of: str | None) -> str:
+    labels = {"codeagent": "1", "codeagent.owner": of}
+    name: str = engine.call_library(partial(_make_volume, labels=labels))
+    return name
 
 
 def _dead_owner() -> str | None:
