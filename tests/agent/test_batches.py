@@ -1,4 +1,4 @@
-"""Strategies cut the calls, access classes order them (FEATURES F8)."""
+"""Strategies cut the calls, access classes order them."""
 
 import asyncio
 

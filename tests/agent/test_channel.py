@@ -1,4 +1,4 @@
-"""A slow reader delays nobody and loses nothing durable (FEATURES F12)."""
+"""A slow reader delays nobody and loses nothing durable."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The exact order of hooks and events, as lists to read (FEATURES F11): `>` marks the call of a
+"""The exact order of hooks and events, as lists to read: `>` marks the call of a
 hook."""
 
 from collections.abc import Callable

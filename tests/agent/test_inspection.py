@@ -1,4 +1,4 @@
-"""T13, T14, T15: what commands leave that programs of the user's would run is asked about, and
+"""What commands leave that programs of the user's would run is asked about, and
 undone without a yes."""
 
 import asyncio

@@ -1,5 +1,4 @@
-"""Every call gets exactly one result and the transcript stays valid, whatever happens (FEATURES
-F5)."""
+"""Every call gets exactly one result and the transcript stays valid, whatever happens."""
 
 import asyncio
 from collections import Counter

@@ -1,5 +1,4 @@
-"""What the user writes is judged before any of it is sent; what is denied goes back to them
-(FEATURES F11)."""
+"""What the user writes is judged before any of it is sent; what is denied goes back to them."""
 
 import asyncio
 

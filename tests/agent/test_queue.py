@@ -1,4 +1,4 @@
-"""Steer, interrupt, follow-up, abort: when each is delivered and what is skipped (FEATURES F9)."""
+"""Steer, interrupt, follow-up, abort: when each is delivered and what is skipped."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,5 +1,5 @@
 """Rules that answers made are suspended for calls to others, once the model has read what those
-wrote (T40)."""
+wrote."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who allowed or denied what is told by the events alone (FEATURES F33)."""
+"""Who allowed or denied what is told by the events alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""T14, T15: files that run outside the sandbox later are asked about, and what is edited all day is
+"""Files that run outside the sandbox later are asked about, and what is edited all day is
 not."""
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which spellings are a host, and which hosts a rule is for (SECURITY.md T31)."""
+"""Which spellings are a host, and which hosts a rule is for."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Who may do what without being asked (FEATURES F13)."""
+"""Who may do what without being asked."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Secrets of the process are nowhere in what is written (SECURITY.md T34)."""
+"""Secrets of the process are nowhere in what is written."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a provider would reject is found before it is sent (FEATURES F5)."""
+"""What a provider would reject is found before it is sent."""
 
 from codeagent.core.messages import (
     AssistantMessage,

@@ -1,5 +1,4 @@
-"""Where the repository of a workspace is; a pointer out of it is followed only to a git directory
-(SECURITY.md T11)."""
+"""Where the repository of a workspace is; a pointer out of it is followed only to a git directory."""
 
 import subprocess
 from pathlib import Path

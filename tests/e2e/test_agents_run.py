@@ -1,5 +1,5 @@
 """Agents through the real command line: files, trust, denials, logs, what is printed, and what is
-left (F24)."""
+left."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""R24: the clock is set by a day or by ten years, at every moment; durations, order and ids do not
+"""The clock is set by a day or by ten years, at every moment; durations, order and ids do not
 depend on it."""
 
 import itertools

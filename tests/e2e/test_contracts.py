@@ -1,4 +1,4 @@
-"""The checks of FEATURES.md as they are written there, through the real command."""
+"""Checks of the whole product, one for each capability, through the real command."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 """Groups through the product: agents of one file write to each other, are woken, and end once all
-are idle (F30)."""
+are idle."""
 
 import json
 import re

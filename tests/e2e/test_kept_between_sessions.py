@@ -1,4 +1,4 @@
-"""F28 and F29 through the real command line: notes, memory, and outputs that outlive their
+"""Through the real command line: notes, memory, and outputs that outlive their
 session."""
 
 import json

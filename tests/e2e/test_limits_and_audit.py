@@ -1,4 +1,4 @@
-"""F32 and F33 through the real command line: what a run may use up, and what its log says about
+"""Through the real command line: what a run may use up, and what its log says about
 every call."""
 
 import json

@@ -1,4 +1,4 @@
-"""F27 through the real command line: the prompt, the tools array, skills and info."""
+"""Through the real command line: the prompt, the tools array, skills and info."""
 
 import json
 

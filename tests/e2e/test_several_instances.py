@@ -1,4 +1,4 @@
-"""R22 and R23: several codeagents in one folder lose no edit of each other, and a session has one
+"""Several codeagents in one folder lose no edit of each other, and a session has one
 of them at a time."""
 
 from collections import Counter

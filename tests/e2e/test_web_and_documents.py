@@ -1,5 +1,4 @@
-"""Tools that make requests, through the product: configured, turned on, asked about, called
-(FEATURES F20, F21)."""
+"""Tools that make requests, through the product: configured, turned on, asked about, called."""
 
 import asyncio
 import json

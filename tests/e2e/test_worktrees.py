@@ -1,4 +1,4 @@
-"""Agents that work in a worktree of their own, through the real command line (FEATURES F24)."""
+"""Agents that work in a worktree of their own, through the real command line."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""T43 on the machine: ten seconds after a `kill -9`, no program that codeagent started is alive,
+"""Ten seconds after a `kill -9`, no program that codeagent started is alive,
 and no child."""
 
 import json

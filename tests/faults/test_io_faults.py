@@ -1,4 +1,4 @@
-"""R19: whichever system call fails, nothing acknowledged is lost, no file is half written, and the
+"""Whichever system call fails, nothing acknowledged is lost, no file is half written, and the
 reason is said."""
 
 import shutil

@@ -1,4 +1,4 @@
-"""T43: whenever codeagent is killed, within ten seconds nothing of what it started is alive."""
+"""Whenever codeagent is killed, within ten seconds nothing of what it started is alive."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""R21: a session whose repair is killed, at any system call, is repaired by the next one as if
+"""A session whose repair is killed, at any system call, is repaired by the next one as if
 nothing had happened."""
 
 import re

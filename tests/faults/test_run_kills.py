@@ -1,4 +1,4 @@
-"""R20: whenever a run is killed, what it had acknowledged is there, no file is half written, and it
+"""Whenever a run is killed, what it had acknowledged is there, no file is half written, and it
 continues."""
 
 import shutil

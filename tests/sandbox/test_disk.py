@@ -1,4 +1,4 @@
-"""What fills the disk is stopped (SECURITY.md T42); how much is free is said by the test, and
+"""What fills the disk is stopped; how much is free is said by the test, and
 nothing is written."""
 
 import asyncio

@@ -1,5 +1,4 @@
-"""Commands that may reach hosts: what they reach, and what nobody else does (SECURITY.md T30, T31,
-T33)."""
+"""Commands that may reach hosts: what they reach, and what nobody else does."""
 
 import asyncio
 import os

@@ -1,5 +1,4 @@
-"""The package cache: what is kept of it and what is removed, whatever commands put there
-(SECURITY.md T42)."""
+"""The package cache: what is kept of it and what is removed, whatever commands put there."""
 
 import os
 import shutil

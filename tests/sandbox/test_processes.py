@@ -1,4 +1,4 @@
-"""Which processes belong to a command, whatever they say of themselves (SECURITY.md T43, R32)."""
+"""Which processes belong to a command, whatever they say of themselves."""
 
 import asyncio
 from pathlib import Path

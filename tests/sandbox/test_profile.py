@@ -1,4 +1,4 @@
-"""The container's profile as data (SECURITY.md 4b)."""
+"""The container's profile as data."""
 
 import json
 from dataclasses import replace

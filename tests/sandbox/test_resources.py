@@ -1,5 +1,4 @@
-"""What commands see of the repository around the workspace and of a git directory elsewhere
-(SECURITY.md T03, T11)."""
+"""What commands see of the repository around the workspace and of a git directory elsewhere."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Command lines that look like reading and are not, by the shape of the trick (SECURITY.md T27 to
-T29).
+"""Command lines that look like reading and are not, by the shape of the trick.
 
 `P` is what a line would write, start or reach. Each of them must be asked about.
 """

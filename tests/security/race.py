@@ -1,4 +1,4 @@
-"""The race of T04: a process that swaps a directory and a link to outside as fast as it can."""
+"""A race: a process that swaps a directory and a link to outside as fast as it can."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""T16: until the user trusts a repository, nothing of it runs, and nothing but its own folders of
+"""Until the user trusts a repository, nothing of it runs, and nothing but its own folders of
 the state is written.
 
 Every command, and the screen, are watched by strace from their start to their end, in a repository

@@ -1,4 +1,4 @@
-"""T02-T04, T09-T13 for checkpoints: nothing of the workspace is run, nothing outside is read or
+"""Checkpoints: nothing of the workspace is run, nothing outside is read or
 written."""
 
 import contextlib

@@ -1,4 +1,4 @@
-"""T27 to T29: no line that could do more than read goes without a question, and everyday reading
+"""No line that could do more than read goes without a question, and everyday reading
 does."""
 
 import os

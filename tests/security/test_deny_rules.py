@@ -1,4 +1,4 @@
-"""F13: a rule that denies a command holds however it is written; where that cannot be seen, it is
+"""A rule that denies a command holds however it is written; where that cannot be seen, it is
 asked about."""
 
 import re

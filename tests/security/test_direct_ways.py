@@ -1,4 +1,4 @@
-"""T30: without a network nothing of a command reaches this machine or another one, by whatever kind
+"""Without a network nothing of a command reaches this machine or another one, by whatever kind
 of socket."""
 
 import socket

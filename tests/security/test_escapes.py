@@ -1,4 +1,4 @@
-"""Nothing gets out of the container (SECURITY.md 4b), and work goes on inside it."""
+"""Nothing gets out of the container, and work goes on inside it."""
 
 import hashlib
 import os

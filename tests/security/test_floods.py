@@ -1,4 +1,4 @@
-"""T07, T41, T42: floods of output, processes, memory and files leave the program small, and the
+"""Floods of output, processes, memory and files leave the program small, and the
 next command works."""
 
 import itertools

@@ -1,4 +1,4 @@
-"""A commit runs nothing that the repository or the environment names (SECURITY.md T09-T11); plain
+"""A commit runs nothing that the repository or the environment names; plain
 git does."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""T15, T16, T46, T48: no program of the repository stands in for one of the machine, however it is
+"""No program of the repository stands in for one of the machine, however it is
 named.
 
 Every test has both: in the repository a program that leaves a trace, and outside it the real one,

@@ -1,4 +1,4 @@
-"""T07, T42: a sparse file of 1 TB and a line without end cost no tool, checkpoint or commit memory,
+"""A sparse file of 1 TB and a line without end cost no tool, checkpoint or commit memory,
 time or disk."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""T52: without network, building the image of a repository reaches nothing, whatever its Dockerfile
+"""Without network, building the image of a repository reaches nothing, whatever its Dockerfile
 says.
 
 A server on loopback takes the place of every registry and every address. The engine is also given

@@ -1,4 +1,4 @@
-"""T51: the image that is trusted, built and used is the one that was shown, whatever its files have
+"""The image that is trusted, built and used is the one that was shown, whatever its files have
 become since."""
 
 from collections.abc import Callable, Iterator

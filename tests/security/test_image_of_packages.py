@@ -1,4 +1,4 @@
-"""T52: what the image below says is no text of the Dockerfile that adds packages on top of it."""
+"""What the image below says is no text of the Dockerfile that adds packages on top of it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""T13, T14, T15: what the agent leaves in the workspace and a program of the user's would run,
+"""What the agent leaves in the workspace and a program of the user's would run,
 outside the sandbox."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""T40: a model that does whatever a file tells it reaches no goal of the attacker, and nobody
+"""A model that does whatever a file tells it reaches no goal of the attacker, and nobody
 answers a question.
 
 Each scenario is what an injected text makes the model do, from the prompt to the machine, in the

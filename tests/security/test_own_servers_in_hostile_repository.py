@@ -1,4 +1,4 @@
-"""T48: the user's own servers, as the documentation configures them, load nothing of a repository
+"""The user's own servers, as the documentation configures them, load nothing of a repository
 they are opened in.
 
 The repository holds what `npx`, `python3 -m` and their like would load from the folder in which

@@ -1,4 +1,4 @@
-"""T01, T02, T05, T06, T07: crafted paths against every file tool; nothing outside is read, listed,
+"""Crafted paths against every file tool; nothing outside is read, listed,
 found or changed."""
 
 import json

@@ -1,4 +1,4 @@
-"""T13 with T28: a command that needs no question must not run what files of the workspace name."""
+"""A command that needs no question must not run what files of the workspace name."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""T12, T14, T15: what the user's programs would run is not changed, whatever state it is in and
+"""What the user's programs would run is not changed, whatever state it is in and
 whoever writes it.
 
 The model obeys the attacker, in the mode that asks least, and nobody answers a question.

@@ -1,4 +1,4 @@
-"""T51: what a question showed is what a yes is for: if that changed while the question waited, it
+"""What a question showed is what a yes is for: if that changed while the question waited, it
 is asked again or refused with a clear line, and never done.
 
 Each row is one question of the product. The tests of completeness read the code: a question without

@@ -1,4 +1,4 @@
-"""T04: no file tool reads, lists, finds or changes anything outside, however the tree is swapped
+"""No file tool reads, lists, finds or changes anything outside, however the tree is swapped
 under it."""
 
 import json

@@ -1,4 +1,4 @@
-"""T33, T34: secrets of the machine, the environment and the workspace are in no place that a model
+"""Secrets of the machine, the environment and the workspace are in no place that a model
 or a log has."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""T50, T54: what an MCP server writes on its own, at any moment and in any mode, whatever it says
+"""What an MCP server writes on its own, at any moment and in any mode, whatever it says
 about itself."""
 
 import asyncio

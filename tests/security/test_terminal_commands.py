@@ -1,4 +1,4 @@
-"""SECURITY T20: nothing of a repository, a log or an exception acts on the terminal that a command
+"""Nothing of a repository, a log or an exception acts on the terminal that a command
 writes to.
 
 Nor does it behind a pipe, which mostly ends at a terminal. Only the answer of `run` is exact there.

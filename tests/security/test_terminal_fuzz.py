@@ -1,4 +1,4 @@
-"""T21, T22: whatever is mixed of what acts on a terminal, nothing that is written on one acts or
+"""Whatever is mixed of what acts on a terminal, nothing that is written on one acts or
 hides."""
 
 import io

@@ -1,5 +1,5 @@
 """Agents that calls start, on the screen: nested, folded, with their state; and their questions,
-named (F24)."""
+named."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hooks that are programs: JSON in, JSON out, and every failure denies (FEATURES F11)."""
+"""Hooks that are programs: JSON in, JSON out, and every failure denies."""
 
 import json
 import os

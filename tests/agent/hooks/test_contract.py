@@ -1,5 +1,4 @@
-"""What a hook program is told fits the schema; what it answers is taken by the letter (FEATURES
-F11)."""
+"""What a hook program is told fits the schema; what it answers is taken by the letter."""
 
 import json
 import sys

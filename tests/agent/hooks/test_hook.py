@@ -1,4 +1,4 @@
-"""Hooks: their order, and that one which fails or hangs denies (FEATURES F11)."""
+"""Hooks: their order, and that one which fails or hangs denies."""
 
 import asyncio
 import json

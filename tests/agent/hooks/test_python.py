@@ -1,5 +1,4 @@
-"""Hooks as functions in files: in which order, with which words a broken one denies (FEATURES
-F11)."""
+"""Hooks as functions in files: in which order, with which words a broken one denies."""
 
 import subprocess
 import sys

@@ -1,5 +1,4 @@
-"""Jobs: calls that go on in the background, and what is told of them, event by event (FEATURES F6,
-F7)."""
+"""Jobs: calls that go on in the background, and what is told of them, event by event."""
 
 import asyncio
 

@@ -1,5 +1,4 @@
-"""Agents from Markdown files: what a file may say, and what is said about one that is wrong
-(FEATURES F24)."""
+"""Agents from Markdown files: what a file may say, and what is said about one that is wrong."""
 
 from pathlib import Path
 

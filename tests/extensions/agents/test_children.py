@@ -1,5 +1,4 @@
-"""Agents that calls start: what they share with their parent, how they end, and what comes back
-(FEATURES F24)."""
+"""Agents that calls start: what they share with their parent, how they end, and what comes back."""
 
 import asyncio
 from pathlib import Path

@@ -1,5 +1,5 @@
 """What a child changed in its worktree comes into the workspace file by file and hunk by hunk, or
-not at all (F24)."""
+not at all."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A server that is out to do harm (SECURITY.md T38): whatever it does, these hold for every one of
+"""A server that is out to do harm: whatever it does, these hold for every one of
 its behaviours.
 
 Nothing raises but a ToolError, nothing takes much longer than the limits, memory stays bounded, no

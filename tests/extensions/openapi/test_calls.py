@@ -1,5 +1,4 @@
-"""Operations of a real application, called through their tools: what was sent comes back equal
-(FEATURES F21)."""
+"""Operations of a real application, called through their tools: what was sent comes back equal."""
 
 import asyncio
 import base64

@@ -1,5 +1,4 @@
-"""Documents as people write them, and as nobody should: read, or refused with the reason (FEATURES
-F21)."""
+"""Documents as people write them, and as nobody should: read, or refused with the reason."""
 
 import copy
 import json

@@ -1,5 +1,4 @@
-"""Documents that people publish, and a mock server that checks what it is sent against one of them
-(FEATURES F21)."""
+"""Documents that people publish, and a mock server that checks what it is sent against one of them."""
 
 import asyncio
 import socket

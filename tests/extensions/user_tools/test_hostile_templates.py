@@ -1,4 +1,4 @@
-"""However a template is written: what is accepted runs nothing of a value (SECURITY.md T37)."""
+"""However a template is written: what is accepted runs nothing of a value."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""SECURITY.md T37: whatever a value holds, the program gets exactly it, and the shell runs nothing
+"""Whatever a value holds, the program gets exactly it, and the shell runs nothing
 of it."""
 
 import random

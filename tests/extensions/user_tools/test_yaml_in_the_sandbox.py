@@ -1,4 +1,4 @@
-"""The check of FEATURES F16 in a real container: the child gets each value byte for byte, and no
+"""In a real container: the child gets each value byte for byte, and no
 file P exists."""
 
 import json

@@ -1,4 +1,4 @@
-"""Tools of YAML files do what each field says (FEATURES F16)."""
+"""Tools of YAML files do what each field says."""
 
 import json
 from collections.abc import Iterator

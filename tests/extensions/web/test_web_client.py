@@ -1,5 +1,4 @@
-"""Requests leave only for addresses that were checked, whatever a name or a server says
-(SECURITY.md T36)."""
+"""Requests leave only for addresses that were checked, whatever a name or a server says."""
 
 import asyncio
 import gzip

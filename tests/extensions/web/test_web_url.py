@@ -1,5 +1,4 @@
-"""Addresses are read in one way only, and no spelling of a near address passes as a host
-(SECURITY.md T36)."""
+"""Addresses are read in one way only, and no spelling of a near address passes as a host."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which addresses are never connected to, whatever name leads there (SECURITY.md T31, T36)."""
+"""Which addresses are never connected to, whatever name leads there."""
 
 import ipaddress
 from pathlib import Path

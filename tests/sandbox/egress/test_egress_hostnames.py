@@ -1,4 +1,4 @@
-"""No spelling of a target gets past the list of hosts (SECURITY.md T31): 0 of them reach a
+"""No spelling of a target gets past the list of hosts: 0 of them reach a
 server."""
 
 from pathlib import Path

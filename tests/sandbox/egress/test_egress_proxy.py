@@ -1,5 +1,4 @@
-"""What the proxy lets through and what it does not, for requests to a host that is allowed
-(SECURITY.md T31)."""
+"""What the proxy lets through and what it does not, for requests to a host that is allowed."""
 
 import asyncio
 import socket

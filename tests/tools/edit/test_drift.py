@@ -1,4 +1,4 @@
-"""F17: an edit written down with a slip does what it means, or nothing."""
+"""An edit written down with a slip does what it means, or nothing."""
 
 from itertools import islice
 from random import Random

@@ -1,4 +1,4 @@
-"""F17, R13, R14: an edit changes no byte outside its span, whatever the file is made of."""
+"""An edit changes no byte outside its span, whatever the file is made of."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""F18: what was read is remembered by content, bounded, and survives a resume."""
+"""What was read is remembered by content, bounded, and survives a resume."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""T27, T29: which commands a line holds, and when nobody can be sure (it only decides asking)."""
+"""Which commands a line holds, and when nobody can be sure (it only decides asking)."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
