@@ -40,7 +40,7 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.extension import ExtensionContext
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 

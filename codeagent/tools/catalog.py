@@ -16,6 +16,7 @@ from codeagent.core.notes import SHELL
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.folders import (
     FolderState,
     Loaded,
@@ -26,7 +27,7 @@ from codeagent.tools.folders import (
     ToolLoader,
     narrowed,
 )
-from codeagent.tools.schema import Definitions, nearest_or_all
+from codeagent.tools.schema import Definitions
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 TOOL_PACKAGES = "codeagent.tools"

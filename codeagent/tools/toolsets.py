@@ -14,7 +14,8 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem, ToolsetFacts
-from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
+from codeagent.tools.faults import nearest_or_all
+from codeagent.tools.schema import Definitions, shown_schema
 from codeagent.tools.source import (
     BuiltInSet,
     Choice,
