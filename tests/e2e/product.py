@@ -198,11 +198,9 @@ def text_of(result: Event) -> str:
 def running() -> list[bytes]:
     """The command lines of every process there is."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes())
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            found.append((process / "cmdline").read_bytes())
     return found
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,9 @@ def host(tmp_path: Path) -> HostSandbox:
 def alive(marker: str) -> int:
     """Processes whose command line holds `marker`."""
     found = 0
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found += marker.encode() in path.read_bytes().split(b"\0")
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            found += marker.encode() in (process / "cmdline").read_bytes().split(b"\0")
     return found
 
 
