@@ -248,8 +248,9 @@ class PromptBuilder:
         Raises ConfigError, also if they have changed since; while nothing runs, they are first
         listed again.
         """
+        files = self.catalog.files
         try:
-            await (self.catalog.trust(seen) if trusted else self.catalog.distrust())
+            await (files.trust(seen) if trusted else files.distrust())
         finally:
             if not running:
                 await self.at_boundary(emitter)

@@ -1,7 +1,8 @@
 """Which names in a list may still become tools, by how the names of a source's tools begin."""
 
 from codeagent.core.allow import AllowList
-from codeagent.tools.misnamed import may_begin, unknown_entries
+from codeagent.tools.misnamed import unknown_entries
+from codeagent.tools.source import Listing
 from tests.table import for_each
 
 
@@ -24,7 +25,7 @@ from tests.table import for_each
 def test_a_name_may_come_from_a_source_whose_names_begin_like_it(
     entry: str, prefix: str, *, may: bool
 ) -> None:
-    assert may_begin(entry, prefix) == may
+    assert Listing(prefix=prefix).may_match(entry) == may
 
 
 def test_only_an_entry_that_nothing_can_bring_is_said_to_be_wrong() -> None:

@@ -71,7 +71,7 @@ class AgentsPart(ConversationPart):
             self.children.definitions = (*self._known, *general)
             tool = agent_tool(self.children, lambda: catalog)
             self._tools = (tool,) if self._known else ()
-        return () if AGENTS in catalog.toolsets.all() else self._tools
+        return () if AGENTS in catalog.toolsets.available.all() else self._tools
 
     def connect(self, host: Host) -> None:
         self._host = host

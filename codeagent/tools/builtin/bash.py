@@ -21,7 +21,6 @@ from codeagent.core.tool import (
 )
 from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell.read_only import sweeps
 from codeagent.tools.shell.rules import bash_proposal
 from codeagent.tools.shell.run import (
     DEFAULT_SECONDS,
@@ -104,6 +103,7 @@ class Bash(Tool[BashArgs]):
 
     def approval_key(self, args: BashArgs) -> ApprovalKey:
         from codeagent.tools.shell.hosts import hosts_needed  # not before the first command
+        from codeagent.tools.shell.read_only import sweeps
         from codeagent.tools.shell.syntax import command_key
 
         key = command_key(args.command)

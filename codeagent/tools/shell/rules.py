@@ -19,9 +19,6 @@ from codeagent.core.paths import host_reason, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Failed
-from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, is_never_proposed, runs_anything
-from codeagent.tools.shell.read_only import judge
-from codeagent.tools.shell.strict import strict_commands
 
 _WILD = lazy_regex(r"[*?]")
 _READING = ("read", "list", "search", "glob", "tree", "json_read")
@@ -105,6 +102,8 @@ def too_broad(rule: Rule) -> str | None:
 def _of_command(fixed: str) -> str | None:
     """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is
     not."""
+    from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, runs_anything  # no start asks
+
     words = fixed.split()
     name = words[0].rpartition("/")[2]
     whole = len(words) > 1 or fixed.endswith(" ")
@@ -128,6 +127,9 @@ def bash_proposal(command: str, key: ApprovalKey) -> str:
     """
     if key.opaque:
         return ""
+    from codeagent.tools.shell.read_only import judge  # not before the first command
+    from codeagent.tools.shell.strict import strict_commands
+
     commands = strict_commands(command) or ()
     judged = [judge(one) for one in commands]
     if any(its.secret for its in judged):
@@ -191,6 +193,8 @@ def _prefix(words: Sequence[str]) -> int | None:
     An interpreter gets no rule, except that a well-known module of Python gets one for exactly this
     command.
     """
+    from codeagent.tools.shell.programs import is_never_proposed  # not before the first command
+
     name, first, second = words[0], _word(words, 1), _word(words, 2)
     if _PYTHON.fullmatch(name):
         return 0 if first == "-m" and second in _MODULES else None
