@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from codeagent.agent.checkpoints import SessionRewind
 from codeagent.agent.parts import Host
+from codeagent.agent.rewind import SessionRewind
 from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.errors import CodeagentError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codeagent.agent.acting import Acting
 from codeagent.agent.approvals import Approvals, UserQuestions
 from codeagent.agent.batches import PauseGate
-from codeagent.agent.checkpoints import Checkpointing, SessionRewind
+from codeagent.agent.checkpoints import Checkpointing
 from codeagent.agent.compaction.work import Compaction
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.emitter import Emitter, Journal
@@ -20,6 +20,7 @@ from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.parts import Host, Parts, PartT, Shared
 from codeagent.agent.preparation import CallContexts
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.rewind import SessionRewind
 from codeagent.agent.run import Runs
 from codeagent.agent.session_model import SessionModel
 from codeagent.core import acts

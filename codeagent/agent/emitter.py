@@ -192,7 +192,7 @@ class Emitter:
         self.emit(Notice(code=code, text=text, data=data))
 
     def warn(self, code: str, text: str) -> None:
-        """Emit a notice of the level `warning`, such as that there is no sandbox."""
+        """Emit a notice of the level `warning`, such as one about a sandbox that did not start."""
         self.emit(Notice(level="warning", code=code, text=text))
 
     async def sync(self) -> None:

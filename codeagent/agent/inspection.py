@@ -8,33 +8,27 @@ be the user's own work: with a user there it is reported, without one it is undo
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.leftovers import (
-    MOST_NAMED,
-    Leftover,
-    Leftovers,
-    find_leftovers,
-    leftover_blocks,
-    named,
-)
-from codeagent.agent.permissions import Permissions, fingerprint
+from codeagent.agent.leftovers import Leftover, Leftovers, find_leftovers, leftover_blocks, named
+from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
-from codeagent.changes.keys import path_key
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
-from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError, RunCancelled
+from codeagent.core.errors import CheckpointError, CodeagentError
 from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.notes import LEFT, framed
-from codeagent.core.policy import SAID_NO, Decision, Permission, Verdict
+from codeagent.core.policy import Decision
 from codeagent.core.sanitize import on_one_line, spelled, unspelled
-from codeagent.core.tool import Preview
 
-_WRITE = "write"
-"""The tool whose rules apply to a file, whoever changes it."""
+if TYPE_CHECKING:  # see `Inspection._rules`
+    from codeagent.agent.leftover_rules import LeftoverRules
+
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same paths because they keep changing."""
 _LOOK_SECONDS = 1.0
@@ -59,10 +53,10 @@ class Inspection:
         """If `store` is None, nothing is compared."""
         self._store = store
         self._sandbox = environment.sandbox
-        self._workspace = environment.workspace
         self._attended = environment.attended
         self._emitter = emitter
         self._permissions = permissions
+        self._workspace = environment.workspace
         self._queue = queue
         self._running = running
         self._lock = asyncio.Lock()
@@ -79,8 +73,6 @@ class Inspection:
         """What had run in the sandbox when it was swept last, see `SandboxSweep`."""
         self._compared: object = None
         """What had run when the baseline was taken."""
-        self._agreed: set[str] = set()
-        """Paths that the user accepted for this session, whatever they hold."""
         self._written: dict[str, str] = {}
         """What allowed calls wrote since the baseline: SHA-256 by path, empty for a file that they
         removed."""
@@ -89,8 +81,7 @@ class Inspection:
         self._own = approvals
         self._last: tuple[str, Approvals, str] = ("", approvals, "")
         """The call that was inspected last, the approvals where it is asked about, and whose
-        program it was, if known.
-        """
+        program it was; empty if that is unknown."""
         self._ended = CancelToken()
         self._blind = False
 
@@ -108,7 +99,8 @@ class Inspection:
         """Inspect what such a call left and ask the user about it; return the sentences that the
         model is to read."""
         async with self._lock:
-            self._open, self._last = self._open - 1, (call_id, approvals, "")
+            self._open -= 1
+            self._last = (call_id, approvals, "")
             notes = [*await self._sweep(), *await self._inspect(token)]
             self._settle()
             return tuple(notes)
@@ -119,15 +111,17 @@ class Inspection:
 
         If there is a user, they are asked about it.
         """
-        self._open, self._due = self._open - 1, True
+        self._open -= 1
+        self._due = True
         self._settle()
         async with self._lock:
-            call_id, notes = f"program-{self._emitter.next_seq}", await self._sweep()
-            self._last = call_id, self._own, owner
+            call_id = f"program-{self._emitter.next_seq}"
+            notes = await self._sweep()
+            self._last = (call_id, self._own, owner)
             self._tell_model(
                 [*notes, *await self._inspect(self._ended if self._attended else None)]
             )
-            self._last = call_id, self._own, ""
+            self._last = (call_id, self._own, "")
             self._settle()
 
     def later(self, over: asyncio.Event) -> None:
@@ -209,7 +203,8 @@ class Inspection:
         if self._alive:
             self._tell_model(await self._sweep())
         if self._baseline is None or self._moment == moment:
-            self._baseline, self._compared = baseline, moment
+            self._baseline = baseline
+            self._compared = moment
             self._written.clear()
 
     async def _sweep(self) -> list[str]:
@@ -223,7 +218,8 @@ class Inspection:
             self._warn(f"the workspace could not be searched for planted repositories: {error}")
             return []
         self._due = self._due or (self._alive and not swept.alive)
-        self._alive, self._moment = swept.alive, swept.moment
+        self._alive = swept.alive
+        self._moment = swept.moment
         for notice in swept.notices:
             self._warn(notice)
         return list(swept.notices)
@@ -265,7 +261,8 @@ class Inspection:
             for remark in remarks:
                 self._warn(remark)
             notes = await self._undo(refused, why)
-            self._baseline, self._due = await self._store.take() if refused else now, False
+            self._baseline = await self._store.take() if refused else now
+            self._due = False
             self._compared = moment
         except (CodeagentError, OSError) as error:
             self._tell_blind(error)
@@ -283,7 +280,7 @@ class Inspection:
         async with self._frozen() if freeze else nullcontext():
             now = await store.take()
             written = {**await store.written_by_others(before.at), **self._written}
-            return now, await find_leftovers(store, before, now, self._agreed, written)
+            return now, await find_leftovers(store, before, now, self._rules.agreed, written)
 
     async def _answered(
         self,
@@ -302,31 +299,56 @@ class Inspection:
         for _ in range(_MOST_QUESTIONS):
             decision = await self._ask(store, before, now, found, token)
             if decision.answer == "deny":
-                return now, (*denied, *found), _why(decision)
+                return now, (*denied, *found), self._rules.why_not(decision)
             later, look = await self._compare(store, before, freeze=True)
             asked = [
                 one.path
                 for one in found
-                if one.path not in self._agreed and self._permission(one) == "prompt"
+                if one.path not in self._rules.agreed
+                and self._rules.verdict(one).permission == "prompt"
             ]
             if not [path for path in asked if await _differs(store, now, later, path)]:
                 return now, denied, ""
             now, found = (
                 later,
-                tuple(one for one in look.found if self._permission(one) == "prompt"),
+                tuple(one for one in look.found if self._rules.verdict(one).permission == "prompt"),
             )
-            denied = tuple(one for one in look.found if self._permission(one) == "deny")
+            denied = tuple(
+                one for one in look.found if self._rules.verdict(one).permission == "deny"
+            )
             if not found:
                 return now, denied, ""
         return now, (*denied, *found), "it kept changing while the question about it waited"
 
-    def _permission(self, one: Leftover) -> Permission:
-        return self._verdict(one).permission
+    async def _ask(
+        self,
+        store: Checkpoints,
+        before: Snapshot,
+        now: Snapshot,
+        found: tuple[Leftover, ...],
+        token: CancelToken,
+    ) -> Decision:
+        """Ask the user about all of it; no answer is a denial."""
+        from codeagent.agent.leftover_rules import LeftoverQuestion  # as for `_rules`
+
+        call_id, approvals, owner = self._last
+        blocks = await leftover_blocks(store, before, now, found)
+        unknown = "a command or a program that still runs" if self._alive else "a command"
+        question = LeftoverQuestion(call_id, found, blocks, now.id, owner or unknown)
+        return await self._rules.ask(question, approvals, token)
+
+    @cached_property
+    def _rules(self) -> "LeftoverRules":
+        """Decides about what was found; most runs have no command that leaves anything."""
+        from codeagent.agent.leftover_rules import LeftoverRules
+
+        return LeftoverRules(self._permissions, self._workspace)
 
     async def _job(self, over: asyncio.Event) -> None:
         await over.wait()
         async with self._lock:
-            self._open, self._due = self._open - 1, True
+            self._open -= 1
+            self._due = True
             if not self._running():
                 await self._look(None)
 
@@ -348,7 +370,7 @@ class Inspection:
         self, found: Sequence[Leftover]
     ) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
         """Return what a rule denies, and what has to be asked about."""
-        verdicts = [(one, self._verdict(one)) for one in found]
+        verdicts = [(one, self._rules.verdict(one)) for one in found]
         refused = tuple(one for one, verdict in verdicts if verdict.permission == "deny")
         allowed = [one for one, verdict in verdicts if verdict.permission == "auto"]
         if gone := [one for one in allowed if one.gone]:
@@ -358,69 +380,6 @@ class Inspection:
                 text = f"changed by a command, {verdict.reason}: {spelled(one.path)}"
                 self._emitter.notice("workspace.left", text)
         return refused, tuple(one for one, verdict in verdicts if verdict.permission == "prompt")
-
-    def _verdict(self, one: Leftover) -> Verdict:
-        key = path_key(self._workspace, one.path, reading=False)
-        if one.gone:
-            return self._permissions.judge_deletion(_WRITE, key)
-        return self._permissions.judge_file(_WRITE, key, one.reason)
-
-    async def _ask(
-        self,
-        store: Checkpoints,
-        before: Snapshot,
-        now: Snapshot,
-        found: tuple[Leftover, ...],
-        token: CancelToken,
-    ) -> Decision:
-        """Ask the user about all of it; no answer is a denial."""
-        target, (call_id, approvals, by) = named(found), self._last
-        blocks = await leftover_blocks(store, before, now, found)
-        why = "; ".join(dict.fromkeys(one.reason for one in found[:MOST_NAMED]))
-        by = by or ("a command or a program that still runs" if self._alive else "a command")
-        reason = f"left by {by}; a no takes it back: {why}"
-        proposal = (
-            f"{_WRITE}({found[0].path})"
-            if len(found) == 1 and not set(found[0].path) & set("*?")
-            else ""
-        )
-        binding = fingerprint(_WRITE, {"left": target}, now.id)
-        while True:
-            try:
-                decision = await approvals.ask(
-                    call_id,
-                    _WRITE,
-                    Preview(target, blocks),
-                    reason,
-                    token,
-                    binding=binding,
-                    proposal=proposal,
-                )
-            except RunCancelled:
-                return Decision("deny", "it was not answered", "auto")
-            match decision.answer:
-                case "once" | "deny":
-                    return decision
-                case "session":
-                    self._agreed |= {one.path for one in found}
-                    return decision
-                case "edit":
-                    reason = (
-                        "it has already happened and cannot be edited: keep it, or take it back"
-                    )
-                case "rule":
-                    if (problem := await self._learn(decision, found)) is None:
-                        return decision
-                    reason = problem
-
-    async def _learn(self, decision: Decision, found: tuple[Leftover, ...]) -> str | None:
-        """Add the rule; return why it cannot be added, or does not allow all of it, as a phrase."""
-        try:
-            await self._permissions.add(self._permissions.parse(decision.rule, keep=decision.keep))
-        except ConfigError as error:
-            return str(error)
-        left = [one for one in found if self._verdict(one).permission != "auto"]
-        return f"{decision.rule} does not allow {named(left)}" if left else None
 
     async def _undo(self, found: Sequence[Leftover], why: str) -> list[str]:
         """Undo the changes and tell the user; return the sentences for the model. Raises
@@ -515,8 +474,3 @@ async def _differs(store: Checkpoints, one: Snapshot, other: Snapshot, path: str
     if one.marks.get(path) != other.marks.get(path):
         return True
     return one.id != other.id and await store.node(one.id, path) != await store.node(other.id, path)
-
-
-def _why(denial: Decision) -> str:
-    said = f"{SAID_NO}: {denial.reason}" if denial.reason else SAID_NO
-    return said if denial.source == "user" else denial.reason

@@ -161,7 +161,7 @@ class ConversationPart:
 
     def lacking(self, unknown: str) -> str:
         """Return why a tool may be missing, if it brings such tools; `unknown` is the sentence that
-        says there is no tool of that name."""
+        calls its name unknown."""
         return ""
 
     def hooks(self) -> Sequence[Hook]:

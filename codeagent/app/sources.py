@@ -41,7 +41,7 @@ from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.choices import Choice
 from codeagent.tools.extension import ExtensionContext
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:

@@ -1,12 +1,10 @@
 """Builds the settings of a run: flags before environment before the user's file; a project may only
 tighten."""
 
-import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import reduce
-from itertools import takewhile
 from operator import getitem
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -32,7 +30,6 @@ from codeagent.config.settings import (
 from codeagent.core.dataclass import dataclass, field_types
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Reference, resolved
-from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import same_provider
 from codeagent.core.policy import Permission, Rule, RuleOrigin, tighter
 from codeagent.core.sanitize import one_line
@@ -59,15 +56,20 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
-_TIGHTENS = frozenset({
-    ("rules",), ("rules", "deny"), ("rules", "ask"), ("tools",), ("read_only_commands",), ("sandbox",),
-    ("sandbox", "network"),
-})  # fmt: skip  # a table, many words to the line
+_TIGHTENS = frozenset(
+    {
+        ("rules",),
+        ("rules", "deny"),
+        ("rules", "ask"),
+        ("tools",),
+        ("read_only_commands",),
+        ("sandbox",),
+        ("sandbox", "network"),
+    }
+)
 _LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
 """Values that never tighten."""
 _COMMAND_LINE = "the command line"
-_HEADER = lazy_regex(r"\s*\[\[?\s*(?P<name>[^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = lazy_regex(r"\s*(?P<name>[A-Za-z0-9_\-.\"' ]+?)\s*=")
 
 Layer = dict[str, Any]
 Decides = Callable[[Rule, str], bool]
@@ -83,11 +85,11 @@ class _Source:
     """Empty if there are no lines to point at."""
 
     def at(self, path: tuple[str, ...], *values: str) -> str:
-        return (
-            f"{self.name}:{line_of_text(self.text, path, *values)}: "
-            if self.text
-            else f"{self.name}: "
-        )
+        if not self.text:
+            return f"{self.name}: "
+        from codeagent.config.toml_lines import line_of_text  # only for a message
+
+        return f"{self.name}:{line_of_text(self.text, path, *values)}: "
 
 
 @dataclass(frozen=True)
@@ -454,44 +456,3 @@ def _keys(data: Layer) -> list[tuple[str, ...]]:
         if isinstance(value, dict):
             found += [(key, *below) for below in _keys(value)]
     return found
-
-
-def line_of(text: str, path: Sequence[str]) -> int:
-    """Return the line (from 1) that sets the key at `path` or opens its nearest table; 1 if neither
-    is found."""
-    wanted = tuple(path)
-    table: tuple[str, ...] = ()
-    best, best_length = 1, 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.fullmatch(line):
-            table = found = _parts(header["name"])
-        elif key := _KEY.match(line):
-            found = table + _parts(key["name"])
-        else:
-            continue
-        common = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, found, strict=False))
-        )
-        if common > best_length:
-            best, best_length = number, common
-    return best
-
-
-def line_of_text(text: str, path: Sequence[str], *values: str) -> int:
-    """Return the line (from 1) of the last of `values`, each searched for below the one before, the
-    first below `path`.
-
-    A value whose spelling is not recognised leaves the line of the one before it.
-    """
-    lines = text.splitlines()
-    at = line_of(text, path) - 1
-    for value in values:
-        spellings = (json.dumps(value), json.dumps(value, ensure_ascii=False), f"'{value}'")
-        at = next(
-            (n for n in range(at, len(lines)) if any(one in lines[n] for one in spellings)), at
-        )
-    return at + 1
-
-
-def _parts(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -7,7 +7,6 @@ not stand in for `ls` or `git`, which run without being asked about.
 
 import io
 import os
-import shlex
 import subprocess
 import sys
 import tarfile
@@ -22,7 +21,6 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.core.host_programs import IMAGE_BUILD, NOWHERE, minimal, open_program
-from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.described_image import BuildLimits, DescribedImage
@@ -30,22 +28,55 @@ from codeagent.sandbox.engine import IMAGES, Engine
 from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.user_python import host_python
 
 OFFLINE = f"{IMAGES}:offline"
 DEFAULT = "python@sha256:9bed8554e926c07c6f908841d5ee88c33e8df9236b191526bbce81a9062ab43a"
 """python:3.12-bookworm, for every architecture: Python, git, make, patch, perl and a C compiler."""
 _PULL_AGAIN_SECONDS = 3600.0
 _ETC = (
-    "alternatives", "ssl/certs", "ssl/openssl.cnf", "ca-certificates", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-    "localtime", "mime.types", "services", "protocols", "perl", "python3*", "java-*", "debian_version",
-)  # fmt: skip  # a table, many words to the line
+    "alternatives",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "services",
+    "protocols",
+    "perl",
+    "python3*",
+    "java-*",
+    "debian_version",
+)
 """The parts of /etc that programs under /usr need; none tells of a user or this machine's
 network."""
 _LIBRARIES = ("bin", "lib", "lib32", "lib64", "libx32")
 PACKAGES = (
-    "bash", "build-essential", "ca-certificates", "curl", "diffutils", "file", "findutils", "git", "jq", "less", "make",
-    "patch", "perl", "procps", "python3", "python3-pip", "python3-venv", "ripgrep", "unzip", "xz-utils", "zip",
-)  # fmt: skip  # a table, many words to the line
+    "bash",
+    "build-essential",
+    "ca-certificates",
+    "curl",
+    "diffutils",
+    "file",
+    "findutils",
+    "git",
+    "jq",
+    "less",
+    "make",
+    "patch",
+    "perl",
+    "procps",
+    "python3",
+    "python3-pip",
+    "python3-venv",
+    "ripgrep",
+    "unzip",
+    "xz-utils",
+    "zip",
+)
 _SUITE_IN = Path("/etc/os-release")
 _PROXIES = (
     "http_proxy",
@@ -58,18 +89,6 @@ _PROXIES = (
 )
 WITH_PACKAGES = ", with the packages of its lock files"
 HOST_TOOLCHAIN = "host toolchain, read-only"
-FOLDER = "/run/codeagent-python"
-"""Where the scripts that start Python's programs are mounted."""
-_NAMES = lazy_regex(
-    r"(?:python|pip)[\d.]*|pytest|py\.test|mypy|ruff|black|isort|flake8|pylint|tox|nox|coverage|ipython|sphinx-build"
-    r"|uvicorn|gunicorn|flask|django-admin|celery|alembic|pre-commit|hatch|pdm|poetry"
-)
-_SCRIPT = """#!/bin/sh
-[ -x {target} ] && exec {target} "$@"
-printf '%s: its interpreter is not in the sandbox\\n' {target} >&2
-exit 127
-"""
-_OF_PYTHON = ("python", "python3")
 
 
 @dataclass(frozen=True)
@@ -412,77 +431,3 @@ def _watch(command: list[str], on_progress: Callable[[str], None]) -> None:
         raise SandboxUnavailable(
             f"{command[0]} failed: {last}", "check the network and the package sources"
         )
-
-
-def python_links(virtual_env: Path | None, python: Path | None) -> dict[str, str]:
-    """Return names and what each leads to inside; `python`: where python3 is inside.
-
-    Empty if the image's own programs are right as they are.
-    """
-    if virtual_env is not None and (virtual_env / "pyvenv.cfg").is_file():
-        folder = virtual_env / "bin"
-        return {name: str(folder / name) for name in python_names(folder)}
-    if python is None:
-        return {}
-    pip = {
-        name: str(python.with_name(name))
-        for name in ("pip", "pip3")
-        if python.with_name(name).exists()
-    }
-    return dict.fromkeys(_OF_PYTHON, str(python)) | pip
-
-
-def python_names(folder: Path) -> list[str]:
-    """Return the programs in an environment's folder that belong to Python."""
-    return sorted(name for name in _listed(folder) if _NAMES.fullmatch(name))
-
-
-def start_script(target: str) -> str:
-    """Return a script that starts a program of Python by its own path."""
-    return _SCRIPT.format(target=shlex.quote(target))
-
-
-def start_scripts(state_dir: Path, links: dict[str, str]) -> Bind:
-    """Make a folder of scripts, since an environment's Python must be started by its own path.
-    Raises OSError."""
-    texts = {name: start_script(target) for name, target in links.items()}
-    digest = sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
-    folder = state_dir / "sandbox" / f"python-{digest}"
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    folder.chmod(0o755)
-    for name, text in texts.items():
-        script = folder / name
-        if not script.exists() or script.read_text(encoding="utf-8") != text:
-            script.unlink(missing_ok=True)
-            script.write_text(text, encoding="utf-8")
-        script.chmod(0o755)
-    return Bind(str(folder), FOLDER)
-
-
-def search_path(path: str, links: dict[str, str], virtual_env: Path | None) -> str:
-    """Return PATH inside: Python's names, the image's own folders, then the rest of the
-    environment."""
-    if not links:
-        return path
-    return f"{FOLDER}:{path}" + (f":{virtual_env}/bin" if virtual_env is not None else "")
-
-
-def host_python(prefix: str | None, python: Path | None) -> Path | None:
-    """Return which of two is the user's `python3`: this program's own, or the distribution's.
-
-    `prefix`: where this program's own is installed, None if that is below /usr.
-    """
-    real = None if python is None else Path(os.path.realpath(python))
-    usual = Path("/usr/bin/python3")
-    if prefix is not None and (
-        (real is not None and Path(prefix) in real.parents) or not usual.exists()
-    ):
-        return Path(prefix) / "bin" / "python3"
-    return usual if usual.exists() else None
-
-
-def _listed(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []

@@ -20,13 +20,7 @@ from codeagent.sandbox.engine_socket import is_rootless, probe_socket
 from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import GitView, view_of
 from codeagent.sandbox.guard import Container, SessionResources
-from codeagent.sandbox.image import (
-    ImageChoice,
-    choose_image,
-    python_links,
-    search_path,
-    start_scripts,
-)
+from codeagent.sandbox.image import ImageChoice, choose_image
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -46,6 +40,7 @@ from codeagent.sandbox.profile import (
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
 
 _REAP_SECONDS = 3.0

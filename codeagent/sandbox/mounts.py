@@ -41,10 +41,25 @@ MOST_FILES = 100
 MOST_ENTRIES = 200_000
 """Entries searched, the least deep first; `complete` says if a larger tree was not searched to its
 end."""
-_SKIPPED = frozenset({
-    ".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache", "target",
-    "test", "tests", "testdata", "fixtures", "examples",
-})  # fmt: skip  # a table, many words to the line
+_SKIPPED = frozenset(
+    {
+        ".git",
+        "node_modules",
+        ".venv",
+        "venv",
+        "site-packages",
+        "__pycache__",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        "target",
+        "test",
+        "tests",
+        "testdata",
+        "fixtures",
+        "examples",
+    }
+)
 """Keys below folders of tests and examples are test data and stay readable."""
 _OFTEN_PUBLIC = lazy_regex(r".+\.(pem|key|asc)|\.npmrc", re.IGNORECASE)
 """Certificates and package settings: secret only if they contain one of the marks below."""

@@ -29,17 +29,12 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.dockerfile_words import image_id, word
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
-from codeagent.sandbox.image import (
-    ImageChoice,
-    package_tag,
-    package_tags,
-    python_names,
-    start_script,
-)
+from codeagent.sandbox.image import ImageChoice, package_tag, package_tags
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
 from codeagent.sandbox.profile import Bind
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
+from codeagent.sandbox.user_python import python_names, start_script
 
 _PLACE = "/opt/codeagent"
 """Where packages are in the image, and while they are installed."""

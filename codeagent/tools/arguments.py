@@ -20,16 +20,15 @@ from codeagent.core.deferred import (
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.core.tool import InvalidArgs, Tool
-from codeagent.tools.schema import (
+from codeagent.tools.faults import (
     LONGEST_QUOTE,
     Fault,
-    faults_of,
     kind_of,
     printable,
     quoted,
-    tool_schema,
     unknown_argument,
 )
+from codeagent.tools.schema import tool_schema
 
 if TYPE_CHECKING:  # no start has a call
     from pydantic_core import ErrorDetails
@@ -139,6 +138,8 @@ def read_arguments(tool: Tool[Any], raw: str) -> Arguments:
 def _checked(tool: Tool[Any], arguments: dict[str, Any]) -> BaseModel:
     """Check the arguments. Raises InvalidArgs."""
     if tool.schema is not None:
+        from codeagent.tools.schema_check import faults_of  # few tools have a schema of their own
+
         arguments = with_defaults(tool.schema, arguments, only_required=tool.has_defaults)
         if faults := faults_of(tool.schema, arguments):
             raise InvalidArgs(_listed(tool, faults))

@@ -11,7 +11,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
 from codeagent.core.toolbox import SourceState, ToolProblem
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.source_runs import SourceRuns
 
 if TYPE_CHECKING:

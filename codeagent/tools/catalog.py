@@ -8,7 +8,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
@@ -19,6 +18,7 @@ from codeagent.tools.registry import Named, ToolRegistry, without_doubles
 from codeagent.tools.toolsets import MOST_AT_ONCE, Toolsets
 
 if TYPE_CHECKING:
+    from codeagent.core.agents import AgentDefinition  # few conversations have agents
     from codeagent.tools.names import ToolNames  # few conversations have rules or lists
 
 TOOL_PACKAGES = "codeagent.tools"

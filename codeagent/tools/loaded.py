@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.agents import AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import Tool
@@ -22,6 +21,7 @@ from codeagent.tools.folders import (
 )
 
 if TYPE_CHECKING:
+    from codeagent.core.agents import AgentDefinition  # few conversations have agents
     from codeagent.tools.grouping import ToolGroup  # few files have one
 
 _DATA = (".yaml", ".yml")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from codeagent.core.allow import AllowList
 from codeagent.core.policy import HOSTS, Rule
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 MCP = "mcp__"
 """The prefix of the tools that a server adds once it is connected."""

@@ -8,7 +8,8 @@ from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.notes import SHELL
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.schema import Definitions, nearest_or_all
+from codeagent.tools.faults import nearest_or_all
+from codeagent.tools.schema import Definitions
 
 _NAME = lazy_regex(r"[A-Za-z0-9_-]{1,64}")
 NamedTool = TypeVar("NamedTool", bound="Named")

@@ -12,7 +12,8 @@ from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinit
 from codeagent.core.toolbox import ToolProblem, ToolsetFacts
 from codeagent.tools.available import START_SECONDS, AvailableToolsets, Toolset
 from codeagent.tools.choices import Choice, Choices
-from codeagent.tools.schema import Definitions, nearest_or_all, shown_schema
+from codeagent.tools.faults import nearest_or_all
+from codeagent.tools.schema import Definitions, shown_schema
 from codeagent.tools.source_runs import SourceRuns
 
 if TYPE_CHECKING:

@@ -31,10 +31,21 @@ _BUSY = {
     "sequencer": "a sequence of picks",
 }
 _PLAIN = re.compile(r"[A-Za-z0-9]{0,20}")
-_PASSED = frozenset({
-    "core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.symlinks", "core.ignorecase",
-    "core.precomposeunicode", "core.protecthfs", "core.protectntfs", "core.logallrefupdates", "core.sharedrepository",
-})  # fmt: skip  # a table, many words to the line
+_PASSED = frozenset(
+    {
+        "core.autocrlf",
+        "core.eol",
+        "core.safecrlf",
+        "core.filemode",
+        "core.symlinks",
+        "core.ignorecase",
+        "core.precomposeunicode",
+        "core.protecthfs",
+        "core.protectntfs",
+        "core.logallrefupdates",
+        "core.sharedrepository",
+    }
+)
 """Settings that change what is stored, not what is run."""
 _EXTENSIONS = frozenset({"noop", "partialclone", "preciousobjects", "worktreeconfig"})
 _HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "reference-transaction")

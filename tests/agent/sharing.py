@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codeagent.agent.checkpoints import Checkpointing, SessionRewind, WorkspaceLock
+from codeagent.agent.checkpoints import Checkpointing, WorkspaceLock
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.queue import MessageQueue
+from codeagent.agent.rewind import SessionRewind
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Restore
 from codeagent.core.checkpoints import RestoreKind

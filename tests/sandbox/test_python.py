@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.config.local_environment import active_environment
-from codeagent.sandbox.image import host_python, python_links
+from codeagent.sandbox.user_python import host_python, python_links
 from tests.conftest import MakeSandbox
 from tests.sandboxes import run
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.policy import Policy, Rule
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
+from codeagent.tools.shell.reading_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
 from codeagent.tools.shell.strict import Program, flags, strict_commands
 from codeagent.tools.shell.syntax import command_key
 from tests.effort import FACTOR, chance, part, times, up_to

@@ -127,3 +127,15 @@ def test_the_end_of_a_session_that_is_not_continued_is_removed_again() -> None:
 
     assert [block.text for block in document.blocks if isinstance(block, Remark)] == ["a warning"]
     assert len(document.blocks) == 1
+
+
+def test_a_call_that_began_early_is_below_the_words_that_asked_for_it_also_in_a_replay() -> None:
+    recording = Recording().run("begin")
+    recording.think("Which file?").stream("Let me look.").start("call_1", "read", "a.txt")
+    recording.result("call_1", "read", "one line")
+    recording.answer("Let me look.", thinking="Which file?")
+    recording.plan(("call_1", "read", "a.txt", "auto"), ("call_2", "read", "b.txt", "auto"))
+    durable = [event for event in recording.events if event.durable]
+    for events in (recording.events, durable):
+        shown = text(lived(events).document.blocks)
+        assert shown.index("Which file?") < shown.index("Let me look.") < shown.index("a.txt")

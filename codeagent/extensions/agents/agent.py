@@ -23,7 +23,7 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.tools.arguments import written
-from codeagent.tools.schema import faults_of, problems_of
+from codeagent.tools.schema_check import faults_of, problems_of
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "

@@ -25,7 +25,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound
 from codeagent.extensions.agents.messages import SendMessage, SendMessageArgs
 from codeagent.tools.arguments import parse_arguments
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 T = TypeVar("T")
 CHANNELS: Mapping[str, ChannelKind] = {"all": "broadcast", "work": "queue"}

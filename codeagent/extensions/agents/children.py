@@ -26,7 +26,7 @@ from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, NotFound, Tool, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolsInUse
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 if TYPE_CHECKING:  # most conversations run no group
     from codeagent.extensions.agents.channels import Inbox

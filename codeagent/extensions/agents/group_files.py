@@ -16,10 +16,10 @@ from codeagent.core.recipes import NAME
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Unreadable, YamlDocument, documents
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.files.fields import LimitFields, Seconds, Tools, Version, YamlSection
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.schema import nearest_or_all
 
 _PATTERN = f"^{NAME.pattern}$"
 _SENDS = "send_message"
@@ -103,8 +103,10 @@ class GroupFields(YamlSection):
 
 
 _SECTIONS: Mapping[str, type[BaseModel]] = {
-    "": GroupFields, "agents": MemberFields, "limits": SharedLimitFields,
-}  # fmt: skip  # a table, many words to the line
+    "": GroupFields,
+    "agents": MemberFields,
+    "limits": SharedLimitFields,
+}
 
 
 def load_group(file: ToolFile) -> tuple[Group | None, tuple[ToolProblem, ...]]:

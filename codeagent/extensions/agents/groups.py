@@ -29,7 +29,7 @@ from codeagent.extensions.agents.channels import Hub, Inbox
 from codeagent.extensions.agents.children import Children, Membership
 from codeagent.extensions.agents.messages import AddAgent, ConnectAgent, CreateChannel
 from codeagent.extensions.agents.part import AgentsPart
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 _LONGEST_ANSWER = 4000
 """Characters of an agent's last answer that the group's answer shows."""

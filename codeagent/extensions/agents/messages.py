@@ -21,8 +21,8 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.tools.arguments import written
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.jobs import NoArgs
-from codeagent.tools.schema import nearest_or_all
 
 _LONGEST = 8000
 _WIDTH = 100

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from codeagent.config.extensions import built_in_sets
-from codeagent.config.layers import line_of_text
+from codeagent.config.toml_lines import line_of_text
 from codeagent.core.dataclass import dataclass
 from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError

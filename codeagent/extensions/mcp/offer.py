@@ -13,7 +13,8 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonValue
 from codeagent.core.sanitize import one_line, quoted, visible
 from codeagent.core.toolbox import ToolProblem
-from codeagent.tools.schema import faults_of, kind_of, problems_of
+from codeagent.tools.faults import kind_of
+from codeagent.tools.schema_check import faults_of, problems_of
 
 MOST_TOOLS = 1000
 LONGEST_NAME = 64

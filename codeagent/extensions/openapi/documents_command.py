@@ -17,7 +17,7 @@ from codeagent.extensions.openapi.document import ApiDocument, Operation
 from codeagent.extensions.openapi.plan import plan_of
 from codeagent.extensions.openapi.reading import BadDocument, read_text
 from codeagent.extensions.openapi.source import about_of
-from codeagent.tools.schema import problems_of
+from codeagent.tools.schema_check import problems_of
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App

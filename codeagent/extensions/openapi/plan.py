@@ -30,10 +30,26 @@ _STYLES = {
     "cookie": ("form",),
 }
 """The styles by place; the first is the default."""
-_NOT_OFFERED = frozenset({
-    "accept", "content-type", "authorization", "host", "content-length", "transfer-encoding", "connection", "cookie",
-    "keep-alive", "te", "trailer", "upgrade", "expect", "proxy-authorization", "proxy-connection", *METHOD_OVERRIDES,
-})  # fmt: skip  # a table, many words to the line
+_NOT_OFFERED = frozenset(
+    {
+        "accept",
+        "content-type",
+        "authorization",
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "cookie",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "proxy-authorization",
+        "proxy-connection",
+        *METHOD_OVERRIDES,
+    }
+)
 """Headers that are not parameters, or that the client sets itself."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.openapi.document import MOST_STEPS, ApiDocument
 from codeagent.extensions.openapi.reading import BadDocument
-from codeagent.tools.schema import pattern_problem
+from codeagent.tools.schema_check import pattern_problem
 
 _MOST_NODES = 1_500
 """The most schemas of one tool; beyond that, a schema is any object."""
@@ -22,11 +22,25 @@ _MOST_VALUES = 500
 _DEEPEST = 12
 _LONGEST_DESCRIPTION = 400
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-_KEPT = frozenset({
-    "multipleOf", "maximum", "minimum", "maxLength", "minLength", "maxItems", "minItems", "uniqueItems",
-    "maxProperties", "minProperties", "enum", "const", "format",
-    "contentMediaType", "contentEncoding",
-})  # fmt: skip  # a table, many words to the line
+_KEPT = frozenset(
+    {
+        "multipleOf",
+        "maximum",
+        "minimum",
+        "maxLength",
+        "minLength",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "maxProperties",
+        "minProperties",
+        "enum",
+        "const",
+        "format",
+        "contentMediaType",
+        "contentEncoding",
+    }
+)
 """Keywords that are kept; not `default`, as a filled-in default would be sent and override the
 server's."""
 _LISTS = ("allOf", "anyOf", "oneOf")

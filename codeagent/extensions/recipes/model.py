@@ -71,6 +71,9 @@ def recipe_schema() -> dict[str, Any]:
 
 
 SECTIONS: dict[str, type[BaseModel]] = {
-    "": RecipeFields, "inputs": InputFields, "limits": LimitFields, "steps": StepFields,
-}  # fmt: skip  # a table, many words to the line
+    "": RecipeFields,
+    "inputs": InputFields,
+    "limits": LimitFields,
+    "steps": StepFields,
+}
 PROMPT_SECTIONS = SECTIONS | {"": PromptFields}

@@ -27,11 +27,11 @@ from codeagent.extensions.recipes.model import (
     RecipeFields,
     StepFields,
 )
+from codeagent.tools.faults import kind_of, nearest_or_all
 from codeagent.tools.files.fields import declared_inputs
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.files.workflows import import_hint, is_workflow
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.schema import kind_of, nearest_or_all
 
 _FOREIGN = ".claude/commands/"
 """The folder in which another program has its commands."""

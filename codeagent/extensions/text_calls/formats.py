@@ -61,15 +61,39 @@ _BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
     (("[TOOL_CALLS]", SPACE, _JSON), "", False),
     (("[TOOL_CALLS]", SPACE, _NAME, SPACE, _OBJECT), "", False),
     (("[TOOL_CALLS]", SPACE, _NAME, "[ARGS]", SPACE, _OBJECT), "", False),
-    (("[TOOL_CALLS]", SPACE, _NAME, "[CALL_ID]", Characters(r"\w"), "[ARGS]", SPACE, _OBJECT), "", False),
     (
-        ("<|tool_call_begin|>", SPACE, "functions.", _NAME, ":", _DIGITS, SPACE, "<|tool_call_argument_begin|>",
-         SPACE, _OBJECT),
+        ("[TOOL_CALLS]", SPACE, _NAME, "[CALL_ID]", Characters(r"\w"), "[ARGS]", SPACE, _OBJECT),
+        "",
+        False,
+    ),
+    (
+        (
+            "<|tool_call_begin|>",
+            SPACE,
+            "functions.",
+            _NAME,
+            ":",
+            _DIGITS,
+            SPACE,
+            "<|tool_call_argument_begin|>",
+            SPACE,
+            _OBJECT,
+        ),
         "<|tool_call_end|>",
         False,
     ),
     (
-        ("<|tool_call_begin|>", SPACE, _NAME, ":", _DIGITS, SPACE, "<|tool_call_argument_begin|>", SPACE, _OBJECT),
+        (
+            "<|tool_call_begin|>",
+            SPACE,
+            _NAME,
+            ":",
+            _DIGITS,
+            SPACE,
+            "<|tool_call_argument_begin|>",
+            SPACE,
+            _OBJECT,
+        ),
         "<|tool_call_end|>",
         False,
     ),
@@ -78,9 +102,13 @@ _BODIES: tuple[tuple[tuple[MarkPart, ...], str, bool], ...] = (
         "<｜tool▁call▁end｜>",
         True,
     ),
-    (("<｜tool▁call▁begin｜>", _NAME, "<｜tool▁sep｜>", SPACE, _OBJECT), "<｜tool▁call▁end｜>", False),
+    (
+        ("<｜tool▁call▁begin｜>", _NAME, "<｜tool▁sep｜>", SPACE, _OBJECT),
+        "<｜tool▁call▁end｜>",
+        False,
+    ),
     (("<function=", _NAME, ">", SPACE, _OBJECT), "</function>", False),
-)  # fmt: skip  # a table, one format to the line
+)
 """How JSON begins and ends, and whether a code fence is around it. No end: the JSON's own end is
 enough."""
 _TAGS: tuple[tuple[tuple[MarkPart, ...], Tags], ...] = (

@@ -16,10 +16,28 @@ from codeagent.tools.shell.programs import (
 )
 from codeagent.tools.shell.runs import command_starts
 
-_NAME_VARIABLES = frozenset({
-    "read", "mapfile", "readarray", "getopts", "unset", "wait", "let", "enable", "hash", "alias", "bind", "complete",
-    "compgen", "declare", "typeset", "local", "readonly", "export",
-})  # fmt: skip  # a table, many words to the line
+_NAME_VARIABLES = frozenset(
+    {
+        "read",
+        "mapfile",
+        "readarray",
+        "getopts",
+        "unset",
+        "wait",
+        "let",
+        "enable",
+        "hash",
+        "alias",
+        "bind",
+        "complete",
+        "compgen",
+        "declare",
+        "typeset",
+        "local",
+        "readonly",
+        "export",
+    }
+)
 """Builtins that take names of variables, each of which may have an index that is evaluated."""
 _TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _CODE_FLAG = re.compile(r"-[eEpr]|--eval|--print")

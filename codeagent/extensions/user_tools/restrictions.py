@@ -32,15 +32,24 @@ from codeagent.extensions.user_tools.yaml_model import (
     YamlArguments,
     host_sample,
 )
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.files.report import YamlReport
-from codeagent.tools.schema import nearest_or_all
 from codeagent.tools.shell.syntax import command_key
 
 PATHS: Mapping[str, Literal["read", "write"]] = {
-    "read": "read", "list": "read", "search": "read", "glob": "read", "tree": "read", "json_read": "read",
-    "git_commit": "read", "write": "write", "edit": "write", "multi_edit": "write", "apply_patch": "write",
+    "read": "read",
+    "list": "read",
+    "search": "read",
+    "glob": "read",
+    "tree": "read",
+    "json_read": "read",
+    "git_commit": "read",
+    "write": "write",
+    "edit": "write",
+    "multi_edit": "write",
+    "apply_patch": "write",
     "json_write": "write",
-}  # fmt: skip  # a table, many words to the line
+}
 """The built-in tools whose calls name paths, and what they do with these paths."""
 _HOSTS = frozenset({"http_request", "web_fetch"})
 """The built-in tools whose calls name a host."""

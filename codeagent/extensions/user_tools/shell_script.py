@@ -22,32 +22,83 @@ from codeagent.extensions.user_tools.evaluation import (
     refusals,
     warning_about,
 )
-from codeagent.tools.shell.syntax import LONGEST_PARSED, NOT_ASCII, nodes_of, parsed
+from codeagent.tools.shell.syntax import LONGEST_PARSED
+from codeagent.tools.shell.tree import NOT_ASCII, nodes_of, parsed
 
 Span = tuple[int, int]
 """Characters of the script: the first, and the one after the last."""
 
-_KEEPS = frozenset({
-    "program", "list", "pipeline", "redirected_statement", "subshell", "if_statement", "elif_clause", "else_clause",
-    "while_statement", "do_group", "negated_command", "concatenation", "string", "command_substitution", "expansion",
-    "process_substitution", "heredoc_body", "heredoc_redirect", "binary_expression", "unary_expression",
-    "parenthesized_expression", "case_statement", "case_item", "compound_statement", "variable_assignments", "command",
-    "command_name", "test_command", "herestring_redirect", "declaration_command", "unset_command", "array",
-    "variable_assignment", "for_statement", "file_redirect", "function_definition",
-})  # fmt: skip  # a table, many words to the line
+_KEEPS = frozenset(
+    {
+        "program",
+        "list",
+        "pipeline",
+        "redirected_statement",
+        "subshell",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "while_statement",
+        "do_group",
+        "negated_command",
+        "concatenation",
+        "string",
+        "command_substitution",
+        "expansion",
+        "process_substitution",
+        "heredoc_body",
+        "heredoc_redirect",
+        "binary_expression",
+        "unary_expression",
+        "parenthesized_expression",
+        "case_statement",
+        "case_item",
+        "compound_statement",
+        "variable_assignments",
+        "command",
+        "command_name",
+        "test_command",
+        "herestring_redirect",
+        "declaration_command",
+        "unset_command",
+        "array",
+        "variable_assignment",
+        "for_statement",
+        "file_redirect",
+        "function_definition",
+    }
+)
 """Nodes that may contain a value; what some of them run is checked separately."""
-_UNSPLIT = frozenset({
-    "string", "translated_string", "variable_assignment", "test_command", "binary_expression", "unary_expression",
-    "heredoc_body", "herestring_redirect", "case_statement", "case_item", "expansion", "arithmetic_expansion",
-})  # fmt: skip  # a table, many words to the line
+_UNSPLIT = frozenset(
+    {
+        "string",
+        "translated_string",
+        "variable_assignment",
+        "test_command",
+        "binary_expression",
+        "unary_expression",
+        "heredoc_body",
+        "herestring_redirect",
+        "case_statement",
+        "case_item",
+        "expansion",
+        "arithmetic_expansion",
+    }
+)
 """Nodes in which a variable stays one word without quotes; a test only if it is in `[[ … ]]`."""
 _TESTS = frozenset(
     {"test_command", "binary_expression", "unary_expression", "parenthesized_expression"}
 )
 _BETWEEN_TESTS = frozenset({"[", "[[", "]", "]]", "(", ")", "&&", "||", "regex"})
-_EXPANSIONS = frozenset({
-    "simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution",
-})  # fmt: skip  # a table, many words to the line
+_EXPANSIONS = frozenset(
+    {
+        "simple_expansion",
+        "expansion",
+        "command_substitution",
+        "arithmetic_expansion",
+        "process_substitution",
+    }
+)
 _FEEDS = frozenset(
     {"pipeline", "heredoc_redirect", "herestring_redirect", "process_substitution", "<", "<("}
 )
@@ -57,9 +108,20 @@ DECIDES = re.compile(
 )
 """Variables that control what is run."""
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
-_ALWAYS_HELD = frozenset({
-    "_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "PWD", "OLDPWD", "@", "*", *map(str, range(1, 100)),
-})  # fmt: skip  # a table, many words to the line
+_ALWAYS_HELD = frozenset(
+    {
+        "_",
+        "REPLY",
+        "MAPFILE",
+        "OPTARG",
+        "BASH_REMATCH",
+        "PWD",
+        "OLDPWD",
+        "@",
+        "*",
+        *map(str, range(1, 100)),
+    }
+)
 """Variables that the shell sets from its arguments or its input."""
 _VARIES = re.compile(r"[$`*?\[]|<\(")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")

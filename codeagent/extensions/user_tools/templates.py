@@ -19,8 +19,8 @@ from codeagent.extensions.user_tools.evaluation import (
     warning_about,
 )
 from codeagent.extensions.user_tools.shell_script import in_code
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.files.report import Flaw
-from codeagent.tools.schema import nearest_or_all
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?:args|inputs)\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 _MEANT = re.compile(r"\{\{\s*(?P<what>[A-Za-z_][\w.-]*)\s*\}\}")

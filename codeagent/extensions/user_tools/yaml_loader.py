@@ -42,13 +42,13 @@ from codeagent.extensions.user_tools.yaml_model import (
     own_arguments,
 )
 from codeagent.extensions.user_tools.yaml_tools import BuiltinTool, CommandTool
+from codeagent.tools.faults import kind_of, nearest_or_all
 from codeagent.tools.files.fields import declared_inputs
 from codeagent.tools.files.lint import lint
 from codeagent.tools.files.report import YamlReport, validated
 from codeagent.tools.files.workflows import import_hint, is_workflow
 from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 from codeagent.tools.grouping import ToolGroup
-from codeagent.tools.schema import kind_of, nearest_or_all
 
 _TIMEOUT = 120.0
 _FOUND_BY_NAME = frozenset({"info", "toolset_use", "watch_channel"})

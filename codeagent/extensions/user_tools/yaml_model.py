@@ -21,9 +21,11 @@ from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.core.yaml_text import Path
 from codeagent.extensions.user_tools.templates import Parameter, filled, placeholders
+from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.files.fields import InputFields, Seconds, Version, YamlSection
 from codeagent.tools.files.report import YamlReport
-from codeagent.tools.schema import faults_of, nearest_or_all, problems_of, tool_schema
+from codeagent.tools.schema import tool_schema
+from codeagent.tools.schema_check import faults_of, problems_of
 
 _DAY = 86_400
 MOST_TOOLS = 100

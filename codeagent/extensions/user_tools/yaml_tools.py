@@ -48,9 +48,23 @@ from codeagent.tools.shell.syntax import command_key
 
 _LONGEST_RULE = 200
 _AS_INNER = (
-    "label", "description", "permission", "effect", "concurrency", "sandboxed", "timeout", "max_calls",
-    "output_limit", "waits_for_user", "mode", "starts_agents", "may_write", "hint", "documentation", "repeatable",
-)  # fmt: skip  # a table, many words to the line
+    "label",
+    "description",
+    "permission",
+    "effect",
+    "concurrency",
+    "sandboxed",
+    "timeout",
+    "max_calls",
+    "output_limit",
+    "waits_for_user",
+    "mode",
+    "starts_agents",
+    "may_write",
+    "hint",
+    "documentation",
+    "repeatable",
+)
 """What a narrowed tool has in common with the one that it narrows."""
 
 

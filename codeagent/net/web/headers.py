@@ -10,10 +10,22 @@ from codeagent.core.tool import InvalidArgs
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _VALUE = re.compile(r"[\t -~]{0,8192}")
 _MOST = 50
-_OURS = frozenset({
-    "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
-    "proxy-authorization", "proxy-connection", "http2-settings",
-})  # fmt: skip  # a table, many words to the line
+_OURS = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "proxy-authorization",
+        "proxy-connection",
+        "http2-settings",
+    }
+)
 """Headers that determine where a request goes and where it ends."""
 METHOD_OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 """Headers that many servers believe more than the method, which is what the user and the rules

@@ -43,10 +43,18 @@ _TOKEN = lazy_regex(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = lazy_regex(rb"[!-~]+")
 _VALUE = lazy_regex(rb"[\t -~\x80-\xff]*")
 _ONCE = (b"host", b"content-length", b"transfer-encoding", b"proxy-authorization")
-_BETWEEN_TWO = frozenset({
-    b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"trailer", b"upgrade",
-    b"http2-settings",
-})  # fmt: skip  # a table, many words to the line
+_BETWEEN_TWO = frozenset(
+    {
+        b"connection",
+        b"proxy-connection",
+        b"proxy-authorization",
+        b"keep-alive",
+        b"te",
+        b"trailer",
+        b"upgrade",
+        b"http2-settings",
+    }
+)
 """Headers for the next hop only, besides those that `Connection` names."""
 
 

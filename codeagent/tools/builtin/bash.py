@@ -21,7 +21,6 @@ from codeagent.core.tool import (
 )
 from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.shell.rules import bash_proposal
 from codeagent.tools.shell.run import (
     DEFAULT_SECONDS,
     MOST_SECONDS,
@@ -128,6 +127,8 @@ class Bash(Tool[BashArgs]):
         )
 
     def proposal(self, args: BashArgs) -> str:
+        from codeagent.tools.shell.proposals import bash_proposal  # not before the first command
+
         return bash_proposal(args.command, self.approval_key(args))
 
     def target(self, args: BashArgs) -> str:

@@ -11,7 +11,8 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Skill, Skills, Workspace
 from codeagent.core.sanitize import spelled, unspelled, visible
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.tools.schema import nearest_or_all, tool_schema
+from codeagent.tools.faults import nearest_or_all
+from codeagent.tools.schema import tool_schema
 
 _PERMISSIONS = {"auto": "not asked about", "prompt": "the user is asked", "deny": "denied"}
 

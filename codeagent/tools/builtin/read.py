@@ -46,10 +46,16 @@ _IMAGES = (
     (b"GIF8", "image/gif"),
 )
 _BINARIES = (
-    (b"\x7fELF", "an ELF program"), (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip data"),
-    (b"%PDF", "a PDF document"), (b"SQLite format 3", "an SQLite database"), (b"BZh", "bzip2 data"),
-    (b"\xfd7zXZ", "xz data"), (b"\x00asm", "WebAssembly"), (b"\xca\xfe\xba\xbe", "Java or Mach-O code"),
-)  # fmt: skip  # a table, many words to the line
+    (b"\x7fELF", "an ELF program"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"%PDF", "a PDF document"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x00asm", "WebAssembly"),
+    (b"\xca\xfe\xba\xbe", "Java or Mach-O code"),
+)
 
 
 class ReadArgs(ToolArgs):

@@ -17,7 +17,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 _LONGEST_KEY = 100
 _PLACE = "\0scratchpad"

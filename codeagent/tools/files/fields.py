@@ -12,8 +12,8 @@ from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import InputType, RecipeInput, StepLimits
 from codeagent.core.yaml_text import Path
+from codeagent.tools.faults import text_or_json
 from codeagent.tools.files.report import YamlReport
-from codeagent.tools.schema import text_or_json
 
 INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 

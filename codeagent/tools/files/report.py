@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 from codeagent.core.dataclass import dataclass
 from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Path, YamlDocument
+from codeagent.tools.faults import kind_of, nearest_or_all, quoted, text_or_json
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.schema import kind_of, nearest_or_all, quoted, text_or_json
 
 Fields = TypeVar("Fields", bound=BaseModel)
 Sections = Mapping[str, type[BaseModel]]

@@ -8,17 +8,86 @@ from itertools import pairwise
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.tools.shell.strict import Word
 
-_FIND_ALONE = frozenset({
-    "-empty", "-readable", "-writable", "-executable", "-nouser", "-nogroup", "-true", "-false", "-print", "-print0",
-    "-ls", "-prune", "-quit", "-depth", "-d", "-xdev", "-mount", "-daystart", "-follow", "-noleaf", "-warn", "-nowarn",
-    "-ignore_readdir_race", "-noignore_readdir_race", "-not", "!", "-a", "-and", "-o", "-or", "(", ")", ",",
-})  # fmt: skip  # a table, many words to the line
-_FIND_WITH_VALUE = frozenset({
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype", "-type",
-    "-xtype", "-maxdepth", "-mindepth", "-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer",
-    "-anewer", "-cnewer", "-newermt", "-newerat", "-newerct", "-perm", "-user", "-group", "-uid", "-gid", "-links",
-    "-inum", "-samefile", "-lname", "-ilname", "-fstype", "-used", "-printf",
-})  # fmt: skip  # a table, many words to the line
+_FIND_ALONE = frozenset(
+    {
+        "-empty",
+        "-readable",
+        "-writable",
+        "-executable",
+        "-nouser",
+        "-nogroup",
+        "-true",
+        "-false",
+        "-print",
+        "-print0",
+        "-ls",
+        "-prune",
+        "-quit",
+        "-depth",
+        "-d",
+        "-xdev",
+        "-mount",
+        "-daystart",
+        "-follow",
+        "-noleaf",
+        "-warn",
+        "-nowarn",
+        "-ignore_readdir_race",
+        "-noignore_readdir_race",
+        "-not",
+        "!",
+        "-a",
+        "-and",
+        "-o",
+        "-or",
+        "(",
+        ")",
+        ",",
+    }
+)
+_FIND_WITH_VALUE = frozenset(
+    {
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-iwholename",
+        "-regex",
+        "-iregex",
+        "-regextype",
+        "-type",
+        "-xtype",
+        "-maxdepth",
+        "-mindepth",
+        "-size",
+        "-mtime",
+        "-atime",
+        "-ctime",
+        "-mmin",
+        "-amin",
+        "-cmin",
+        "-newer",
+        "-anewer",
+        "-cnewer",
+        "-newermt",
+        "-newerat",
+        "-newerct",
+        "-perm",
+        "-user",
+        "-group",
+        "-uid",
+        "-gid",
+        "-links",
+        "-inum",
+        "-samefile",
+        "-lname",
+        "-ilname",
+        "-fstype",
+        "-used",
+        "-printf",
+    }
+)
 _FIND_FIRST = frozenset({"-L", "-P", "-H", "-O1", "-O2", "-O3"})
 
 _TEST_WORDS = frozenset(
@@ -36,14 +105,59 @@ _SED_COMMAND = lazy_regex(
     rf"(?:[pdq=]|s(?P<delimiter>[/|#,@:!%_])(?P<pattern>{_SED_PART})(?P=delimiter){_SED_PART}(?P=delimiter)[gpIi\d]*)"
     r" *(?:;[ \t;]*|\Z)"
 )
-_AWK_FUNCTIONS = frozenset({
-    "if", "for", "in", "print", "printf", "length", "substr", "split", "tolower", "toupper", "index", "match", "gsub",
-    "sub", "gensub", "sprintf", "int", "sqrt", "log", "exp", "rand", "return", "else", "and", "or",
-})  # fmt: skip  # a table, many words to the line
-_AWK_NEVER = frozenset({
-    "getline", "system", "close", "fflush", "function", "func", "while", "do", "delete", "load", "include", "namespace",
-    "ARGV", "ARGC", "ARGIND", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB", "BINMODE",
-})  # fmt: skip  # a table, many words to the line
+_AWK_FUNCTIONS = frozenset(
+    {
+        "if",
+        "for",
+        "in",
+        "print",
+        "printf",
+        "length",
+        "substr",
+        "split",
+        "tolower",
+        "toupper",
+        "index",
+        "match",
+        "gsub",
+        "sub",
+        "gensub",
+        "sprintf",
+        "int",
+        "sqrt",
+        "log",
+        "exp",
+        "rand",
+        "return",
+        "else",
+        "and",
+        "or",
+    }
+)
+_AWK_NEVER = frozenset(
+    {
+        "getline",
+        "system",
+        "close",
+        "fflush",
+        "function",
+        "func",
+        "while",
+        "do",
+        "delete",
+        "load",
+        "include",
+        "namespace",
+        "ARGV",
+        "ARGC",
+        "ARGIND",
+        "ENVIRON",
+        "PROCINFO",
+        "SYMTAB",
+        "FUNCTAB",
+        "BINMODE",
+    }
+)
 _AWK_COMPARES = lazy_regex(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
 """In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
 _AWK_CALL = lazy_regex(r"([A-Za-z_]\w*)\s*\(")

@@ -26,7 +26,7 @@ from codeagent.tools.shell.languages import (
     tar_lists,
     test_reads,
 )
-from codeagent.tools.shell.programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
+from codeagent.tools.shell.reading_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
 from codeagent.tools.shell.strict import (
     ParsedFlags,
     Program,
@@ -39,16 +39,57 @@ from codeagent.tools.shell.strict import (
 )
 
 _SECRETS = (
-    ".env", ".env.local", ".env.production", "prod.env", "server.pem", "server.key", "cert.p12", "cert.pfx",
-    "store.jks", "app.keystore", "passwords.kdbx", "key.ppk", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".netrc",
-    ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg", ".vault-token", "credentials",
-    "credentials.json", "credentials.yaml", "secrets.json", "secrets.yaml", "secrets.yml", "secret.toml", "secrets.ini",
-    "secrets.txt", "service-account.json",
-)  # fmt: skip  # a table, many words to the line
+    ".env",
+    ".env.local",
+    ".env.production",
+    "prod.env",
+    "server.pem",
+    "server.key",
+    "cert.p12",
+    "cert.pfx",
+    "store.jks",
+    "app.keystore",
+    "passwords.kdbx",
+    "key.ppk",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".vault-token",
+    "credentials",
+    "credentials.json",
+    "credentials.yaml",
+    "secrets.json",
+    "secrets.yaml",
+    "secrets.yml",
+    "secret.toml",
+    "secrets.ini",
+    "secrets.txt",
+    "service-account.json",
+)
 _ORDINARY = (
-    "a.py", "main.rs", "README.md", "index.ts", "package.json", "data.csv", "notes.txt", "x.yaml", "y.yml", "app.toml",
-    "lib.c", "conf.ini", "Makefile", "test_a.py",
-)  # fmt: skip  # a table, many words to the line
+    "a.py",
+    "main.rs",
+    "README.md",
+    "index.ts",
+    "package.json",
+    "data.csv",
+    "notes.txt",
+    "x.yaml",
+    "y.yml",
+    "app.toml",
+    "lib.c",
+    "conf.ini",
+    "Makefile",
+    "test_a.py",
+)
 _GLOB = lazy_regex(r"[*?\[]")
 """Also in quotes: some programs match names themselves."""
 _FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
@@ -72,10 +113,30 @@ _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
 """Flags that git obeys instead of running a subcommand."""
 _SWEEP = frozenset({"rg", "ag", "ack", "diff"})
 """Programs that read whole folders without needing a flag for it."""
-_ONLY_NAMES = frozenset({
-    "status", "branch", "rev-parse", "log", "remote", "tag", "ls-files", "ls-tree", "describe", "reflog", "shortlog",
-    "merge-base", "rev-list", "for-each-ref", "symbolic-ref", "check-ignore", "version", "config", "worktree", "blame",
-})  # fmt: skip  # a table, many words to the line
+_ONLY_NAMES = frozenset(
+    {
+        "status",
+        "branch",
+        "rev-parse",
+        "log",
+        "remote",
+        "tag",
+        "ls-files",
+        "ls-tree",
+        "describe",
+        "reflog",
+        "shortlog",
+        "merge-base",
+        "rev-list",
+        "for-each-ref",
+        "symbolic-ref",
+        "check-ignore",
+        "version",
+        "config",
+        "worktree",
+        "blame",
+    }
+)
 """These show no content of files, or only that of the file that is named; of a history, see
 `_PATCHES`."""
 _HISTORY = frozenset({"log", "reflog"})

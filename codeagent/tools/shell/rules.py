@@ -8,7 +8,6 @@ runs others, reaches another machine or removes files.
 
 import posixpath
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -25,64 +24,6 @@ _READING = ("read", "list", "search", "glob", "tree", "json_read")
 _WRITING = ("write", "edit", "multi_edit", "apply_patch", "json_write")
 """The tools whose rules are matched against a path."""
 _LONGEST = 100
-_PLAIN = lazy_regex(r"[A-Za-z0-9_./:@%+,=-]+")
-_NAME = lazy_regex(r"[A-Za-z][A-Za-z0-9_.:-]*")
-_ANY_FURTHER_WORDS = frozenset({
-    "pytest", "py.test", "mypy", "pyright", "ruff", "black", "isort", "flake8", "pylint", "autoflake", "tox", "nox",
-    "tsc", "eslint", "prettier", "jest", "vitest", "mocha", "ava", "biome", "stylelint", "rspec", "rubocop",
-    "phpunit", "phpstan", "ctest", "ninja", "clang-format", "gofmt", "rustfmt", "shellcheck", "shfmt", "hadolint",
-    "markdownlint", "yamllint", "golangci-lint", "staticcheck", "mkdir", "touch",
-})  # fmt: skip  # a table, many words to the line
-"""Programs whose name says what they do, whatever their arguments."""
-_SUBCOMMANDS: dict[str, str] = {
-    "git": "add commit checkout switch restore stash merge cherry-pick revert mv tag branch",
-    "cargo": "build check test clippy fmt bench doc run tree metadata update",
-    "go": "build vet test fmt list mod doc",
-    "npm": "test ci ls outdated",
-    "yarn": "test build lint",
-    "pnpm": "test build lint",
-    "dotnet": "build test format restore",
-    "mix": "test compile format",
-    "swift": "build test",
-    "zig": "build test fmt",
-    "gradle": "build test check assemble",
-    "./gradlew": "build test check assemble",
-    "mvn": "test compile package verify",
-    "./mvnw": "test compile package verify",
-    "uv": "sync lock tree",
-    "poetry": "check lock show",
-    "coverage": "report html xml combine",
-    "pre-commit": "run",
-    "terraform": "fmt validate",
-    "composer": "test validate",
-}
-_TARGETS = frozenset({"make", "just", "task", "rake"})
-"""The next word names what is made."""
-_SCRIPTS = frozenset({"npm", "pnpm", "yarn", "bun", "composer"})
-_RUN_A_TOOL = {
-    ("uv", "run"),
-    ("poetry", "run"),
-    ("bundle", "exec"),
-    ("pnpm", "exec"),
-    ("pipenv", "run"),
-    ("hatch", "run"),
-}
-_NPX = frozenset({"npx", "bunx", "uvx"})
-_MODULES = frozenset(
-    {
-        "pytest",
-        "unittest",
-        "mypy",
-        "ruff",
-        "black",
-        "isort",
-        "flake8",
-        "pylint",
-        "coverage",
-        "build",
-    }
-)
-_PYTHON = lazy_regex(r"python(?:3(?:\.\d+)?)?")
 
 
 def too_broad(rule: Rule) -> str | None:
@@ -102,13 +43,17 @@ def too_broad(rule: Rule) -> str | None:
 def _of_command(fixed: str) -> str | None:
     """Why a rule for all commands that begin with this is too broad, as a phrase; None if it is
     not."""
-    from codeagent.tools.shell.programs import DESTROYS, GOES_OUT, runs_anything  # no start asks
-
     words = fixed.split()
     name = words[0].rpartition("/")[2]
     whole = len(words) > 1 or fixed.endswith(" ")
     if not whole:
         return f"the names of other programs begin with {name} too; put a space before the *"
+    from codeagent.tools.shell.programs import (  # few rules are kept
+        DESTROYS,
+        GOES_OUT,
+        runs_anything,
+    )
+
     if runs_anything(name):
         return f"{name} runs whatever follows it"
     if name in GOES_OUT or words[:2] == ["git", "push"]:
@@ -118,30 +63,6 @@ def _of_command(fixed: str) -> str | None:
     if name == "git" and (len(words) == 1 or words[1].startswith("-")):
         return "git without a sub-command can be made to run anything"
     return None
-
-
-def bash_proposal(command: str, key: ApprovalKey) -> str:
-    """A rule for the beginning of the one command of the line that does more than read.
-
-    Empty if there is no such command, or more than one, or a file of secrets is read.
-    """
-    if key.opaque:
-        return ""
-    from codeagent.tools.shell.read_only import judge  # not before the first command
-    from codeagent.tools.shell.strict import strict_commands
-
-    commands = strict_commands(command) or ()
-    judged = [judge(one) for one in commands]
-    if any(its.secret for its in judged):
-        return ""
-    asking = [one for one, its in zip(commands, judged, strict=True) if not its.reads]
-    if not asking and len(commands) == 1:
-        words = commands[0].texts
-        size = 2 if words[0] == "git" and _NAME.fullmatch(_word(words, 1)) else 0
-        return _that_allows(_beginning(words, size), "bash", key, ask_reads=True)
-    sizes = [(one, _prefix(one.texts)) for one in asking]
-    rules = {"" if size is None else _beginning(one.texts, size) for one, size in sizes}
-    return _that_allows(rules.pop(), "bash", key) if len(rules) == 1 else ""
 
 
 def path_proposal(tool: str, key: ApprovalKey) -> str:
@@ -158,13 +79,13 @@ def path_proposal(tool: str, key: ApprovalKey) -> str:
         return ""
     if key.sensitive is not None:
         kind = kind_of(path.name)
-        return _that_allows(f"{tool}(**/{kind})", tool, key) if kind else ""
+        return that_allows(f"{tool}(**/{kind})", tool, key) if kind else ""
     if len(path.parts) > 1:
-        return _that_allows(f"{tool}({path.parent}/**)", tool, key)
-    return _that_allows(f"{tool}(*{path.suffix})" if path.suffix else f"{tool}({path})", tool, key)
+        return that_allows(f"{tool}({path.parent}/**)", tool, key)
+    return that_allows(f"{tool}(*{path.suffix})" if path.suffix else f"{tool}({path})", tool, key)
 
 
-def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = False) -> str:
+def that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = False) -> str:
     """The rule, if it does what it is proposed for and may come from an answer; else empty."""
     if not rule or len(rule) > _LONGEST:
         return ""
@@ -176,47 +97,6 @@ def _that_allows(rule: str, tool: str, key: ApprovalKey, *, ask_reads: bool = Fa
         return ""
     policy = Policy(rules=(parsed,), ask_reads=ask_reads)
     return rule if policy.check(tool, key, "prompt", "anything").source == "rule" else ""
-
-
-def _beginning(words: Sequence[str], size: int) -> str:
-    """A rule for the first `size` words and whatever follows; 0: exactly this command. Empty if a
-    word is ambiguous."""
-    kept = words[: size or len(words)]
-    if not all(map(_PLAIN.fullmatch, kept)):
-        return ""
-    return f"bash({' '.join(kept)}{' *' if size else ''})"
-
-
-def _prefix(words: Sequence[str]) -> int | None:
-    """How many words make the rule, before a star; 0: exactly this command; None: no rule.
-
-    An interpreter gets no rule, except that a well-known module of Python gets one for exactly this
-    command.
-    """
-    from codeagent.tools.shell.programs import is_never_proposed  # not before the first command
-
-    name, first, second = words[0], _word(words, 1), _word(words, 2)
-    if _PYTHON.fullmatch(name):
-        return 0 if first == "-m" and second in _MODULES else None
-    if (name, first) in _RUN_A_TOOL or name in _NPX:
-        inner = words[1 if name in _NPX else 2 :]
-        size = _prefix(inner) if inner and not inner[0].startswith("-") else None
-        return len(words) - len(inner) + size if size else None
-    if name in _SCRIPTS and first == "run":
-        return 3 if _NAME.fullmatch(second) else None
-    if is_never_proposed(name) or (name == "git" and first.startswith("-")):
-        return None
-    if name in _ANY_FURTHER_WORDS:
-        return 1
-    if name in _TARGETS:
-        return 2 if _NAME.fullmatch(first) and "=" not in first else 0
-    if name in _SUBCOMMANDS:
-        return 2 if first in _SUBCOMMANDS[name].split() else None
-    return 0
-
-
-def _word(words: Sequence[str], at: int) -> str:
-    return words[at] if at < len(words) else ""
 
 
 def decides(rule: Rule, example: str) -> bool:

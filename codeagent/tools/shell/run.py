@@ -53,9 +53,15 @@ _GIT_HELP = (
 )
 _ENVIRONMENTS = (".venv", "venv", "env")
 _LISTS = (
-    "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt", "pyproject.toml",
+    "uv.lock",
+    "poetry.lock",
+    "pdm.lock",
+    "Pipfile.lock",
+    "pylock.toml",
+    "requirements.txt",
+    "pyproject.toml",
     "setup.py",
-)  # fmt: skip  # a table, many words to the line
+)
 """Files that list what a Python project needs, the most exact first."""
 
 

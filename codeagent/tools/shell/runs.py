@@ -15,14 +15,8 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carriers import NO_FEED, Feed, carries, program_within, renamed
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.programs import (
-    EVALUATE,
-    RUN_BEHIND,
-    RUNNERS,
-    SHELLS,
-    SYSTEM_PROGRAMS,
-    TEXT_PROGRAMS,
-)
+from codeagent.tools.shell.programs import EVALUATE, RUN_BEHIND, RUNNERS, SHELLS
+from codeagent.tools.shell.reading_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
 from codeagent.tools.shell.settings import chooses
 
 _ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
@@ -32,9 +26,31 @@ _HIDE = frozenset(
 )
 """Programs that run something from a file, or later under another name."""
 _GIT_KNOWN = frozenset(GIT_COMMANDS) | {
-    "add", "commit", "checkout", "switch", "restore", "merge", "mv", "rm", "reset", "cherry-pick", "revert", "push",
-    "pull", "init", "apply", "am", "clean", "fetch", "clone", "notes", "gc", "help", "version", "rebase",
-}  # fmt: skip  # a table, many words to the line
+    "add",
+    "commit",
+    "checkout",
+    "switch",
+    "restore",
+    "merge",
+    "mv",
+    "rm",
+    "reset",
+    "cherry-pick",
+    "revert",
+    "push",
+    "pull",
+    "init",
+    "apply",
+    "am",
+    "clean",
+    "fetch",
+    "clone",
+    "notes",
+    "gc",
+    "help",
+    "version",
+    "rebase",
+}
 _DATA = (
     frozenset(TEXT_PROGRAMS)
     | frozenset(SYSTEM_PROGRAMS)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
@@ -17,24 +16,53 @@ from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain
 from codeagent.tools.shell.settings import assigned, assigned_by, chooses
 from codeagent.tools.shell.strict import strict_commands
+from codeagent.tools.shell.tree import BRACES, nodes_of, parsed, source_of, word_of
 
-_PARSER = Parser(Language(tree_sitter_bash.language()))
 _MOST_NODES = 100
 LONGEST_PARSED = 32_000
 """Characters; parsing takes more than linear time, and a longer line always needs approval."""
-_PLAIN = frozenset({
-    "program", "list", "pipeline", "command", "command_name", "word", "number", "string", "string_content",
-    "raw_string", "concatenation", "redirected_statement", "file_redirect", "file_descriptor", "subshell",
-    "compound_statement", "if_statement", "elif_clause", "else_clause", "while_statement", "for_statement",
-    "variable_name", "do_group", "negated_command", "comment",
-})  # fmt: skip  # a table, many words to the line
+_PLAIN = frozenset(
+    {
+        "program",
+        "list",
+        "pipeline",
+        "command",
+        "command_name",
+        "word",
+        "number",
+        "string",
+        "string_content",
+        "raw_string",
+        "concatenation",
+        "redirected_statement",
+        "file_redirect",
+        "file_descriptor",
+        "subshell",
+        "compound_statement",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "while_statement",
+        "for_statement",
+        "variable_name",
+        "do_group",
+        "negated_command",
+        "comment",
+    }
+)
 """Node types that consist only of their commands; all others make the line opaque."""
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _NO_WORDS = _REDIRECTS | {"comment", "variable_assignment"}
-_QUOTED = frozenset({"string", "translated_string", "string_content"})
-_COMMANDS = frozenset({
-    "command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments",
-})  # fmt: skip  # a table, many words to the line
+_COMMANDS = frozenset(
+    {
+        "command",
+        "declaration_command",
+        "unset_command",
+        "test_command",
+        "variable_assignment",
+        "variable_assignments",
+    }
+)
 _TESTS = frozenset(
     {
         "test_command",
@@ -46,9 +74,7 @@ _TESTS = frozenset(
 )
 """The node types of `[`."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
-NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
-_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _SEPARATORS = re.compile(r"[;&|\n(){}`]+|\$\(")
 _QUOTING = re.compile(r"['\"\\]")
 _CONNECTS = re.compile(r"/dev/(?:tcp|udp)(?=/)")
@@ -61,7 +87,6 @@ _FROM_A_FILE = re.compile(r"(?<!<)<(?![<&(]|\s*/dev/null\b)")
 _UNQUOTED_TEXT = re.compile(r"<<<|<<-?\s*(?!['\"\\\s])")
 _MOST_SCRIPTS = 200
 """The most nested command lines that are parsed; beyond that, the line is opaque."""
-_GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")
 
 
 @lru_cache(maxsize=64)
@@ -235,11 +260,11 @@ def _take_apart(text: str) -> _ParsedLine:
         kind = node.type
         expands = expands or kind == "simple_expansion"
         has_tests = has_tests or expands or kind in _TESTS
-        said = _text(node, text)
+        said = source_of(node, text)
         # A brace expansion, or a quoted substitution that some commands still evaluate.
         evaluated = kind == "raw_string" and ("$(" in said or "`" in said)
         tricky = evaluated or (
-            kind in ("word", "concatenation") and _BRACES.search(said) is not None
+            kind in ("word", "concatenation") and BRACES.search(said) is not None
         )
         if kind not in _PLAIN | _TESTS | {"simple_expansion"} or tricky:
             clear = False
@@ -274,24 +299,10 @@ def _pieces(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(" ".join(words) for words in cut if words)) or (text,)
 
 
-def nodes_of(root: Node) -> Iterator[Node]:
-    """Yield the node and every node within, without recursion, as an attacker chooses the depth of
-    nesting."""
-    cursor = root.walk()
-    while True:
-        if cursor.node is not None:
-            yield cursor.node
-        if cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-
-
 def _command(node: Node, outer: list[Node], line: str) -> _Command:
     """Return a command; `outer` are the redirections of the statement around it, `line` is the
     parsed text."""
-    text = _text(node, line)
+    text = source_of(node, line)
     whole = " ".join(text.split())
     if node.type != "command":
         return _Command(
@@ -311,14 +322,16 @@ def _command(node: Node, outer: list[Node], line: str) -> _Command:
     name_node = node.child_by_field_name("name")
     if not children or name_node is None:
         return _Command([], [], whole, plain=False, start=node.start_byte)
-    words = [_value(child, line) for child in children]
-    holed = [_value(child, line, holes=True) for child in children]
+    words = [word_of(child, line) for child in children]
+    holed = [word_of(child, line, holes=True) for child in children]
     words[0] = _bare_name(words[0])
-    plain = _text(name_node, line) in (words[0], _value(name_node, line)) and not re.search(
+    plain = source_of(name_node, line) in (words[0], word_of(name_node, line)) and not re.search(
         r"[*?\[\]~\\\s]", words[0]
     )
     prefix = [
-        _text(child, line) for child in node.named_children if child.type == "variable_assignment"
+        source_of(child, line)
+        for child in node.named_children
+        if child.type == "variable_assignment"
     ]
     quoted = [shlex.quote(word) if not word or re.search(r"\s", word) else word for word in words]
     part = " ".join([*prefix, *quoted, *(_said(one, line) for one in redirects)])
@@ -333,13 +346,13 @@ def _without_name(statement: Node, line: str) -> list[_Command]:
     ]
     if not children:
         return []
-    words = [_value(child, line) for child in children]
-    holed = [_value(child, line, holes=True) for child in children]
+    words = [word_of(child, line) for child in children]
+    holed = [word_of(child, line, holes=True) for child in children]
     return [
         _Command(
             words,
             holed,
-            " ".join(_text(statement, line).split()),
+            " ".join(source_of(statement, line).split()),
             plain=False,
             start=statement.start_byte,
         )
@@ -352,16 +365,19 @@ def _settings(node: Node, said: str, line: str) -> Iterator[tuple[str, str]]:
         case "variable_assignment":
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is not None:
-                yield _text(name, line), "" if value is None else _value(value, line, holes=True)
+                yield (
+                    source_of(name, line),
+                    "" if value is None else word_of(value, line, holes=True),
+                )
         case "for_statement" if (name := node.child_by_field_name("variable")) is not None:
-            yield _text(name, line), HOLE
+            yield source_of(name, line), HOLE
         case "declaration_command":
             yield from assigned(said)
         case "command":
             yield from assigned_by(said)
         case "file_redirect":
             for word in _words_behind(node, line):
-                yield from assigned(_text(word, line))
+                yield from assigned(source_of(word, line))
         case _:
             return
 
@@ -392,7 +408,7 @@ def _words_behind(redirect: Node, line: str) -> list[Node]:
         within = redirect.children_by_field_name("redirect")
         nested = [word for one in within for word in _words_behind(one, line)]
         return [*redirect.children_by_field_name("argument"), *nested]
-    closes = _CLOSES.match(_text(redirect, line)) is not None
+    closes = _CLOSES.match(source_of(redirect, line)) is not None
     return redirect.children_by_field_name("destination")[0 if closes else 1 :]
 
 
@@ -400,7 +416,7 @@ def _names_redirect(word: Node, line: str) -> bool:
     """Whether the word is the `{name}` of a redirection."""
     return (
         line[word.end_byte : word.end_byte + 1] in ("<", ">")
-        and _NAMED.fullmatch(_text(word, line)) is not None
+        and _NAMED.fullmatch(source_of(word, line)) is not None
     )
 
 
@@ -421,56 +437,3 @@ def _redirected(statement: Node) -> Node | None:
 
 def _bare_name(word: str) -> str:
     return SYSTEM_FOLDER.sub("", word)
-
-
-def parsed(line: str) -> Node:
-    """Return the tree of the line, with one byte per character.
-
-    The grammar's scanner reads beyond its tables for some characters that are not ASCII, and
-    crashes the process. To a shell all of them are letters, so they are replaced by letters.
-    """
-    return _PARSER.parse(NOT_ASCII.sub("x", line).encode()).root_node
-
-
-def _text(node: Node, line: str) -> str:
-    """Return the text of a node in the parsed line."""
-    return line[node.start_byte : node.end_byte]
-
-
-def _value(node: Node, line: str, *, holes: bool = False) -> str:
-    """Return the word of a node as the shell would see it without expansions.
-
-    `holes`: put `HOLE` for expansions, and for globs.
-    """
-    text = _text(node, line)
-    match node.type:
-        case "raw_string":
-            return text[1:-1]
-        case "ansi_c_string" if holes:
-            return HOLE if "\\" in text else text[2:-1]
-        case "string" | "translated_string":
-            inner = _with_holes(node, line) if holes else text
-            return re.sub(r'\\([$`"\\\n])', r"\1", inner.removeprefix("$")[1:-1])
-        case "word":
-            if holes and _GLOBS.search(text):
-                text = _GLOBS.sub(HOLE, text)
-            return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
-        case "concatenation" if holes and _BRACES.search(text):
-            return HOLE
-        case "command_name" | "concatenation":
-            return "".join(_value(child, line, holes=holes) for child in node.named_children)
-        case "number" | "variable_name":
-            return text
-        case _:
-            return HOLE if holes else text
-
-
-def _with_holes(node: Node, line: str) -> str:
-    """Return a quoted string with a hole for each expansion."""
-    text, at = "", node.start_byte
-    for child in nodes_of(node):
-        if not child.is_named or child.type in _QUOTED or child.start_byte < at:
-            continue
-        text += line[at : child.start_byte] + HOLE
-        at = child.end_byte
-    return text + line[at : node.end_byte]

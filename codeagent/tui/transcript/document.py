@@ -134,7 +134,7 @@ class Document:
         self.close_thoughts(now)
         self._drop_stale()
         if self._answer is None:
-            self._answer = self._add(AnswerBlock(len(self.blocks)))
+            self._answer = self._add_above_calls(AnswerBlock(len(self.blocks)))
         self._answer.pieces.append(piece)
         self.touch(self._answer)
 
@@ -142,14 +142,14 @@ class Document:
         """Append to the thoughts; `now` in seconds since the epoch."""
         self._drop_stale()
         if self._thoughts is None:
-            self._thoughts = self._add(Thoughts(len(self.blocks), began=now))
+            self._thoughts = self._add_above_calls(Thoughts(len(self.blocks), began=now))
         self._thoughts.pieces.append(piece)
         self.touch(self._thoughts)
 
     def finish_answer(self, text: str, *, cut: bool = False) -> None:
         """End the answer with its whole text, which replaces what was streamed if they differ."""
         if text.strip() and self._answer is None:
-            self._answer = self._add(AnswerBlock(len(self.blocks)))
+            self._answer = self._add_above_calls(AnswerBlock(len(self.blocks)))
         if self._answer is not None:
             if text.strip() and self._answer.text != text:
                 self._answer.pieces.replace(text)
@@ -339,6 +339,14 @@ class Document:
 
     def _add(self, block: BlockT) -> BlockT:
         self.blocks.append(block)  # type: ignore[arg-type]  # every subclass of Block is one of AnyBlock
+        self.touch(block)
+        return block
+
+    def _add_above_calls(self, block: BlockT) -> BlockT:
+        """Add a part of an answer above those of its calls that began before it was complete."""
+        if (batch := self._early_batch()) is None:
+            return self._add(block)
+        self._put(range(batch.key, batch.key), [block])  # type: ignore[list-item]  # as in `_add`
         self.touch(block)
         return block
 

@@ -15,7 +15,7 @@ from codeagent.core.sanitize import visible
 from codeagent.extensions.mcp.offer import LONGEST_NAME, clean_name, names_of, offer_of
 from codeagent.extensions.mcp.record import ServerRecord
 from codeagent.extensions.mcp.stdio import program_streams
-from codeagent.tools.schema import faults_of, problems_of
+from codeagent.tools.schema_check import faults_of, problems_of
 from tests.table import for_each
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=20)

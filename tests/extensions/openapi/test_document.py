@@ -14,7 +14,7 @@ from codeagent.extensions.openapi.document import ApiDocument
 from codeagent.extensions.openapi.plan import Plan, plan_of
 from codeagent.extensions.openapi.reading import BadDocument, read_text
 from codeagent.extensions.openapi.source import chosen, listed_operations, longest_name
-from codeagent.tools.schema import faults_of, problems_of
+from codeagent.tools.schema_check import faults_of, problems_of
 from tests.table import for_each
 
 SHOP: dict[str, Any] = {

@@ -14,7 +14,7 @@ from codeagent.extensions.openapi.document import ApiDocument
 from codeagent.extensions.openapi.plan import plan_of
 from codeagent.extensions.openapi.reading import BadDocument
 from codeagent.extensions.openapi.source import listed_operations, longest_name
-from codeagent.tools.schema import problems_of
+from codeagent.tools.schema_check import problems_of
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import FACTOR, part
 from tests.extensions.openapi.real_documents import fetched_or_skip

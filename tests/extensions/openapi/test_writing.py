@@ -15,7 +15,7 @@ from codeagent.core.tool import InvalidArgs
 from codeagent.extensions.openapi.document import ApiDocument
 from codeagent.extensions.openapi.plan import Plan, plan_of
 from codeagent.extensions.openapi.writing import FilePart, body_of, headers_of, path_of, query_of
-from codeagent.tools.schema import faults_of
+from codeagent.tools.schema_check import faults_of
 from tests.table import for_each
 
 _LIST = ["blue", "black", "brown"]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from codeagent.core.paths import host_reason
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.tools.builtin.bash import Bash
-from codeagent.tools.shell.rules import bash_proposal, path_proposal, too_broad
+from codeagent.tools.shell.proposals import bash_proposal
+from codeagent.tools.shell.rules import path_proposal, too_broad
 from codeagent.tools.shell.syntax import command_key
 from tests.security.everyday_commands import EVERYDAY
 from tests.security.hostile_commands import HOSTILE

@@ -11,9 +11,9 @@ from codeagent.core.yaml_text import Path, Unreadable, documents
 from codeagent.extensions.recipes.workflows.remarks import NO_COUNTERPART, Remarks, WorkflowRemark
 from codeagent.extensions.recipes.workflows.steps import StepMaker, steps_of
 from codeagent.extensions.recipes.workflows.tools import ToolMaker
+from codeagent.tools.faults import kind_of
 from codeagent.tools.files.workflows import is_workflow
 from codeagent.tools.folders import ToolFile
-from codeagent.tools.schema import kind_of
 
 _KEYS = ("name", "version", "description", "inputs", "tools", "steps", "states")
 _NO_EFFECT = {

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import one_line
 from codeagent.core.yaml_text import Path, YamlDocument
-from codeagent.tools.schema import nearest_or_all
+from codeagent.tools.faults import nearest_or_all
 
 Weight = Literal["note", "missing", "wrong"]
 """`missing`: it has no counterpart here, so the result does something else; `wrong`: it cannot be

@@ -9,7 +9,7 @@ from codeagent.core.durations import as_seconds
 from codeagent.core.sanitize import one_line
 from codeagent.core.yaml_text import Path
 from codeagent.extensions.recipes.workflows.remarks import Names, Remarks
-from codeagent.tools.schema import kind_of, nearest_or_all
+from codeagent.tools.faults import kind_of, nearest_or_all
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MODELS = {

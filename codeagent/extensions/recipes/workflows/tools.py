@@ -9,7 +9,7 @@ from codeagent.core.recipes import leads_inside
 from codeagent.core.sanitize import one_line
 from codeagent.core.yaml_text import Path
 from codeagent.extensions.recipes.workflows.remarks import Names, Remarks
-from codeagent.tools.schema import kind_of, nearest_or_all
+from codeagent.tools.faults import kind_of, nearest_or_all
 
 BUILT_IN = {
     "shell": "bash",
