@@ -42,7 +42,8 @@ class Choices:
         self._made.append(choice)
 
     def restore(self, details: Mapping[str, JsonValue]) -> bool:
-        """Add the choice with these `Choice.details`; return False if they are none of a choice."""
+        """Add the choice with these `Choice.details`; return False if they are not those of
+        a choice."""
         match details:
             case {"toolset": str(name), "tools": list(tools)}:
                 names = tuple(tool for tool in tools if isinstance(tool, str))

@@ -55,9 +55,9 @@ class ToolSource(Protocol):
     """Tools of one origin. If it cannot reach something, it does not raise, but reports a problem
     in its listing.
 
-    `tools.source_runs` starts it during the first request or, while its listing says `waiting`, when
-    it is needed; starts it again, at growing intervals, while the listing says `failed`; and closes
-    it with the conversation. While the listing does not say `ready`, its tools stay in use, and
+    `SourceRuns` starts it during the first request or, while its listing says `waiting`, when it is
+    needed; starts it again, at growing intervals, while the listing says `failed`; and closes it
+    with the conversation. While the listing does not say `ready`, its tools stay in use, and
     their calls fail by themselves.
     """
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:  # many conversations have no source
 class SourceRuns:
     """Sources of tools by name, in the order in which they were added, and what they list now."""
 
-    def __init__(
-        self, changed: Callable[[], None], needed: Callable[[], Collection[str]] = tuple
-    ) -> None:
+    def __init__(self, changed: Callable[[], None], needed: Callable[[], Collection[str]]) -> None:
         """`changed` is called when a source may list something else than before. `needed` returns
         the names of the sources that start with the others although their listing says
         `waiting`."""
