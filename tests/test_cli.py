@@ -113,9 +113,10 @@ UNUSED = {
         "codeagent.tui",
     ),
     *("codeagent.workspace.commits", "codeagent.workspace.git", "codeagent.sandbox.docker_sandbox"),
+    *("codeagent.tools.source", "codeagent.tools.names", "codeagent.core.agents"),
 }
-"""What a run imports only if it has user-defined tools or hooks, commits, uses the container, or
-checks a schema."""
+"""What a run imports only if it has user-defined tools or hooks, sources of tools, rules, lists of
+tools or agents, commits, uses the container, or checks a schema."""
 
 
 def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:

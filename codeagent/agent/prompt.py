@@ -4,11 +4,10 @@ boundaries."""
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from codeagent.agent.emitter import Emitter
 from codeagent.core.acts import SetToolset
-from codeagent.core.agents import AgentDefinition
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
@@ -22,6 +21,9 @@ from codeagent.core.ports import Skill
 from codeagent.core.sanitize import on_one_line, one_line, visible
 from codeagent.core.tool import Tool, ToolDefinition, ToolError
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
+
+if TYPE_CHECKING:
+    from codeagent.core.agents import AgentDefinition  # few conversations have agents
 
 _NO_SANDBOX = (
     "There is no sandbox, so you cannot run commands; say so when a command would be needed."
@@ -172,7 +174,7 @@ _WORKTREE = (
 )
 
 
-def role(agent: AgentDefinition) -> str:
+def role(agent: "AgentDefinition") -> str:
     """Return the end of a child's system prompt."""
     told = (
         f"# You are the agent {agent.name}\nAnother agent gives you a task, and knows nothing of what you do but your "
@@ -248,8 +250,9 @@ class PromptBuilder:
         Raises ConfigError, also if they have changed since; while nothing runs, they are first
         listed again.
         """
+        files = self.catalog.files
         try:
-            await (self.catalog.trust(seen) if trusted else self.catalog.distrust())
+            await (files.trust(seen) if trusted else files.distrust())
         finally:
             if not running:
                 await self.at_boundary(emitter)

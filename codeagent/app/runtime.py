@@ -143,7 +143,7 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
         stack.push_async_callback(model.close)
         base = await _base(settings, local, opening, stack)
-        stack.push_async_callback(base.files.catalog.toolsets.close)
+        stack.push_async_callback(base.files.catalog.toolsets.sources.close)
         builder = _builder(base, in_use.context_window)
         agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
         stack.push_async_callback(agent.close)
@@ -160,7 +160,7 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
             agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
         await agent.begin_session(resumed=opening.resume is not None)
-        base.files.catalog.toolsets.begin(after=_HEAD_START)
+        base.files.catalog.toolsets.sources.begin(after=_HEAD_START)
         return Session(
             agent=agent,
             sandbox=base.sandbox.sandbox,

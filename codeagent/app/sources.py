@@ -39,20 +39,21 @@ from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
+from codeagent.tools.choices import Choice
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.faults import nearest_or_all
-from codeagent.tools.source import BuiltInSet, Choice, ToolSource
 from codeagent.tools.toolsets import Toolsets
 
 if TYPE_CHECKING:
     from codeagent.core.groups import Group
     from codeagent.tools.grouping import ToolGroup
+    from codeagent.tools.source import BuiltInSet, ToolSource  # many conversations have no source
 
 _SENDING = "messages"
 """The set that a group needs."""
 
 
-def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[BuiltInSet, ...]:
+def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> "tuple[BuiltInSet, ...]":
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
     return tuple(
         _set_of(one, settings, dependencies)
@@ -61,7 +62,9 @@ def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> tuple[
     )
 
 
-def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> BuiltInSet:
+def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> "BuiltInSet":
+    from codeagent.tools.source import BuiltInSet  # few conversations are offered a set
+
     make = partial(_made, one, extension_context(settings, dependencies))
     return BuiltInSet(one.name, one.about, tools_of(one, settings), make)
 
@@ -208,10 +211,10 @@ def _made(one: OfferedSet, context: ExtensionContext) -> Sequence[Tool[Any]]:
     return made
 
 
-def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+def _offered(settings: Settings, dependencies: ToolDependencies) -> "Iterator[ToolSource]":
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
-    sets = {one.name: one for one in _built_in_sets(settings, dependencies)}
+    sets = {one.name: one for extension in extensions_on(settings) for one in extension.sets}
     off = _sets_off(settings)
     for name in settings.toolsets.offer:
         if name not in sets and name not in off:
@@ -221,10 +224,10 @@ def _offered(settings: Settings, dependencies: ToolDependencies) -> Iterator[Too
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     allowed = _named_tools(settings)
     for name, one in sets.items():
-        listed = {tool.name for tool in one.list().tools}
+        listed = set(tools_of(one, settings))
         if name in named or listed & allowed:
             allowed -= listed  # a tool that two sets have is that of the first
-            yield one
+            yield _set_of(one, settings, dependencies)
 
 
 def _named_tools(settings: Settings) -> set[str]:
@@ -274,7 +277,7 @@ def _secret(local: LocalEnvironment, name: str) -> str | None:
     return local.environment.get(name) or local.find_key(name)
 
 
-def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> Iterator[ToolSource]:
+def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> "Iterator[ToolSource]":
     """Yield the sources of extensions."""
     context = extension_context(settings, dependencies)
     for extension in extensions_on(settings):
@@ -310,7 +313,7 @@ def _have_files(folders: InFolders, own: Path | None, root: Path) -> bool:
     return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
-_KINDS: tuple[Callable[[Settings, ToolDependencies], Iterable[ToolSource]], ...] = (
+_KINDS: tuple[Callable[[Settings, ToolDependencies], "Iterable[ToolSource]"], ...] = (
     _offered,
     _of_extensions,
 )
@@ -331,7 +334,7 @@ def open_catalog(
     toolsets = _toolsets(settings, dependencies, history)
     catalog = dependencies.catalog(toolsets, names, off_tools, sets)
     change = catalog.look()
-    known = catalog.toolsets.known
+    known = catalog.toolsets.available.known
     off = _sets_off(settings)
     for name in settings.toolsets.use:
         if name in off and name in settings.toolsets_given:
@@ -377,7 +380,7 @@ def _toolsets(
 
 def _by_files(
     settings: Settings, dependencies: ToolDependencies, taken: AbstractSet[str]
-) -> Iterator[ToolSource]:
+) -> "Iterator[ToolSource]":
     """Yield the sets that files of their extension bring, unless their name is taken."""
     context = extension_context(settings, dependencies)
     for each in extensions_on(settings):

@@ -55,13 +55,14 @@ from codeagent.tools.folders import (
     ToolLoader,
 )
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
-from codeagent.tools.source import BuiltInSet, ToolsByName
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
     from importlib.metadata import EntryPoint
+
+    from codeagent.tools.source import BuiltInSet, ToolsByName
 
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
@@ -157,7 +158,7 @@ class ToolDependencies:
         toolsets: Toolsets,
         of_sets: Iterable[str] = (),
         off: Iterable[str] = (),
-        sets: Callable[[], Sequence[BuiltInSet]] = tuple,
+        sets: Callable[[], Sequence["BuiltInSet"]] = tuple,
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
@@ -167,12 +168,16 @@ class ToolDependencies:
         """
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
-        tool_files = self._tool_files(
-            lambda: ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
-        )
+
+        def narrowable() -> "ToolsByName":
+            from codeagent.tools.source import ToolsByName  # only if there is a tool file
+
+            return ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
+
+        tool_files = self._tool_files(narrowable)
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
-        switches = (info, *_switches(self.extensions, toolsets)) if toolsets else ()
+        switches = (info, *_switches(self.extensions, toolsets)) if toolsets.sources else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))

@@ -119,7 +119,7 @@ def _rules(settings: Settings, local: LocalEnvironment, app: "App") -> list[Find
     """Find rules that do not name a tool; an untrusted file of the project may still define it."""
     try:
         catalog = app.describe_tools(local, settings)
-        unknown = catalog.misnamed(parse_rules(settings.rules))
+        unknown = catalog.names.misnamed(parse_rules(settings.rules))
     except CodeagentError as error:
         return [Finding("tools", "problem", str(error))]
     return [Finding("rules", "problem" if catalog.complete else "note", text) for text in unknown]

@@ -38,8 +38,9 @@ from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_valu
 from codeagent.core.sanitize import one_line, visible_json
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
-from codeagent.tools.catalog import Named, ToolCatalog
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.folders import LARGEST_FILE, DefinedTool, Loaded, ToolFile
+from codeagent.tools.registry import Named
 from codeagent.tools.schema import tool_schema
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ async def tools_of(
         await catalog.refresh()
         yield catalog
     finally:
-        await catalog.toolsets.close()
+        await catalog.toolsets.sources.close()
 
 
 async def _trust(local: LocalEnvironment, app: "App") -> int:
@@ -192,7 +193,7 @@ async def _trust(local: LocalEnvironment, app: "App") -> int:
     if not waiting:
         print("nothing to trust: this project has no tool files, or they are already trusted")
         return 0
-    await catalog.trust()
+    await catalog.files.trust()
     for files in others:
         files.trust()
     print(f"trusted as they are now, for this folder: {one_line(', '.join(waiting), 1000)}")
@@ -200,7 +201,7 @@ async def _trust(local: LocalEnvironment, app: "App") -> int:
 
 
 async def _distrust(local: LocalEnvironment, app: "App") -> int:
-    await app.describe_tools(local).distrust()
+    await app.describe_tools(local).files.distrust()
     every = (each.in_folders for each in all_extensions().on)  # trust would outlast the switch
     for files in _project_files(local, every):
         files.distrust()
@@ -335,7 +336,7 @@ def _check(
     file = ToolFile(
         path, shown, read_named(path, shown, LARGEST_FILE), "user" if is_own else "project"
     )
-    trusted = is_own or local.trust_project or tools.has_loaded(file.content)
+    trusted = is_own or local.trust_project or tools.files.has_loaded(file.content)
     found: Sequence[Named]
     kind = file_kind(path.name)
     if kind is not None and kind.look and not trusted:
@@ -343,12 +344,16 @@ def _check(
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:
-        loaded, trusted = tools.load(file), True
+        loaded, trusted = tools.files.load(file), True
         found = loaded.tools
         names = [tool.name for tool in found]
         names += [f"toolset {group.name}" for group in loaded.groups]
         names += [f"agent {agent.name}" for agent in loaded.agents]
-    wrong = [*loaded.problems, *tools.refusals(file, found), *tools.misnamed_agents(loaded.agents)]
+    wrong = [
+        *loaded.problems,
+        *tools.refusals(file, found),
+        *tools.names.misnamed_agents(loaded.agents),
+    ]
     for problem in wrong:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if any(problem.level == "error" for problem in wrong):

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from codeagent.core.agents import AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.ports import OutputStore
@@ -21,6 +20,7 @@ from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.tools.edit.reads import ReadTracker
 
 if TYPE_CHECKING:
+    from codeagent.core.agents import AgentDefinition  # few conversations have agents
     from codeagent.core.recipes import RecipeInput, Values  # few runs have any
     from codeagent.tools.grouping import ToolGroup  # few files have one
 
@@ -239,7 +239,7 @@ class Loaded:
     tools: tuple[Tool[Any], ...] = ()
     """In the order of the file; none if there is an error."""
     problems: tuple[ToolProblem, ...] = ()
-    agents: tuple[AgentDefinition, ...] = ()
+    agents: "tuple[AgentDefinition, ...]" = ()
     unnarrowed: tuple[str, ...] = ()
     """Built-in tools that the file would narrow if it had no error; they are refused until it is
     fixed."""

@@ -10,7 +10,6 @@ from codeagent.tools.faults import nearest_or_all
 
 MCP = "mcp__"
 """The prefix of the tools that a server adds once it is connected."""
-_WILD = ("*", "?")
 
 
 def unknown_rules(rules: Iterable[Rule], names: Collection[str]) -> tuple[str, ...]:
@@ -52,12 +51,6 @@ def wrong_list(listed: Sequence[str], listable: Collection[str], there: Collecti
         return f"no tool is named {wrong[0]}{nearest_or_all(wrong[0], listable, most=1)}"
     nothing_left = bool(listed) and len(allow.unknown(there)) == len(set(listed))
     return f"none of these tools is available here: {', '.join(listed)}" if nothing_left else ""
-
-
-def may_begin(entry: str, prefix: str) -> bool:
-    """Whether a name or pattern can match a tool whose name begins with the prefix."""
-    head = entry[: min((at for wild in _WILD if (at := entry.find(wild)) >= 0), default=len(entry))]
-    return head.startswith(prefix) or (head != entry and prefix.startswith(head))
 
 
 def _meant(rule: Rule, names: Collection[str]) -> str:

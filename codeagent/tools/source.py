@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.json_types import JsonObject, JsonValue
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound, Tool
 from codeagent.core.toolbox import SourceState, ToolProblem
 
+_WILD = ("*", "?")
 _CLOSE_SECONDS = 10.0
 _FIRST_DELAY, _LONGEST_DELAY = 5.0, 300.0
 """Seconds from each failure to the next attempt."""
@@ -44,55 +44,20 @@ class Listing:
     """The prefix of the names of all its tools, including those not listed yet; empty if that is
     unknown."""
 
-
-@dataclass(frozen=True)
-class Toolset:
-    """A toolset as it is now."""
-
-    name: str
-    state: SourceState
-    about: str
-    tools: tuple[ListedTool, ...]
-    source: str
-    """The name of the source that its tools come from."""
-    reason: str = ""
-    """Why the source failed, in one line."""
-    instructions: Callable[[str], str] | None = None
-    """See `Listing`."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A toolset that was turned on or off, or some of its tools."""
-
-    toolset: str
-    tools: tuple[str, ...] = ()
-    """The tools; empty means all, including those that it gets later."""
-    on: bool = True
-    """False: they are turned off."""
-
-    @property
-    def details(self) -> JsonObject:
-        """Return what the log keeps of the choice, for `Toolsets.restore`."""
-        names: list[JsonValue] = [*self.tools]
-        return {"toolset": self.toolset, "tools": names} | ({} if self.on else {"on": False})
-
-    def covers(self, toolset: Toolset, source: str, tool: str) -> bool:
-        """Whether it is about this tool; `toolset` is its own."""
-        if toolset.source != source:
-            return False
-        if self.tools:
-            return tool in self.tools
-        return toolset.name == source or any(one.name == tool for one in toolset.tools)
+    def may_match(self, entry: str) -> bool:
+        """Whether a name or pattern can match a tool whose name has the prefix."""
+        wild = min((at for one in _WILD if (at := entry.find(one)) >= 0), default=len(entry))
+        head = entry[:wild]
+        return head.startswith(self.prefix) or (head != entry and self.prefix.startswith(head))
 
 
 class ToolSource(Protocol):
     """Tools of one origin. If it cannot reach something, it does not raise, but reports a problem
     in its listing.
 
-    `tools.toolsets` starts it during the first request or, while its listing says `waiting`, when
-    it is needed; starts it again, at growing intervals, while the listing says `failed`; and closes
-    it with the conversation. While the listing does not say `ready`, its tools stay in use, and
+    `SourceRuns` starts it during the first request or, while its listing says `waiting`, when it is
+    needed; starts it again, at growing intervals, while the listing says `failed`; and closes it
+    with the conversation. While the listing does not say `ready`, its tools stay in use, and
     their calls fail by themselves.
     """
 
@@ -268,7 +233,8 @@ class SourceRun:
         """Close the source and start it again."""
         async with self._ending:
             await self._end()
-            self._task, self._broken = None, None
+            self._task = None
+            self._broken = None
             self._started.clear()
             self.begin()
 

@@ -13,7 +13,7 @@ from codeagent.core.events import ToolCallAdded
 from codeagent.core.notices import TOOLSET_USE, ToolsetChosen
 from codeagent.core.policy import Policy
 from codeagent.session.fold import fold
-from codeagent.tools.source import Choice
+from codeagent.tools.choices import Choice
 from codeagent.tools.toolsets import Toolsets
 from tests.agent.doubles import MemoryJournal, Turn, TurnsModel, of, scene
 from tests.tools.toolset_setting import Source, catalog_of
@@ -27,7 +27,7 @@ class Chosen:
         self.toolsets = Toolsets(
             [Source("hub", "one", "two"), Source("lab", "three")], map(Choice, on)
         )
-        self.toolsets.begin()
+        self.toolsets.sources.begin()
         bare = scene(*turns, policy=Policy(mode="auto")).agent
         self.builder = PromptBuilder(catalog_of(self.toolsets), lambda tools, small: "system")
         self.model, self.journal = TurnsModel(*turns), MemoryJournal()
@@ -57,7 +57,7 @@ async def opened() -> AsyncIterator[Callable[..., Chosen]]:
     yield make
     for one in every:
         await one.agent.close()
-        await one.toolsets.close()
+        await one.toolsets.sources.close()
 
 
 async def test_a_set_that_the_user_turns_off_is_gone_from_the_next_request(

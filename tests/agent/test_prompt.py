@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codeagent.agent.prompt import PromptEnvironment, system_prompt
 from codeagent.core.ports import Skill
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.registry import ToolRegistry
 from tests.table import for_each
 
 HERE = PromptEnvironment("/acme", "Linux x86_64", "docker")

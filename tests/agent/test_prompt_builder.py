@@ -130,11 +130,11 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
         MemoryJournal(),
     )
     emitter = Emitter(journal)
-    toolsets.begin()
+    toolsets.sources.begin()
     await builder.at_boundary(emitter)
-    assert catalog.misnamed(()) == () and journal.events == []
+    assert catalog.names.misnamed(()) == () and journal.events == []
     source.release.set()
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     for _ in range(3):
         await builder.at_boundary(emitter)
         source.have("deploy", "more")
@@ -147,7 +147,7 @@ async def test_an_allowed_tool_that_does_not_exist_is_told_once_every_source_is_
         "deplyo in the list of allowed tools is not a tool; did you mean deploy?",
         "zzz in the list of allowed tools is not a tool; there are bash, deploy, read",
     ]
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_a_small_window_gets_the_tool_that_a_cut_output_names_once_there_is_one() -> None:
@@ -187,4 +187,4 @@ async def test_what_is_turned_on_changes_neither_the_prompt_nor_what_was_told_be
     assert builder.next_request() == coming
     assert builder.system_prompt == prompt and builder.tools[: len(tools)] == tools
     assert [tool.name for tool in builder.tools[len(tools) :]] == ["one", "two"]
-    await toolsets.close()
+    await toolsets.sources.close()

@@ -22,7 +22,9 @@ from tests.table import for_each
 
 def load(root: Path, text: str) -> Loaded:
     local = LocalEnvironment(root, root / "state", {})
-    return describe_tools(local).load(ToolFile(root / "t.yaml", "t.yaml", text.encode(), "user"))
+    return describe_tools(local).files.load(
+        ToolFile(root / "t.yaml", "t.yaml", text.encode(), "user")
+    )
 
 
 def narrow(root: Path, name: str, restrictions: str) -> Tool[Any]:

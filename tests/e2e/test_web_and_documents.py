@@ -385,7 +385,7 @@ place = LocalEnvironment(work, home / "state", {}, config_dir=home / "config/cod
 settings = checked(Settings, {"toolsets": {"offer": ["web"]}})
 tools = describe_tools(place, settings)
 print(*(path.rpartition("/")[2] for path in opened if path.endswith(".json")))
-print(sum(len(one.tools) for one in tools.toolsets.all().values()), *sys.modules)
+print(sum(len(one.tools) for one in tools.toolsets.available.all().values()), *sys.modules)
 """
 
 

@@ -47,7 +47,7 @@ async def tools(folder: Path, change: bool) -> Outcome:
         catalog.look()
         assert catalog.now.untrusted == seen.untrusted
     try:
-        await catalog.trust(seen.digest)
+        await catalog.files.trust(seen.digest)
     except ConfigError as error:
         catalog.look()
         return Outcome("another" in catalog or "shown" in catalog, str(error))

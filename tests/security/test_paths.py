@@ -27,8 +27,8 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.registry import ToolRegistry
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put, tool_context
 from tests.landings import write

@@ -18,8 +18,8 @@ from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.read import Read
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.builtin.write import Write
-from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.registry import ToolRegistry
 from codeagent.workspace.files import LocalWorkspace
 from tests.effort import FACTOR, times
 from tests.fakes import tool_context

@@ -104,7 +104,7 @@ async def test_trust_loads_them_at_the_next_look_and_in_the_next_session(setting
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
     await catalog.refresh()
-    await catalog.trust()
+    await catalog.files.trust()
     assert names(catalog) == ["read", "bash"]
     await catalog.refresh()
     assert names(catalog) == ["read", "bash", "one"]
@@ -123,10 +123,10 @@ async def test_files_that_changed_after_they_were_listed_are_not_trusted_before_
     with pytest.raises(
         ConfigError, match="changed after they were listed: look at them again; nothing was trusted"
     ):
-        await catalog.trust()
+        await catalog.files.trust()
     await catalog.refresh()
     assert (names(catalog), setting.trust.digest) == (["read", "bash"], "")
-    await catalog.trust()
+    await catalog.files.trust()
     await catalog.refresh()
     assert names(catalog) == ["read", "bash", "two"]
 
@@ -148,7 +148,7 @@ async def test_any_change_ends_the_trust(
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
     await catalog.refresh()
-    await catalog.trust()
+    await catalog.files.trust()
     await catalog.refresh()
     alter(setting)
     change = await catalog.refresh()
@@ -173,9 +173,9 @@ async def test_distrust_takes_them_out(setting: Setting) -> None:
     setting.write("project", "a.txt", "one")
     catalog = setting.catalog()
     await catalog.refresh()
-    await catalog.trust()
+    await catalog.files.trust()
     await catalog.refresh()
-    await catalog.distrust()
+    await catalog.files.distrust()
     await catalog.refresh()
     assert names(catalog) == ["read", "bash"]
 
@@ -308,7 +308,7 @@ async def test_the_tools_are_complete_once_no_file_waits_for_trust_or_repair(
     catalog = setting.catalog()
     await catalog.refresh()
     assert not catalog.complete and unknown(catalog, "one") != []
-    await catalog.trust()
+    await catalog.files.trust()
     await catalog.refresh()
     assert catalog.complete and unknown(catalog, "one") == []
     setting.write("user", "b.txt", "!")
@@ -357,7 +357,7 @@ async def test_a_built_in_tool_is_refused_while_the_file_that_narrowed_it_is_the
             Denied, match=r"refused until \.codeagent/tools/a\.txt, which narrows it, is trusted"
         ):
             catalog.get("bash")
-    await catalog.trust()
+    await catalog.files.trust()
     await catalog.refresh()
     assert catalog.get("bash").source == "lines"
     setting.write("project", "a.txt", "bash three")
@@ -373,6 +373,6 @@ async def test_a_file_that_the_user_stops_trusting_narrows_nothing(setting: Sett
     catalog = setting.catalog(accept=True)
     loader.builtin = {tool.name: tool for tool in catalog}  # type: ignore[misc]  # each is a Plain
     await catalog.refresh()
-    await catalog.distrust()
+    await catalog.files.distrust()
     await catalog.refresh()
     assert catalog.get("bash").source == "builtin"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from codeagent.core.errors import CodeagentError
 from codeagent.core.tool import Failed, NotFound, OpenArgs, ToolDefinition
 from codeagent.extensions.toolsets.toolset_use import ToolsetUse
+from codeagent.tools.choices import Choice
 from codeagent.tools.cutting import SAID, Cut, cut_definition, cut_schema, definition_bytes
 from codeagent.tools.schema import Definitions
-from codeagent.tools.source import Choice
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.web.serving import call, said
@@ -68,12 +68,12 @@ async def opened() -> AsyncIterator[Open]:
     def make(*tools: str, on: tuple[Choice, ...] = (), window: int | None = None) -> Toolsets:
         every.append(Toolsets([LargeSource("k8s", *tools), Source("hub", "small")], on))
         every[-1].fit(window)
-        every[-1].begin()
+        every[-1].sources.begin()
         return every[-1]
 
     yield make
     for toolsets in every:
-        await toolsets.close()
+        await toolsets.sources.close()
 
 
 async def test_a_large_schema_is_cut_for_the_model_and_arguments_are_still_checked_against_the_whole(
@@ -252,7 +252,7 @@ async def test_what_was_turned_off_stays_off_when_the_session_is_resumed(opened:
 
 async def test_only_what_is_on_can_be_turned_off(opened: Open) -> None:
     toolsets = opened("one")
-    await toolsets.ready("k8s")
+    await toolsets.available.ready("k8s")
     with pytest.raises(Failed, match="nothing of k8s is on"):
         toolsets.turn_off("k8s")
     with pytest.raises(NotFound, match="no toolset 'k9s'; did you mean k8s"):

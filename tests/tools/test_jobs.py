@@ -8,8 +8,8 @@ from codeagent.core.acts import Background, FollowUp, Steer, Stop
 from codeagent.core.events import SteerDelivered, ToolResultAdded, ToolUpdated
 from codeagent.core.messages import ErrorInfo, text_of
 from codeagent.core.policy import Policy
-from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.jobs import job_tools
+from codeagent.tools.registry import ToolRegistry
 from tests.agent.doubles import Turn, of
 from tests.agent.job_doubles import Backstage, long
 from tests.table import for_each

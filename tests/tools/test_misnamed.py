@@ -1,30 +1,7 @@
-"""Which names in a list may still become tools, by how the names of a source's tools begin."""
+"""What is said about the entries of a list of tools that no tool matches."""
 
 from codeagent.core.allow import AllowList
-from codeagent.tools.misnamed import may_begin, unknown_entries
-from tests.table import for_each
-
-
-@for_each(
-    ("entry", "prefix", "may"),
-    [
-        ("mcp__notes__find", "mcp__notes__", True),
-        ("mcp__notes__*", "mcp__notes__", True),
-        ("mcp__*", "mcp__notes__", True),
-        ("m?p__notes__find", "mcp__notes__", True),
-        ("*", "mcp__notes__", True),
-        ("anything", "", True),
-        ("mcp__other__find", "mcp__notes__", False),
-        ("mcp__other__*", "mcp__notes__", False),
-        ("mcp__notes", "mcp__notes__", False),
-        ("raed", "mcp__notes__", False),
-        ("raed*", "mcp__notes__", False),
-    ],
-)
-def test_a_name_may_come_from_a_source_whose_names_begin_like_it(
-    entry: str, prefix: str, *, may: bool
-) -> None:
-    assert may_begin(entry, prefix) == may
+from codeagent.tools.misnamed import unknown_entries
 
 
 def test_only_an_entry_that_nothing_can_bring_is_said_to_be_wrong() -> None:

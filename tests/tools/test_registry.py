@@ -9,7 +9,7 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.tool import NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.builtin import NAMES
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.registry import ToolRegistry
 from tests.table import for_each
 from tests.toolbox import Toolbox
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeagent.core.tool import InvalidArgs, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.arguments import parse_arguments, read_arguments, with_defaults
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.schema_check import faults_of, problems_of
 from tests.table import for_each
 

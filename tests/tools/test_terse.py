@@ -7,7 +7,7 @@ from pydantic import Field
 
 from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import parse_arguments, read_arguments
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.schema import terse
 
 

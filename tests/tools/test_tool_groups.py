@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.tool import NotFound
+from codeagent.tools.choices import Choice
 from codeagent.tools.grouping import (
     NoPartition,
     ToolGroup,
@@ -20,7 +21,7 @@ from codeagent.tools.grouping import (
     read_split,
     split_prompt,
 )
-from codeagent.tools.source import Choice, ListedTool, Listing
+from codeagent.tools.source import ListedTool, Listing
 from codeagent.tools.toolsets import Toolsets
 from tests.table import for_each
 from tests.tools.toolset_setting import Source, catalog_of, names
@@ -74,7 +75,7 @@ async def test_a_group_is_turned_on_and_listed_like_any_set() -> None:
             ToolGroup("all", "shop", paths=("*",)),
         ],
     )
-    toolsets.begin()
+    toolsets.sources.begin()
     catalog = catalog_of(toolsets)
     await toolsets.use("users")
     await catalog.refresh()
@@ -87,15 +88,15 @@ async def test_a_group_is_turned_on_and_listed_like_any_set() -> None:
     await toolsets.use("all")
     await catalog.refresh()
     assert names(catalog)[2:] == ["get_user", "list_users", "get_order"]
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_a_call_of_a_tool_names_the_smallest_set_that_has_it() -> None:
     toolsets = Toolsets([Shop("shop", "x")], groups=[ToolGroup("users", "shop", tags=("users",))])
-    await toolsets.ready("shop")
-    found = toolsets.where("get_user")
+    await toolsets.available.ready("shop")
+    found = toolsets.available.where("get_user")
     assert found is not None and found.name == "users"
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 def test_a_group_of_an_unknown_source_is_a_problem_and_so_is_a_name_that_is_taken() -> None:
@@ -109,7 +110,7 @@ def test_a_group_of_an_unknown_source_is_a_problem_and_so_is_a_name_that_is_take
     assert [str(one) for one in taken.problems()] == [
         "github: another toolset is named github, and is used"
     ]
-    assert list(taken.all()) == ["github"]
+    assert list(taken.available.all()) == ["github"]
 
 
 async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_and_goes_with_its_file() -> (
@@ -117,8 +118,8 @@ async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_a
 ):
     own = ToolGroup("mine", "hub", "my own", tools=("one",))
     toolsets = Toolsets([Source("hub", "one", "two"), Source("lab")], groups=[own])
-    await toolsets.ready("hub")
-    toolsets.define(
+    await toolsets.available.ready("hub")
+    toolsets.available.define(
         tuple(
             ToolGroup(name, source, "of a file", tools=("*",), origin=f"t.yaml:{line}")
             for line, (name, source) in enumerate(
@@ -126,7 +127,7 @@ async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_a
             )
         )
     )
-    assert {one.name: one.about for one in toolsets.all().values()} == {
+    assert {one.name: one.about for one in toolsets.available.all().values()} == {
         "hub": "about hub",
         "lab": "about lab",
         "mine": "my own",
@@ -137,24 +138,33 @@ async def test_a_group_of_a_tool_file_takes_the_name_of_no_other_set_and_comes_a
         "warning t.yaml:3: another toolset is named lab, and is used",
         "warning t.yaml:4: there is no source of tools named away; there are hub, lab",
     ]
-    toolsets.add(Source("all"))
-    assert toolsets.all()["all"].about == "about all"
-    toolsets.define(())
-    assert list(toolsets.all()) == ["hub", "lab", "all", "mine"] and toolsets.problems() == ()
-    await toolsets.close()
+    toolsets.sources.add(Source("all"))
+    assert toolsets.available.all()["all"].about == "about all"
+    toolsets.available.define(())
+    assert (
+        list(toolsets.available.all()) == ["hub", "lab", "all", "mine"]
+        and toolsets.problems() == ()
+    )
+    await toolsets.sources.close()
 
 
 async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_tools() -> None:
     source = Source("hub", "one", "two")
     group = ToolGroup("hub-1", "hub", tools=("one",))
     toolsets = Toolsets([source], groups=[group, SPLIT])
-    await toolsets.ready("hub")
-    assert (list(toolsets.all()), toolsets.parts("hub")) == (["hub", "hub-1", "hub-2"], ("hub-2",))
+    await toolsets.available.ready("hub")
+    assert (list(toolsets.available.all()), toolsets.available.parts("hub")) == (
+        ["hub", "hub-1", "hub-2"],
+        ("hub-2",),
+    )
     source.have("one", "two", "three")
-    assert (list(toolsets.all()), toolsets.parts("hub")) == (["hub", "hub-1"], ())
+    assert (list(toolsets.available.all()), toolsets.available.parts("hub")) == (
+        ["hub", "hub-1"],
+        (),
+    )
     with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
-        await toolsets.ready("hub-2")
-    await toolsets.close()
+        await toolsets.available.ready("hub-2")
+    await toolsets.sources.close()
 
 
 async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -> None:
@@ -162,12 +172,12 @@ async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -
     toolsets = Toolsets(
         [source], groups=[ToolGroup("hub-2", "hub", tools=("two",), digest=digest_of(()))]
     )
-    awaited = asyncio.create_task(toolsets.ready("hub-2"))
+    awaited = asyncio.create_task(toolsets.available.ready("hub-2"))
     await asyncio.sleep(0)
     source.release.set()
     with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
         await awaited
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 @for_each("waiting", [True, False])
@@ -178,11 +188,11 @@ async def test_a_group_of_a_split_that_is_on_starts_its_source_and_is_awaited_li
         [Source("hub", "one", "two", waiting=waiting)], [Choice("hub-2")], groups=[SPLIT]
     )
     catalog = catalog_of(toolsets)
-    toolsets.begin(after=3600)
+    toolsets.sources.begin(after=3600)
     await toolsets.first_ready()
     await catalog.refresh()
     assert names(catalog)[2:] == ["two"]
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 def test_a_split_of_a_source_that_is_not_here_is_no_problem() -> None:

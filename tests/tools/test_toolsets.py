@@ -20,7 +20,8 @@ from codeagent.core.allow import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module
-from codeagent.tools.source import BuiltInSet, Choice, LateSource, Listing, ToolSource
+from codeagent.tools.choices import Choice
+from codeagent.tools.source import BuiltInSet, LateSource, Listing, ToolSource
 from codeagent.tools.toolsets import MOST_AT_ONCE, MOST_IN_USE, Toolsets
 from tests.table import for_each
 from tests.tools.catalog_setting import Plain, Setting
@@ -36,18 +37,18 @@ async def opened() -> AsyncIterator[Open]:
 
     def make(*sources: ToolSource, on: tuple[str, ...] = ()) -> Toolsets:
         every.append(Toolsets(sources, map(Choice, on)))
-        every[-1].begin()
+        every[-1].sources.begin()
         return every[-1]
 
     yield make
     for toolsets in every:
-        await toolsets.close()
+        await toolsets.sources.close()
 
 
 async def test_nothing_of_a_set_is_in_use_before_it_is_turned_on(opened: Open) -> None:
     toolsets = opened(Source("hub", "one", "two"))
     catalog = catalog_of(toolsets)
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     await catalog.refresh()
     assert names(catalog) == ["read", "bash"]
     [facts] = catalog.now.toolsets
@@ -122,7 +123,7 @@ async def test_what_does_not_exist_is_an_error_with_the_nearest_name(opened: Ope
 async def test_a_call_of_a_tool_that_is_off_says_how_to_turn_it_on(opened: Open) -> None:
     toolsets = opened(Source("hub", "one"))
     catalog = catalog_of(toolsets)
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     with pytest.raises(
         NotFound, match=r'one is in the toolset hub; toolset_use\(name="hub"\) turns it on'
     ):
@@ -164,13 +165,13 @@ async def test_a_source_that_failed_is_started_again_later_and_at_once_if_it_is_
     await toolsets.first_ready()
     await catalog.refresh()
     assert names(catalog) == ["read", "bash"]
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     await catalog.refresh()
     assert names(catalog) == ["read", "bash", "one"] and source.starts == 2
 
     monkeypatch.setattr(module, "_FIRST_DELAY", 0.0)
     by_itself = Source("lab", "two", fails=3)
-    toolsets.add(by_itself)
+    toolsets.sources.add(by_itself)
     await by_itself.ready.wait()
     assert by_itself.starts == 4
 
@@ -211,8 +212,8 @@ async def test_the_first_tool_of_a_name_keeps_it(opened: Open, tmp_path: Any) ->
         "the tool one of lab",
         "the tool read of test",
     ]
-    assert toolsets.taken(toolsets.all()["lab"], "one") and not toolsets.taken(
-        toolsets.all()["hub"], "one"
+    assert toolsets.taken(toolsets.available.all()["lab"], "one") and not toolsets.taken(
+        toolsets.available.all()["hub"], "one"
     )
 
 
@@ -227,11 +228,11 @@ async def test_a_set_that_was_on_is_on_again_in_the_same_order(opened: Open) -> 
     for one in [*details, {"toolset": 3}]:
         resumed.restore(one)
     again = catalog_of(resumed)
-    resumed.begin()
+    resumed.sources.begin()
     await resumed.first_ready()
     await again.refresh()
     assert names(again) == names(catalog) == ["read", "bash", "three", "one"]
-    await resumed.close()
+    await resumed.sources.close()
 
 
 async def test_a_set_that_was_on_and_is_gone_is_a_problem() -> None:
@@ -280,7 +281,7 @@ async def test_rules_are_not_judged_before_every_source_has_told_its_tools(opene
     catalog = catalog_of(toolsets)
     assert not catalog.complete
     source.release.set()
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     assert catalog.complete
     assert catalog.unknown([Rule.parse("deploy", "deny")]) == ()
     assert catalog.unknown([Rule.parse("deplyo", "deny")]) == (
@@ -300,7 +301,7 @@ async def test_of_two_sources_with_one_name_the_first_is_used_and_the_other_is_a
     assert [str(one) for one in catalog.now.problems] == [
         "hub: two sources of tools have this name: the first is used"
     ]
-    toolsets.add(Source("lab"))
+    toolsets.sources.add(Source("lab"))
     change = await catalog.refresh()
     assert change is not None and [one.where for one in change.problems] == ["lab"]
 
@@ -310,7 +311,7 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
     name: str,
 ) -> None:
     toolsets = Toolsets([Source(name, "fetch"), Source("hub", "issues")])
-    assert list(toolsets.all()) == ["hub"]
+    assert list(toolsets.available.all()) == ["hub"]
     assert [str(one) for one in toolsets.problems()] == [
         f"{name}: a built-in set has this name, so it is not used; give it another name"
     ]
@@ -327,9 +328,9 @@ def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: P
 async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:
     sources = [Source("slow", held=True), Source("ready", "one"), Source("down", fails=9)]
     toolsets = Toolsets(sources)
-    toolsets.begin()
-    await toolsets.ready("ready")
-    closing = asyncio.create_task(toolsets.close())
+    toolsets.sources.begin()
+    await toolsets.available.ready("ready")
+    closing = asyncio.create_task(toolsets.sources.close())
     await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -360,7 +361,7 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(
         pool = [["a", "b", "x"], ["c", "x", "d"], ["x", "e", "a"]]
         sources = [Source(f"s{n}", *tools[:2]) for n, tools in enumerate(pool)]
         toolsets = Toolsets(sources)
-        toolsets.begin()
+        toolsets.sources.begin()
         catalog = catalog_of(toolsets)
         told, owners, log = catalog.definitions(), {tool.name: tool.origin for tool in catalog}, []
         for what, which, count in [*actions, ("look", 0, 0)]:
@@ -403,14 +404,14 @@ def test_in_any_order_what_the_model_was_told_before_stays_a_prefix(
         )
         for details in log:
             resumed.restore(details)
-        resumed.begin()
+        resumed.sources.begin()
         await resumed.first_ready()
         again = catalog_of(resumed)
         assert names(again)[:2] == ["read", "bash"] and len(set(names(again))) == len(names(again))
         if not any(what in ("fail", "have", "more") for what, *_ in actions):
             assert again.definitions() == catalog.definitions()
-        await toolsets.close()
-        await resumed.close()
+        await toolsets.sources.close()
+        await resumed.sources.close()
 
     asyncio.run(play())
 
@@ -419,12 +420,12 @@ async def test_a_tool_that_is_not_allowed_is_not_listed_not_sent_and_refused(ope
     toolsets = Toolsets(
         [Source("hub", "one", "two")], allow=AllowList((("read", "toolset_use", "o*"),))
     )
-    toolsets.begin()
+    toolsets.sources.begin()
     catalog = catalog_of(toolsets)
     await toolsets.use("hub")
     await catalog.refresh()
     assert [one.name for one in catalog.definitions()] == ["read", "one"]
-    assert [tool.name for tool in toolsets.all()["hub"].tools] == ["one"]
+    assert [tool.name for tool in toolsets.available.all()["hub"].tools] == ["one"]
     for name in ("two", "bash"):
         with pytest.raises(
             Denied, match=f"{name} is not among the tools that may be used here: read, one"
@@ -432,7 +433,7 @@ async def test_a_tool_that_is_not_allowed_is_not_listed_not_sent_and_refused(ope
             catalog.get(name)
     with pytest.raises(NotFound):
         catalog.get("zzz")
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_what_is_allowed_of_sets_is_on_from_the_start_if_the_model_may_not_turn_it_on() -> (
@@ -443,29 +444,29 @@ async def test_what_is_allowed_of_sets_is_on_from_the_start_if_the_model_may_not
         [Source("hub", "one", "two"), waiting, slow], allow=AllowList((("read", "tw*", "three"),))
     )
     catalog = catalog_of(toolsets)
-    toolsets.begin()
+    toolsets.sources.begin()
     slow.release.set()
     await toolsets.first_ready()
     await catalog.refresh()
     assert names(catalog) == ["read", "two", "three"]
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_a_list_of_tools_that_are_always_there_starts_and_awaits_no_source() -> None:
     waiting, slow = Source("waiting", "one", waiting=True), Source("slow", "two", held=True)
     toolsets = Toolsets([waiting, slow], allow=AllowList((("read",),)))
     catalog = catalog_of(toolsets)
-    toolsets.begin()
+    toolsets.sources.begin()
     await toolsets.first_ready()
     assert names(catalog) == ["read"] and waiting.starts == 0
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 def test_an_allowed_tool_that_does_not_exist_is_told_with_the_nearest_name() -> None:
     catalog = catalog_of(Toolsets(allow=AllowList((("read", "bsh"),))))
     assert catalog.complete
     assert catalog.unknown([]) == ()
-    assert catalog.misnamed([]) == (
+    assert catalog.names.misnamed([]) == (
         "bsh in the list of allowed tools is not a tool; did you mean bash?",
     )
 
@@ -507,13 +508,13 @@ def test_a_source_that_breaks_its_contract_is_a_problem_and_nothing_else_is_affe
         source = Unruly("hub", "one")
         toolsets = Toolsets([source, Source("lab", "two")], map(Choice, ("hub", "lab")))
         catalog = catalog_of(toolsets)
-        toolsets.begin()
+        toolsets.sources.begin()
         await toolsets.first_ready()
         source.raises = raises
         await catalog.refresh()
         assert names(catalog) == ["read", "bash", "two"]
         assert [str(problem)[: len(told)] for problem in catalog.now.problems] == [told]
-        await toolsets.close()
+        await toolsets.sources.close()
 
     asyncio.run(play())
 
@@ -529,7 +530,7 @@ async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and
         [waiting, slow, Source("down", fails=9)], allow=AllowList((("f*", "h*", "toolset_use"),))
     )
     catalog = catalog_of(toolsets)
-    toolsets.begin()
+    toolsets.sources.begin()
     slow.release.set()
     assert [
         tool.name for tool in await toolsets.lend(["fetch", "hub_*", "read", "*"], {"read"})
@@ -537,7 +538,7 @@ async def test_tools_are_lent_by_name_and_pattern_whether_they_are_on_or_not_and
     assert await toolsets.lend(["*", "search"], ()) == ()
     await catalog.refresh()
     assert names(catalog) == [] and toolsets.held == {}
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_a_source_that_keeps_failing_is_told_once(opened: Open) -> None:
@@ -546,9 +547,9 @@ async def test_a_source_that_keeps_failing_is_told_once(opened: Open) -> None:
     catalog = catalog_of(toolsets)
     told = []
     for _ in range(4):
-        await toolsets.ready("hub")
+        await toolsets.available.ready("hub")
         source.release.clear()
-        toolsets._runs["hub"].try_again()
+        toolsets.sources.try_again("hub")
         for _ in range(3):
             await asyncio.sleep(0)
             change = await catalog.refresh()
@@ -564,7 +565,7 @@ async def test_a_source_that_recovers_by_itself_is_not_started_again(
     source = Source("hub", "one", held=True, fails=1)
     toolsets = opened(source)
     source.release.set()
-    started = asyncio.ensure_future(toolsets.ready("hub"))
+    started = asyncio.ensure_future(toolsets.available.ready("hub"))
     while not source.list().problems:  # noqa: ASYNC110  # an event would come after the attempt that must not happen
         await asyncio.sleep(0)
     source.have("one")
@@ -585,44 +586,45 @@ async def test_a_start_that_is_cancelled_from_within_is_a_failure(opened: Open) 
 async def test_sources_leave_the_first_request_a_head_start_unless_they_are_needed() -> None:
     wanted, other, asked = Source("wanted", "one"), Source("other", "two"), Source("asked", "three")
     toolsets = Toolsets([wanted, other, asked], map(Choice, ("wanted",)))
-    toolsets.begin(after=3600)
+    toolsets.sources.begin(after=3600)
     await toolsets.first_ready()
     await toolsets.use("asked")
     assert (wanted.starts, other.starts, asked.starts) == (1, 0, 1)
-    await toolsets.close()
+    await toolsets.sources.close()
     assert (wanted.closed, other.closed, asked.closed) == (1, 1, 1)
     later = Source("later", "four")
     toolsets = Toolsets([later])
-    toolsets.begin(after=0.001)
+    toolsets.sources.begin(after=0.001)
     await later.ready.wait()
-    await toolsets.close()
+    await toolsets.sources.close()
 
 
 async def test_a_source_that_is_restarted_twice_at_once_runs_once(opened: Open) -> None:
     toolsets = opened(Source("hub", "one"))
-    await toolsets.ready("hub")
-    await asyncio.gather(toolsets.restart("hub"), toolsets.restart("hub"))
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
+    await asyncio.gather(toolsets.sources.restart("hub"), toolsets.sources.restart("hub"))
+    await toolsets.available.ready("hub")
     assert [task.get_name() for task in asyncio.all_tasks()].count("tools of hub") == 1
 
 
 async def test_a_source_that_is_closed_while_it_restarts_stays_closed(opened: Open) -> None:
     toolsets = opened(hub := Source("hub", "one"))
-    await toolsets.ready("hub")
-    restarting = asyncio.create_task(toolsets.restart("hub"))
+    await toolsets.available.ready("hub")
+    restarting = asyncio.create_task(toolsets.sources.restart("hub"))
     await asyncio.sleep(0)
-    await toolsets.close()
+    await toolsets.sources.close()
     await restarting
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     assert (hub.starts, hub.closed) == (1, 2)
 
 
 def test_the_sets_are_worked_out_once_for_each_change() -> None:
     hub = Source("hub")
     toolsets = Toolsets([hub, Source("lab")])
-    before = toolsets.all()
-    assert toolsets.all() is before
+    before = toolsets.available.all()
+    assert toolsets.available.all() is before
     hub.have("one")
     assert (
-        list(toolsets.all()["hub"].tools) == list(hub.list().tools) and toolsets.all() is not before
+        list(toolsets.available.all()["hub"].tools) == list(hub.list().tools)
+        and toolsets.available.all() is not before
     )

@@ -31,9 +31,9 @@ from codeagent.extensions.agents.children import Membership, OpenedChild, Origin
 from codeagent.session.log import SessionLog
 from codeagent.session.store import SessionStore
 from codeagent.tools.builtin.info import Info
-from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import DefinedTool
+from codeagent.tools.registry import ToolRegistry
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:  # most agents work where their parent does
@@ -144,7 +144,7 @@ class ChildOpener:
         tools, prompt = await asyncio.to_thread(
             self._equip, definition, (*above, *lent), own, membership
         )
-        if said := catalog.misnamed_in(names, {tool.name for tool in tools}):
+        if said := catalog.names.misnamed_in(names, {tool.name for tool in tools}):
             raise ConfigError(f"{definition.where}: tools: {said}")
         return tools, prompt
 

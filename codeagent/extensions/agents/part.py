@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
 from codeagent.core.acts import Act
-from codeagent.core.agents import GENERAL, AgentDefinition
 from codeagent.core.allow import AllowList
 from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
@@ -15,6 +14,7 @@ from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 
 if TYPE_CHECKING:  # most conversations neither start agents nor write to others
+    from codeagent.core.agents import AgentDefinition
     from codeagent.extensions.agents.channels import Inbox
     from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Parent
 
@@ -49,7 +49,7 @@ class AgentsPart(ConversationPart):
         return self._children
 
     async def _open_child(
-        self, definition: AgentDefinition, parent: "Parent", membership: "Membership | None"
+        self, definition: "AgentDefinition", parent: "Parent", membership: "Membership | None"
     ) -> "OpenedChild":
         from codeagent.extensions.agents.opener import child_opener  # once one is started
 
@@ -65,13 +65,15 @@ class AgentsPart(ConversationPart):
         """Return the tool that starts agents if files describe some, unless the set that has it is
         there."""
         if catalog.agents is not self._known:
+            from codeagent.core.agents import GENERAL  # as for the types
+
             self._known = catalog.agents
             names = {agent.name for agent in self._known}
             general = () if GENERAL.name in names else (GENERAL,)
             self.children.definitions = (*self._known, *general)
             tool = agent_tool(self.children, lambda: catalog)
             self._tools = (tool,) if self._known else ()
-        return () if AGENTS in catalog.toolsets.all() else self._tools
+        return () if AGENTS in catalog.toolsets.available.all() else self._tools
 
     def connect(self, host: Host) -> None:
         self._host = host
@@ -115,7 +117,7 @@ def agent_tool(children: "Children", tools: Callable[[], Iterable[Tool[Any]]]) -
     """Make the tool that starts agents; `tools` gives those of its parent at that moment."""
     from codeagent.extensions.agents.agent import AgentTool  # only if there are agents
 
-    def only_reads(agent: AgentDefinition) -> bool:
+    def only_reads(agent: "AgentDefinition") -> bool:
         allowed = AllowList().narrowed(agent.tools)
         known = {tool.name: tool.effect for tool in tools()}
         reads = all(effect == "nothing" for name, effect in known.items() if allowed.allows(name))

@@ -254,7 +254,7 @@ class McpServers(ConversationPart, ListedServers):
         await self._rewrite(partial(self._files.give, self._configured.digest, give))
         if (source := self._sources.get(name)) is not None:
             source.reconfigure(ready_config(self._local, self._configured.get(name)))
-            await self._toolsets.restart(name)
+            await self._toolsets.sources.restart(name)
 
     async def _rewrite(self, change: Callable[[], object], programs: tuple[str, ...] = ()) -> None:
         """Change the files, read them again, and add the servers that can be started only now.
@@ -271,7 +271,7 @@ class McpServers(ConversationPart, ListedServers):
             with suppress(SandboxUnavailable, UnsafeFile, OSError):  # it says so when it is started
                 await self._sources[name].agree_to_program(programs)
             try:
-                self._toolsets.add(self._sources[name])
+                self._toolsets.sources.add(self._sources[name])
             except ConfigError as error:
                 self._wrong[name] = str(error)
                 del self._sources[name]
@@ -281,7 +281,7 @@ class McpServers(ConversationPart, ListedServers):
         can be started."""
         if name not in self._sources:
             raise ConfigError(f"{one_line(name, 40)} cannot be started: {self._why_not(name)}")
-        await self._toolsets.restart(name)
+        await self._toolsets.sources.restart(name)
 
     async def agree(self, name: str, seen: tuple[str, ...]) -> None:
         """Accept the changed texts that are equal to those the user has `seen`. Raises ConfigError
@@ -299,7 +299,7 @@ class McpServers(ConversationPart, ListedServers):
                 f"{name} has changed again since it was shown, so nothing was agreed to; look at it again"
             )
         if held:
-            await self._toolsets.restart(name)
+            await self._toolsets.sources.restart(name)
 
     def _read(self) -> None:
         self._configured = self._files.read()

@@ -104,7 +104,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         raise ConfigError(f"{args.document}: {error}; nothing was added") from error
     files = document_files(local)
     sets = await asyncio.to_thread(app.describe_tools, local, settings_of(args, local.workspace))
-    if name in sets.toolsets.all() and not any(one.name == name for one in files.read()):
+    if name in sets.toolsets.available.all() and not any(one.name == name for one in files.read()):
         raise ConfigError(
             f"there is another toolset named {name}; give this one a --name; nothing was added"
         )

@@ -223,12 +223,12 @@ def _misnamed(recipe: Recipe, catalog: "ToolCatalog") -> str:
 
     A tool of a file that waits for trust may be listed: the recipe runs once the file is trusted.
     """
-    waiting = catalog.waiting()
+    waiting = catalog.files.waiting()
     listed = (
         (step.id, [name for name in step.tools or () if name not in waiting])
         for step in recipe.steps
     )
-    found = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
+    found = ((step, catalog.names.surely_misnamed_in(names)) for step, names in listed)
     return next((f"tools of step {name}: {wrong}" for name, wrong in found if wrong), "")
 
 

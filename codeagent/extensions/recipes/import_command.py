@@ -93,13 +93,13 @@ def _refused(
     own: set[str] = set()
     if made.tools:
         file = _file(local, f"{folder}/tools/{made.name}.yaml", made.tools)
-        found = catalog.load(file)
+        found = catalog.files.load(file)
         own = {tool.name for tool in found.tools}
         problems = (*found.problems, *catalog.refusals(file, found.tools))
         wrong += [str(problem) for problem in problems if problem.level == "error"]
     steps = () if wrong or loaded.recipe is None else loaded.recipe.steps
     listed = [(step.id, [name for name in step.tools or () if name not in own]) for step in steps]
-    checked = ((step, catalog.surely_misnamed_in(names)) for step, names in listed)
+    checked = ((step, catalog.names.surely_misnamed_in(names)) for step, names in listed)
     return wrong + [f"tools of step {step}: {said}" for step, said in checked if said]
 
 

@@ -11,8 +11,8 @@ from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
+from codeagent.tools.available import Toolset
 from codeagent.tools.catalog import ToolCatalog
-from codeagent.tools.source import Toolset
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -32,10 +32,14 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     local = LocalEnvironment.of_user(workspace_of(args.cwd))
     async with tools_of(args, local, app) as catalog:
         toolsets = catalog.toolsets
+        available = toolsets.available
         if args.name is not None:
             return _print_tools(await ready_set(catalog, args.name), as_json=args.json)
         await asyncio.gather(
-            *(toolsets.ready(source) for source in {one.source for one in toolsets.all().values()})
+            *(
+                available.ready(source)
+                for source in {one.source for one in available.all().values()}
+            )
         )
         await catalog.refresh()
         for problem in toolsets.problems():
@@ -56,7 +60,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
 async def ready_set(catalog: ToolCatalog, name: str) -> Toolset:
     """Return a toolset. Raises ConfigError if it does not exist, or its source failed."""
     try:
-        toolset = await catalog.toolsets.ready(name)
+        toolset = await catalog.toolsets.available.ready(name)
     except NotFound as error:
         raise ConfigError(str(error)) from None
     if toolset.state != "ready":

@@ -36,7 +36,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         toolset = await ready_set(catalog, args.name)
         if toolset.name != toolset.source:
             raise ConfigError(f"{toolset.name} is part of {toolset.source}; only that can be split")
-        parts = catalog.toolsets.parts(toolset.source)
+        parts = catalog.toolsets.available.parts(toolset.source)
         if parts and not args.again:
             print(
                 f"{toolset.name} is split, and has the same tools: {', '.join(parts)}; --again splits it again"
@@ -44,7 +44,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
             return 0
         try:
             made = await split(
-                toolset.source, catalog.toolsets.listing(toolset.source), settings, local
+                toolset.source, catalog.toolsets.sources.listing(toolset.source), settings, local
             )
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")

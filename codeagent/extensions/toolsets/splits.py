@@ -20,7 +20,6 @@ from codeagent.core.messages import Usage
 from codeagent.core.policy import Policy
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import SessionStore, opened_session
-from codeagent.tools.catalog import ToolRegistry
 from codeagent.tools.grouping import (
     SPLITTING,
     NoPartition,
@@ -29,6 +28,7 @@ from codeagent.tools.grouping import (
     read_split,
     split_prompt,
 )
+from codeagent.tools.registry import ToolRegistry
 from codeagent.tools.source import Listing
 from codeagent.workspace.files import LocalWorkspace
 

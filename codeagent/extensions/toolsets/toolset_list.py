@@ -42,7 +42,7 @@ class ToolsetList(Tool[ToolsetListArgs]):
         """The description names the current toolsets and never changes, as the model was told
         it."""
         self._toolsets = toolsets
-        known = one_line(", ".join(toolsets.all()), _NAMED)
+        known = one_line(", ".join(toolsets.available.all()), _NAMED)
         self.description = f"List sets of further tools ({known}); with name, the tools of one."
 
     def access(self, args: ToolsetListArgs, workspace: Workspace) -> Access:
@@ -54,13 +54,13 @@ class ToolsetList(Tool[ToolsetListArgs]):
     async def run(self, args: ToolsetListArgs, ctx: ToolContext) -> ToolResult:
         words = args.search.lower().split()
         if args.name:
-            toolset = await self._toolsets.ready(args.name)
+            toolset = await self._toolsets.available.ready(args.name)
             head = self._line(
                 next(one for one in self._toolsets.facts() if one.name == toolset.name)
             )
             lines = [_tool(tool) for tool in toolset.tools if _fits(words, tool)]
             return ToolResult.from_text("\n".join([head, *_page(lines, args.page, "tools")]))
-        await self._toolsets.all_started(_SECONDS)
+        await self._toolsets.sources.all_started(_SECONDS)
         lines = [self._line(facts) for facts in self._toolsets.facts()]
         if words:
             lines = self._found(words)
@@ -71,7 +71,7 @@ class ToolsetList(Tool[ToolsetListArgs]):
     def _found(self, words: list[str]) -> list[str]:
         """Return every tool with these words, once, with the smallest toolset that has it."""
         found: dict[tuple[str, str], str] = {}
-        for one in sorted(self._toolsets.all().values(), key=lambda one: -len(one.tools)):
+        for one in sorted(self._toolsets.available.all().values(), key=lambda one: -len(one.tools)):
             fitting = (tool for tool in one.tools if _fits(words, tool))
             found |= {(one.source, tool.name): f"{one.name}: {_tool(tool)}" for tool in fitting}
         return list(found.values())

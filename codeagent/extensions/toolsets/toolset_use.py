@@ -63,7 +63,7 @@ class ToolsetUse(Tool[ToolsetUseArgs]):
 
     async def _on(self, args: ToolsetUseArgs, ctx: ToolContext) -> ToolResult:
         choice, picked = await self._toolsets.use(args.name, args.tools)
-        toolset = self._toolsets.all()[args.name]
+        toolset = self._toolsets.available.all()[args.name]
         taken = [tool.name for tool in picked if self._toolsets.taken(toolset, tool.name)]
         lines = [f"{args.name} is on. From your next answer on you can call:"]
         lines += [_line(tool) for tool in picked if tool.name not in taken]

@@ -9,7 +9,7 @@ from codeagent.extensions.file_tools.apply_patch import ApplyPatch
 from codeagent.extensions.file_tools.json_file import JsonRead, JsonWrite
 from codeagent.extensions.file_tools.multi_edit import MultiEdit
 from codeagent.extensions.file_tools.tree import Glob, Tree
-from codeagent.tools.catalog import ToolRegistry
+from codeagent.tools.registry import ToolRegistry
 from tests.toolbox import Toolbox
 
 

@@ -23,9 +23,9 @@ def test_its_files_are_ignored(tmp_path: Path) -> None:
     (own / "mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "git-server"}}}))
     local = LocalEnvironment(work, tmp_path / "state", {}, config_dir=own)
     on, off = describe_tools(local, Settings()), describe_tools(local, OFF)
-    assert on.toolsets.known == {"git"}
+    assert on.toolsets.available.known == {"git"}
     assert [problem.where for problem in on.now.problems] == [".mcp.json:1"]
-    assert (off.toolsets.known, off.now.problems) == (frozenset(), ())
+    assert (off.toolsets.available.known, off.now.problems) == (frozenset(), ())
 
 
 def test_the_doctor_and_the_list_of_extensions_say_so(

@@ -26,11 +26,11 @@ async def toolsets(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Toolsets]:
     made = Toolsets(
         [Source("hub", "one", "bash"), big, Source("down", fails=9), Source("slow", held=True)]
     )
-    made.begin()
+    made.sources.begin()
     for name in ("hub", "big", "down"):
-        await made.ready(name)
+        await made.available.ready(name)
     yield made
-    await made.close()
+    await made.sources.close()
 
 
 async def answer(tool: Any, tmp_path: Any, **arguments: Any) -> Any:
@@ -103,11 +103,11 @@ async def test_a_tool_that_is_searched_for_is_named_once_with_the_smallest_set_t
 ) -> None:
     part = ToolGroup("first", "hub", tools=("one", "two"))
     toolsets = Toolsets([Source("hub", "one", "two", "three")], groups=[part])
-    await toolsets.ready("hub")
+    await toolsets.available.ready("hub")
     found = text_of((await answer(ToolsetList(toolsets), tmp_path, search="does")).content)
     assert found.splitlines() == [
         "first: - one: Does one.",
         "first: - two: Does two.",
         "hub: - three: Does three.",
     ]
-    await toolsets.close()
+    await toolsets.sources.close()
