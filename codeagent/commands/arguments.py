@@ -99,14 +99,22 @@ def _tools(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def refuse_if_off(extension: str, command: str) -> None:
-    """Raise ConfigError if the user switched off the extension that has this command."""
+def is_off(extension: str) -> bool:
+    """Tell whether the user switched off an extension. Raises ConfigError."""
     from codeagent.config.layers import extensions_of
     from codeagent.config.paths import user_config_file
 
-    if any(each.name == extension for each in extensions_of(user_config_file()).off):
+    return any(each.name == extension for each in extensions_of(user_config_file()).off)
+
+
+def refuse_if_off(extension: str, what: str) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command, or reads
+    this file."""
+    from codeagent.config.paths import user_config_file
+
+    if is_off(extension):
         raise ConfigError(
-            f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
+            f"{what}: the extension {extension} is switched off, by extensions.off in "
             f"{user_config_file()}"
         )
 
