@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from codeagent.app.runtime import open_session, settings_of
 from codeagent.config.local_environment import LocalEnvironment, local_environment
 from codeagent.config.sessions import Outcome, RunReader, Task
+from codeagent.config.settings import Settings
 from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import ChangedFile, Rewind
@@ -26,7 +27,7 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     """
     local = local_environment(task.workspace)
     settings = await settings_of(task.settings, local)
-    prompt = await asyncio.to_thread(_recipe, task, local) if task.recipe else task.prompt
+    prompt = await asyncio.to_thread(_recipe, task, local, settings) if task.recipe else task.prompt
     reader = reader or _Unattended(approve=task.approve)
     session = await open_session(
         settings,
@@ -68,12 +69,12 @@ class _Unattended:
                 session.do(answer_of_nobody(event, approve=self._approve))
 
 
-def _recipe(task: Task, local: LocalEnvironment) -> RunRecipe:
+def _recipe(task: Task, local: LocalEnvironment, settings: Settings) -> RunRecipe:
     """Read the task's recipe, and check its inputs. Blocks on small files; raises ConfigError."""
     from codeagent.app.describe import read_recipes  # few tasks are recipes
     from codeagent.core.recipes import find_recipe, require_trust  # as above
 
-    recipe = find_recipe(read_recipes(local), task.recipe)
+    recipe = find_recipe(read_recipes(local, settings), task.recipe)
     require_trust(recipe)
     return RunRecipe(recipe, recipe.values(task.inputs), proceed=task.resume is not None)
 

@@ -20,6 +20,7 @@ from codeagent.commands.arguments import (
     named_inputs,
     print_json,
     read_named,
+    refuse_if_off,
     say,
     settings_of,
     workspace_of,
@@ -30,6 +31,7 @@ from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.paths import user_config_file
 from codeagent.config.sessions import Task
+from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -201,8 +203,9 @@ async def _trust(local: LocalEnvironment, app: "App") -> int:
 
 
 async def _distrust(local: LocalEnvironment, app: "App") -> int:
-    await app.describe_tools(local).files.distrust()
-    every = (each.in_folders for each in all_extensions().on)  # trust would outlast the switch
+    # Trust would outlast the switch, so this is about the files of those that are off, too.
+    await app.describe_tools(local, Settings()).files.distrust()
+    every = (each.in_folders for each in all_extensions().on)
     for files in _project_files(local, every):
         files.distrust()
     print("this project's tool files will not be loaded from now on")
@@ -331,6 +334,9 @@ def _check(
     a Python file, is loaded only if it is trusted as it is now; else it is only read.
     """
     path, shown = local.workspace / given, str(given)
+    loads = file_kind(path.name)
+    if loads is not None:
+        refuse_if_off(loads[0].name, shown)
     own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
@@ -338,9 +344,8 @@ def _check(
     )
     trusted = is_own or local.trust_project or tools.files.has_loaded(file.content)
     found: Sequence[Named]
-    kind = file_kind(path.name)
-    if kind is not None and kind.look and not trusted:
-        names, problems = resolved(kind.look)(file)
+    if loads is not None and (look := loads[1].look) and not trusted:
+        names, problems = resolved(look)(file)
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:

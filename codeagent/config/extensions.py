@@ -14,7 +14,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import (
     Extension,
-    FileLoader,
+    FileKind,
     OnScreen,
     Reference,
     RunOption,
@@ -36,13 +36,13 @@ BUILT_IN = (
     "triggers",
     "web",
     "provider_tools",
+    "user_tools",
     "agents",
     "mcp",
     "mcp_serve",
     "openapi",
     "images",
     "toolsets",
-    "user_tools",
     "recipes",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
@@ -206,10 +206,14 @@ def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, 
                 yield extension, each
 
 
-def file_kind(name: str) -> FileLoader | None:
-    """Return the kind of a tool file, by its name; None if no extension loads it."""
-    kinds = (kind for extension in all_extensions().on for kind in extension.in_folders.loaders)
-    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+def file_kind(name: str) -> tuple[Extension, FileKind] | None:
+    """Return the extension that loads a file, on or off, and the file's kind, by its name; None if
+    there is none."""
+    for extension in all_extensions().on:
+        for kind in extension.in_folders.kinds:
+            if name.endswith(kind.suffixes):
+                return extension, kind
+    return None
 
 
 def names_of(parts: Iterable[object]) -> list[str]:

@@ -74,6 +74,32 @@ def test_an_action_whose_own_extension_is_off_says_so(capsys: pytest.CaptureFixt
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("file", "extension"), [("a.yaml", "user_tools"), ("a.py", "user_tools"), ("a.md", "agents")]
+)
+def test_a_file_that_an_extension_would_load_is_checked_only_if_it_is_on(
+    file: str, extension: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text("---\nname: a\ndescription: does a thing\n---\n")
+    write(f'[extensions]\noff = ["{extension}"]\n')
+    assert cli.main(["tools", "check", file, "--cwd", str(tmp_path)]) == 2
+    said = f"{file}: the extension {extension} is switched off, by extensions.off in"
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_is_checked_beside_the_tools_that_are_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "fetch.yaml").write_text(
+        "name: web_fetch\nbuiltin: true\ndescription: Only the pages of one host.\nrestrictions: {hosts: [a.example]}\n"
+    )
+    check = ["tools", "check", "fetch.yaml", "--cwd", str(tmp_path)]
+    assert cli.main(check) == 0
+    write('[extensions]\noff = ["web"]\n')
+    assert cli.main(check) == 2
+    assert "web_fetch" in capsys.readouterr().err
+
+
 def test_one_that_cannot_be_used_is_listed_with_the_reason(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
