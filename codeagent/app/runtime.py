@@ -32,7 +32,7 @@ from codeagent.app.sources import (
     with_chosen,
     with_messages,
 )
-from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
+from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.local_environment import LocalEnvironment, local_environment
@@ -58,7 +58,8 @@ from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
-if TYPE_CHECKING:  # few sessions run a group
+if TYPE_CHECKING:  # few sessions run a group, or start agents
+    from codeagent.app.assembly import Assembly
     from codeagent.core.groups import Group
 
 _HEAD_START = 0.3
@@ -265,15 +266,20 @@ def _agent(
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
-    assembly = Assembly(
-        settings,
-        dependencies,
-        environment,
-        opened.opener,
-        catalog=base.files.catalog,
-        snapshots=snapshots,
-    )
-    dependencies.services.parts.assembled(assembly)
+
+    def assembly() -> "Assembly":
+        from codeagent.app.assembly import Assembly  # only once an agent is started
+
+        return Assembly(
+            settings,
+            dependencies,
+            environment,
+            opened.opener,
+            catalog=base.files.catalog,
+            snapshots=snapshots,
+        )
+
+    dependencies.services.parts.assembled(base.files.catalog, assembly)
     return Agent(
         conversation,
         environment,

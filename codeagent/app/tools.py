@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.agent.agent import AgentServices
-from codeagent.agent.environment import AgentState, ToolEnvironment
+from codeagent.agent.environment import AgentState
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
-from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
-from codeagent.core.model import ModelOpener
 from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -50,7 +48,6 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.folders import FirstFileLoader, Loaded, LoaderNeeds, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.toolsets import Toolsets
-from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
@@ -322,20 +319,6 @@ class ToolDependencies:
             return ()
         text = "it lies in the workspace, where the agent could change it: nothing in it is loaded"
         return (ToolProblem(str(folder / "tools"), text),)
-
-
-@dataclass(frozen=True)
-class Assembly:
-    """What a conversation was put together from: another one can be opened with it."""
-
-    settings: Settings
-    dependencies: ToolDependencies
-    environment: ToolEnvironment
-    open_model: ModelOpener
-    catalog: ToolCatalog
-    """An agent that names its tools has them even if a recipe's step holds its parent to others,
-    and those of a set, whether it is on or not."""
-    snapshots: GitCheckpoints
 
 
 def _made(make: Reference, needs: LoaderNeeds) -> ToolLoader:

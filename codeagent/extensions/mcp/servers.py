@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
-from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
+from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
@@ -37,6 +37,7 @@ from codeagent.extensions.mcp.pins import Changed
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.source import Listing, ToolSource
 from codeagent.tools.toolsets import Toolsets
@@ -201,9 +202,9 @@ class McpServers(ConversationPart, ListedServers):
     def hooks(self) -> tuple[Hook, ...]:
         return (reading_hook(self),)
 
-    def assembled(self, assembly: Assembled) -> None:
+    def assembled(self, catalog: ToolCatalog, assembly: object) -> None:
         """Add servers that are trusted later to the sets of the conversation."""
-        self._toolsets = assembly.catalog.toolsets
+        self._toolsets = catalog.toolsets
 
     def connect(self, host: Host) -> None:
         self.hear = host.shared.permissions.hear
