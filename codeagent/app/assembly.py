@@ -82,7 +82,13 @@ class Assembly:
         there = replace(above, local=local, workspace=workspace, project=above.workspace.root)
         if above.kind is not None:
             started = await start_sandbox(
-                self.settings, local, workspace, session_id, _say_nothing, stack, ready=False
+                self.settings,
+                local,
+                workspace,
+                session=session_id,
+                tell=_say_nothing,
+                stack=stack,
+                ready=False,
             )
             if started.trouble is not None:
                 raise started.trouble

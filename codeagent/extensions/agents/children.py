@@ -208,7 +208,9 @@ class Children(ConversationPart):
 
                 result = await answer_of(child, definition.name, task, check, token)
             if opened.worktree is not None and not token.cancelled:
-                result = await _merged(opened.worktree, result, definition, parent, token, context)
+                result = await _merged(
+                    opened.worktree, result, definition, parent=parent, token=token, context=context
+                )
             return result
         finally:
             token.close()

@@ -360,10 +360,8 @@ class GroupWork:
     def _tell(self) -> None:
         """Add up what the agents did, and report the end state of each."""
         runs = [run.finished for member in self._members.values() for run in member.runs]
-        self.meter.turns, self.meter.calls = (
-            sum(run.turns for run in runs),
-            sum(run.calls for run in runs),
-        )
+        self.meter.turns = sum(run.turns for run in runs)
+        self.meter.calls = sum(run.calls for run in runs)
         if not runs:
             return
         self.text = "\n\n".join(member.told() for member in self._members.values())

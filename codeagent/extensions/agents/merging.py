@@ -159,7 +159,8 @@ class Merge:
         finally:
             sink.close()
         if len(paths) > _MOST_FILES or size > _MOST_BYTES:
-            self._changes, self._conflicts = [], []
+            self._changes = []
+            self._conflicts = []
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
 
     def _take_in(self, file: Change[Node]) -> None:

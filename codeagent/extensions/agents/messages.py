@@ -252,7 +252,12 @@ class AddAgent(Tool[AddAgentArgs]):
 
     async def run(self, args: AddAgentArgs, ctx: ToolContext) -> ToolResult:
         await self._nodes.add(
-            self._adder, args.name, args.prompt, args.task, args.tools, args.channels
+            self._adder,
+            args.name,
+            prompt=args.prompt,
+            task=args.task,
+            tools=args.tools,
+            channels=args.channels,
         )
         return ToolResult.from_text(
             f"{args.name} was added and has begun.", details={"agent": args.name}

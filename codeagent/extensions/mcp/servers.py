@@ -68,7 +68,7 @@ def server_host(
     programs: dict[ServerPlace, StartProgram] = {"machine": on_machine.start}
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
-    return ServerHost(root, programs, own, asker, auth, local.redactor.clean)
+    return ServerHost(root, programs, own, asker=asker, auth=auth, clean=local.redactor.clean)
 
 
 def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
@@ -330,9 +330,9 @@ class McpServers(ConversationPart, ListedServers):
             name,
             entry.transport,
             entry.place,
-            entry.shown,
-            entry.details,
-            "disabled",
+            shown=entry.shown,
+            details=entry.details,
+            state="disabled",
             wants=entry.wants,
         )
         source = self._sources.get(name)

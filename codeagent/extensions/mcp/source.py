@@ -195,7 +195,7 @@ class McpSource(DescribedServer):
                 program = self._program = None if config.url else await self._start_program()
                 auth = self._host.auth(config) if config.url else None
                 opened = library.connected(
-                    config, program, self.record, self, self._host.root, auth
+                    config, program, self.record, self, self._host.root, auth=auth
                 )
                 async with opened as connection:
                     offer = await self._offered(connection)
