@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
@@ -132,17 +132,6 @@ class ListedServers:
     def list(self) -> tuple[ServerFacts, ...]:
         """Return what is configured, and how each is doing."""
         return ()
-
-
-class SecretStore(Protocol):
-    """Keeps the tokens of logins for later sessions; methods may block, and raise ConfigError."""
-
-    def find(self, variable: str) -> str | None: ...
-
-    def keep_secret(self, variable: str, value: str) -> str:
-        """Save it; return where it is kept, as a phrase."""
-
-    def forget(self, variable: str) -> None: ...
 
 
 def login_name(config: ServerConfig) -> str:

@@ -3,7 +3,7 @@ they are filled in."""
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -112,14 +112,18 @@ def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:
     def fill(text: str) -> str:
         return text.replace(_WORKSPACE, path)
 
-    filled = replace(
+    return replace(entry, config=_started_with(config, fill))
+
+
+def _started_with(config: ServerConfig, fill: Callable[[str], str]) -> ServerConfig:
+    """Fill in what a program is started with."""
+    return replace(
         config,
         command=fill(config.command),
         args=tuple(map(fill, config.args)),
         env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
         cwd=fill(config.cwd),
     )
-    return replace(entry, config=filled)
 
 
 def filled_in(
@@ -154,11 +158,7 @@ def filled_in(
 
     client = config.client
     return replace(
-        config,
-        command=fill(config.command),
-        args=tuple(map(fill, config.args)),
-        env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
-        cwd=fill(config.cwd),
+        _started_with(config, fill),
         url=fill(config.url),
         client=client
         and replace(client, client_id=fill(client.client_id), secret=fill(client.secret)),

@@ -18,7 +18,7 @@ from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.offer import Statement
-from codeagent.extensions.mcp.program_files import ProgramFiles
+from codeagent.workspace.programs import ProgramFiles
 
 _LONGEST_TEXT = 4_000
 """Characters kept of each statement, to be compared with a later one."""

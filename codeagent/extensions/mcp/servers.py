@@ -445,10 +445,10 @@ async def log_in(
                 open_in_browser(url, os.environ, local.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
-        login = await begin_login(
+        auth, login = await begin_login(
             config, KeyStore(local.config_dir), local.redactor.learn, show, callback
         )
-        host = server_host(local, local.workspace.resolve(), None, None, lambda config: login.auth)
+        host = server_host(local, local.workspace.resolve(), None, None, lambda config: auth)
         source = McpSource(config, host)
         try:
             await source.start(lambda: None)

@@ -55,10 +55,8 @@ class McpSource(DescribedServer):
     """Implements `tools.source.ToolSource`."""
 
     def __init__(self, config: ServerConfig, host: ServerHost) -> None:
-        super().__init__(config)
         self._host = host
-        self._pins = PinFile(host.pins, config)
-        self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
+        self.reconfigure(config)
         self.record = ServerRecord(host.clean)
         self.changed: tuple[Changed, ...] = ()
         """Changes that wait until the user agrees to them, see `agree`."""
@@ -97,11 +95,10 @@ class McpSource(DescribedServer):
     def reconfigure(self, config: ServerConfig) -> None:
         """Use this from the next start on; another program or address is another server, and is
         remembered as such."""
-        self._config = config
-        self._pins = PinFile(self._host.pins, config)
-        self._agreed = (
-            None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
-        )
+        super().__init__(config)
+        host = self._host
+        self._pins = PinFile(host.pins, config)
+        self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the server, again if it has failed; return once its tools are listed or it
@@ -453,23 +450,14 @@ class McpSource(DescribedServer):
             self._show(state="starting", why=f"{error}")
         return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
 
-    async def read_resource(self, uri: str) -> Mapping[str, Any]:
-        """Implement `mentions.OffersText`."""
-        return await self._asked(lambda connection: connection.read_resource(uri))
-
-    async def resources(self) -> Sequence[Mapping[str, Any]]:
-        """Implement `mentions.OffersText`."""
-        found = await self._asked(lambda connection: connection.resources())
+    async def pages(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the server lists of a kind, such as `prompts`. Raises Failed."""
+        found = await self._asked(lambda connection: connection.pages(kind))
         return [each for each in found if isinstance(each, Mapping)]
 
-    async def prompts(self) -> Sequence[Mapping[str, Any]]:
-        """Implement `mentions.OffersText`."""
-        found = await self._asked(lambda connection: connection.prompts())
-        return [each for each in found if isinstance(each, Mapping)]
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
-        """Implement `mentions.OffersText`."""
-        return await self._asked(lambda connection: connection.get_prompt(name, arguments))
+    async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the result of a request that reads something. Raises Failed."""
+        return await self._asked(lambda connection: connection.request(method, params))
 
     async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
         """Ask the server something while the user waits, even if it is still starting. Raises
