@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from difflib import unified_diff
 from types import MappingProxyType
 from typing import Literal
 
@@ -124,6 +125,12 @@ class ServerFacts:
     def said(self) -> tuple[str, ...]:
         """Return all that a question about starting it, or giving it something, shows."""
         return (self.shown, *self.details)
+
+
+def diff_lines(diff: DiffBlock) -> Iterator[str]:
+    """Yield what waits for the user's consent, beside what they agreed to."""
+    names = (f"{diff.path} as you agreed to it", f"{diff.path} as it is now")
+    return unified_diff(diff.before.splitlines(), diff.after.splitlines(), *names, lineterm="")
 
 
 class ListedServers:

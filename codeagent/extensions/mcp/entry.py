@@ -60,20 +60,20 @@ class ServerEntry:
         Of the secrets in the user's own file, only the names; a project's file holds no secret of
         the user's, so all of it is said, and which variables it wants.
         """
+        return tuple(map(visible, self._phrases()))
+
+    def _phrases(self) -> Iterator[str]:
         config = self.config
-        phrases = [
-            *(_named(config) if self.place == "user" else _whole(config)),
-            *([f"may reach {', '.join(config.hosts)}"] if config.hosts else []),
-            *(
-                ["runs on this machine, outside the sandbox"]
-                if not config.url and config.where == "machine"
-                else []
-            ),
-            *(["may write in the workspace"] if config.write else []),
-            *(variable.line for variable in self.wants),
-            *([] if self.enabled else ["disabled"]),
-        ]
-        return tuple(map(visible, phrases))
+        yield from _named(config) if self.place == "user" else _whole(config)
+        if config.hosts:
+            yield f"may reach {', '.join(config.hosts)}"
+        if not config.url and config.where == "machine":
+            yield "runs on this machine, outside the sandbox"
+        if config.write:
+            yield "may write in the workspace"
+        yield from (variable.line for variable in self.wants)
+        if not self.enabled:
+            yield "disabled"
 
     @property
     def wants(self) -> tuple[WantedVariable, ...]:

@@ -42,16 +42,15 @@ async def read_mentions(
     )
     if len(wanted) > _MOST:
         raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
+    named = [server for server, _ in wanted]
     parts: list[str] = []
     command = _PROMPT.fullmatch(text.strip())
     if command is not None and command[1] in by_name:
+        named.insert(0, command[1])
         parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
     parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
-    for name in dict.fromkeys(
-        [*([command[1]] if command is not None else []), *(server for server, _ in wanted)]
-    ):
-        if name in by_name:
-            hear(name)
+    for name in dict.fromkeys(named):
+        hear(name)
     return "\n\n".join(parts)
 
 

@@ -57,15 +57,14 @@ def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProble
     """Return a problem for each change, so that each is reported once, by name; of many, the others
     are counted."""
     how = f"codeagent mcp test {server} shows the difference"
-    problems = []
+    texts = []
     for change in changes[:_MOST_NAMED]:
         why = "it has changed" if change.before else "it is new or has changed"
-        text = f"{one_line(change.now.name, 100)}: not used until you agree, because {why}; {how}"
-        problems.append(ToolProblem(server, text, partial=True))
+        name = one_line(change.now.name, 100)
+        texts.append(f"{name}: not used until you agree, because {why}; {how}")
     if len(changes) > _MOST_NAMED:
-        text = f"and {len(changes) - _MOST_NAMED} more: not used until you agree; {how}"
-        problems.append(ToolProblem(server, text, partial=True))
-    return problems
+        texts.append(f"and {len(changes) - _MOST_NAMED} more: not used until you agree; {how}")
+    return [ToolProblem(server, text, partial=True) for text in texts]
 
 
 class PinFile:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -121,9 +121,8 @@ def accept_programs(local: LocalEnvironment, entries: Iterable[ServerEntry]) -> 
     for entry in entries:
         if (program := _program_of(local, entry)) is not None:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):
-                found += [
-                    line for change in program.accept()[:1] for line in change.now.said.splitlines()
-                ]
+                for change in program.accept()[:1]:
+                    found += change.now.said.splitlines()
     return tuple(found)
 
 
@@ -183,10 +182,7 @@ class McpServers(ConversationPart, ListedServers):
     @property
     def problems(self) -> tuple[ToolProblem, ...]:
         """What is wrong with the files."""
-        return (
-            *self._configured.problems,
-            *(ToolProblem(name, why) for name, why in self._wrong.items()),
-        )
+        return (*self._configured.problems, *starmap(ToolProblem, self._wrong.items()))
 
     @property
     def waiting(self) -> str:
@@ -337,15 +333,12 @@ class McpServers(ConversationPart, ListedServers):
         )
         source = self._sources.get(name)
         if not entry.trusted:
-            return replace(
-                facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry))
-            )
+            changed = tuple(one.diff for one in self._program(entry))
+            return replace(facts, state="untrusted", changed=changed)
+        if name in self._wrong:
+            return replace(facts, state="failed", problems=(self._wrong[name],))
         if source is None:
-            return (
-                replace(facts, state="failed", problems=(self._wrong[name],))
-                if name in self._wrong
-                else facts
-            )
+            return facts
         listing = source.list()
         return replace(
             facts,
