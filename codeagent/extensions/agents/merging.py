@@ -237,8 +237,8 @@ class Merge:
         if not self._to.hooks.may_modify(_WRITE):
             return ""
         arguments = {"path": spelled(change.path)}
-        if change.after is not None and diff_blocks(change):
-            arguments["content"] = _texts(change)[1]
+        if change.after is not None and change.texts is not None and diff_blocks(change):
+            arguments["content"] = change.texts[1]
         call = ToolCall(id=self._context.call_id, name=_WRITE, arguments=json.dumps(arguments))
         match await self._token.guard(self._to.hooks.before_tool(call)):
             case Deny(reason):
@@ -393,11 +393,6 @@ def _preview(change: Change[Node]) -> Preview:
     what = "which is not text" if texts is None else "whose text stays the same"
     said = TextBlock(text=f"{path}, {what}, becomes {count(len(after.data), 'byte')}")
     return Preview(path, (said,), base=ChangeSet((change,)).binding)
-
-
-def _texts(change: Change[Node]) -> tuple[str, str]:
-    assert change.texts is not None
-    return change.texts
 
 
 def _bytes(node: Node | None) -> bytes | None:

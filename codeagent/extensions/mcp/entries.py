@@ -4,7 +4,6 @@ wrong with them."""
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -89,7 +88,7 @@ class ServerList:
     """What one file says."""
 
     entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
 
 
 def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:

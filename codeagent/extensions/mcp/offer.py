@@ -5,7 +5,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -111,7 +110,7 @@ class ServerOffer:
     tools: tuple[OfferedTool, ...] = ()
     instructions: tuple[Statement, ...] = ()
     """At most one."""
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
 
 
 class OwnInstructions:

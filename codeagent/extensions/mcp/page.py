@@ -112,11 +112,6 @@ def _head(server: ServerFacts) -> str:
     return flat(" · ".join(part for part in parts if part))
 
 
-def _lacks(server: ServerFacts) -> tuple[str, ...]:
-    """Return the names of the variables that it wants and was not given."""
-    return tuple(one.name for one in server.wants if not one.given)
-
-
 def _needs(server: ServerFacts) -> tuple[str, ...]:
     """Return the names of the variables without which it was not started; empty if it failed for
     another reason."""
@@ -205,7 +200,7 @@ class ServersScreen(Page[None]):
     def action_give(self) -> None:
         """Ask whether to give the chosen server every variable that it wants and does not have."""
         server = self._look()
-        names = () if server is None else _lacks(server)
+        names = () if server is None else tuple(one.name for one in server.wants if not one.given)
         if server is None or not names:
             self.say(f"{self._chosen} wants no variable that it does not have")
         elif server.state == "untrusted":

@@ -7,7 +7,7 @@ Changes wait for the user; a program in the workspace waits at first, too.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
@@ -50,7 +50,7 @@ class Pinned:
     """The usable part of an offer, and the changes that wait for the user."""
 
     agreed: tuple[Statement, ...] = ()
-    changed: tuple[Changed, ...] = field(default=())
+    changed: tuple[Changed, ...] = ()
 
 
 def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProblem]:
