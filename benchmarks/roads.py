@@ -69,7 +69,7 @@ class Road:
 
     def end(self) -> None:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # its stub leaves out that None ends it
+        threading.setprofile(None)
 
     def switches(self) -> Counter[tuple[str, str]]:
         """How often a thread went from one file to another, by the pair of them."""

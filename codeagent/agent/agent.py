@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
@@ -206,9 +207,7 @@ class Agent:
         """Wait until everything that acts began has ended; runs are not waited for."""
         await self._acting.settled()
 
-    async def run(
-        self, prompt: str | acts.RunRecipe | RunGroup | None
-    ) -> AsyncIterator[KnownEvent]:
+    def run(self, prompt: str | acts.RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
         if a hook denied it.
 
@@ -216,20 +215,7 @@ class Agent:
         is.
         A reader that stops early stops it. Raises CodeagentError if one is running.
         """
-        channel = self._emitter.connect(early=False)
-        try:
-            task = self._start(prompt)
-        except BaseException:
-            self._emitter.disconnect(channel)
-            raise
-        task.add_done_callback(lambda _: self._emitter.disconnect(channel))
-        try:
-            async for event in channel:
-                yield event
-        finally:
-            if not task.done():
-                self._runs.stop("interrupted")
-            await asyncio.wait({task})
+        return self._emitter.follow(partial(self._start, prompt), self._runs.stop)
 
     def events(self) -> AsyncIterator[KnownEvent]:
         """Yield every event from now until the agent is closed; the first reader also gets the

@@ -18,14 +18,7 @@ from codeagent.agent.work_time import part
 from codeagent.core.acts import Compact, ContextAct, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import (
-    KnownEvent,
-    MessageAdded,
-    Notice,
-    RunFinished,
-    RunReason,
-    RunStarted,
-)
+from codeagent.core.events import MessageAdded, Notice, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import from_now_on
 from codeagent.core.notices import ModelFellBack, RunNotBegun, SessionNotSaved
@@ -172,7 +165,7 @@ class Runs:
         """The series whose scope the current run is in."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
-        context.emitter.observe(self._follow_fallback)
+        context.emitter.observe(self._follow_fallback, ModelFellBack)
 
     @property
     def going_on(self) -> bool:
@@ -325,13 +318,9 @@ class Runs:
         if scope is not None:
             scope.leave()
 
-    def _follow_fallback(self, event: KnownEvent) -> None:
+    def _follow_fallback(self, event: ModelFellBack) -> None:
         """The model that takes over is asked at its own server, in later runs as well."""
-        if (
-            not isinstance(event, ModelFellBack)
-            or event.agent != self._context.emitter.agent
-            or not event.server
-        ):
+        if event.agent != self._context.emitter.agent or not event.server:
             return
         self.server = event.server
         run = self._current

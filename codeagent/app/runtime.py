@@ -42,7 +42,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import TurnStarted
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
@@ -308,14 +308,14 @@ def _checkpoints(
     return snapshots
 
 
-def _prepare_first_call() -> Callable[[KnownEvent], None]:
+def _prepare_first_call() -> Callable[[TurnStarted], None]:
     """Return an observer that imports pydantic, which checks arguments, while the model works on
     its first answer."""
     waiting = True
 
-    def observe(event: KnownEvent) -> None:
+    def observe(_: TurnStarted) -> None:
         nonlocal waiting
-        if waiting and event.type == "turn.started":
+        if waiting:
             waiting = False
             thread = Thread(
                 target=import_module, args=("pydantic",), daemon=True
@@ -445,7 +445,7 @@ def _begin(agent: Agent, base: _Base) -> None:
     turned on.
     """
     history, level = base.session.history, base.policy.network
-    agent.observe(_prepare_first_call())
+    agent.emitter.observe(_prepare_first_call(), TurnStarted)
     agent.begin_checkpoints()
     if level != (history.network or "ask"):
         agent.do(SetNetwork(level))
