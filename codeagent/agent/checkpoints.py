@@ -40,8 +40,17 @@ class WorkspaceLock:
         """Whether a caller that wants to be alone would have to wait now."""
         return self._alone or self._together > 0 or bool(self._waiting)
 
+    def enter_now(self, *, alone: bool) -> bool:
+        """Enter if nobody has to be waited for; False if the caller has to wait for its turn."""
+        if self._waiting or self._alone or (alone and self._together):
+            return False
+        self._count(alone)
+        return True
+
     async def enter(self, *, alone: bool) -> None:
         """Wait for the caller's turn; a caller that is cancelled has not entered."""
+        if self.enter_now(alone=alone):
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((alone, turn))
         self._admit()
@@ -61,6 +70,12 @@ class WorkspaceLock:
             self._together -= 1
         self._admit()
 
+    def _count(self, alone: bool) -> None:
+        if alone:
+            self._alone = True
+        else:
+            self._together += 1
+
     def _admit(self) -> None:
         while self._waiting:
             alone, turn = self._waiting[0]
@@ -69,10 +84,7 @@ class WorkspaceLock:
             self._waiting.popleft()
             if turn.cancelled():
                 continue
-            if alone:
-                self._alone = True
-            else:
-                self._together += 1
+            self._count(alone)
             turn.set_result(None)
 
 

@@ -4,7 +4,7 @@ channel."""
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -187,9 +187,9 @@ class Emitter:
         """Emit a notice of the level `warning`, such as one about a sandbox that did not start."""
         self.emit(Notice(level="warning", code=code, text=text))
 
-    async def sync(self) -> None:
-        """Return once everything emitted is on disk. Raises SessionWriteError."""
-        await self._journal.sync()
+    def sync(self) -> Awaitable[None]:
+        """Await until everything emitted is on disk. Raises SessionWriteError."""
+        return self._journal.sync()
 
     def observe(self, observer: Callable[[EventT], None], kind: type[EventT] | None = None) -> None:
         """Call `observer` with every event of this type as it is emitted; None: with every

@@ -127,10 +127,11 @@ class Executor:
         runs."""
         if prepared.tool.effect == "nothing" or not prepared.tool.may_write:
             return await self._run(prepared, permit, token)
-        try:
-            await token.guard(self._lock.enter(alone=False))
-        except RunCancelled as error:
-            return self._settle(prepared.call, result_of_refusal(error), permit)
+        if not self._lock.enter_now(alone=False):
+            try:
+                await token.guard(self._lock.enter(alone=False))
+            except RunCancelled as error:
+                return self._settle(prepared.call, result_of_refusal(error), permit)
         try:
             return await self._run(prepared, permit, token)
         finally:
@@ -163,11 +164,9 @@ class Executor:
         )
         context = self.contexts.of(prepared, token, permit)
         limit = prepared.limit(self._seconds)
-        # The tool may change its arguments.
-        answered_by = tool.approval_key(prepared.args).answered_by
         work = CallWork(prepared, context, limit, self._emitter, self._environment.hooks)
         result, job = await self._awaited(work, background)
-        self._permissions.hear(answered_by)
+        self._permissions.hear(prepared.key.answered_by)
         result = result if result.executed else replace(result, executed=True)
         duration_ms = round((spent.seconds - started) * 1000)
         self._emitter.emit(

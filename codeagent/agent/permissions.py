@@ -77,11 +77,13 @@ class Permissions:
         """How many entries of `Policy.heard` a card shown now can tell the user about."""
         return len(self.policy.heard)
 
-    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any, known: int) -> str:
+    def bound(
+        self, tool: Tool[Any], arguments: dict[str, Any], key: ApprovalKey, known: int
+    ) -> str:
         """Fingerprint a call with the inputs of the step that is running and, if others answer it,
         what was read."""
         inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
-        heard = (str(known),) if tool.approval_key(args).answered_by else ()
+        heard = (str(known),) if key.answered_by else ()
         return fingerprint(tool.name, arguments, *inputs, *heard)
 
     def hear(self, place: str) -> None:
@@ -175,24 +177,22 @@ class Permissions:
         text = f"network {level} from now on: {NETWORK_MEANS[level]}"
         self._emitter.emit(NetworkChanged(text=text, network=level))
 
-    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+    def judge(self, tool: Tool[Any], key: ApprovalKey, *, confined: bool) -> Verdict:
         """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
         effect: Effect = "nothing" if confined or tool.says_it_reads else tool.effect
         judge = self.policy.asking_later if self._attended else self.policy.check
-        return judge(tool.name, tool.approval_key(args), tool.permission, effect)
+        return judge(tool.name, key, tool.permission, effect)
 
-    def hosts_asked_with(self, tool: Tool[Any], args: Any) -> tuple[str, ...]:
+    def hosts_asked_with(self, key: ApprovalKey) -> tuple[str, ...]:
         """Return the hosts that the question about a call names: those it needs and would ask about
         by themselves."""
         if self._unconfined:
             return ()
-        needs = tool.approval_key(args).needs
-        return tuple(host for host in needs if self.policy.reach(host).permission == "prompt")
+        return tuple(host for host in key.needs if self.policy.reach(host).permission == "prompt")
 
-    def asks_about_hosts(self, tool: Tool[Any], args: Any) -> bool:
+    def asks_about_hosts(self, key: ApprovalKey) -> bool:
         """Whether the call may reach any host, as far as the user allows each."""
-        any_host = tool.approval_key(args).offline is not None
-        return any_host and not self._unconfined and self.policy.network == "ask"
+        return key.offline is not None and not self._unconfined and self.policy.network == "ask"
 
     def denies(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool."""
@@ -335,12 +335,12 @@ class NarrowedPermissions(Permissions):
             network=tighter(above.network, self._network),
         )
 
-    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+    def judge(self, tool: Tool[Any], key: ApprovalKey, *, confined: bool) -> Verdict:
         # Only built-in tools, which keep to the child's workspace: a package's tool changes files
         # wherever it likes.
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
-            return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
-        return super().judge(tool, args, confined=confined)
+            return self.policy.check(tool.name, key, "auto", tool.effect)
+        return super().judge(tool, key, confined=confined)
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

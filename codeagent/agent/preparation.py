@@ -103,7 +103,9 @@ class CallPreparation:
         """Return name and target of a call that may change files, as far as known before it runs;
         otherwise empty."""
         try:
-            prepared = self.prepare(call)
+            prepared = replace(
+                self.prepare(call)
+            )  # what it is about may have changed since its plan
         except ToolError:
             return ""
         tool = prepared.tool
@@ -184,7 +186,10 @@ class CallPreparation:
         Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read
         first, and unavailable if it cannot be.
         """
-        tool, known = self.tools.get(call.name), self._prepared.get(call)
+        tool = self.tools.get(call.name)
+        known = self._prepared.get(call)
+        if known is not None and known.tool is tool:
+            return known
         if self._environment.recall.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
@@ -194,8 +199,6 @@ class CallPreparation:
             raise Skipped(
                 f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")'
             )
-        if known is not None and known.tool is tool:
-            return known
         read = read_arguments(tool, call.arguments)
         if len(self._prepared) == _MOST_PREPARED:
             self._prepared.clear()
@@ -212,7 +215,7 @@ class CallPreparation:
 
     def judge(self, prepared: PreparedCall) -> Verdict:
         return self._permissions.judge(
-            prepared.tool, prepared.args, confined=self.confined(prepared.tool)
+            prepared.tool, prepared.key, confined=self.confined(prepared.tool)
         )
 
     def confined(self, tool: Tool[Any]) -> bool:
@@ -344,17 +347,10 @@ class Admission:
             case None:
                 return prepared
 
-    async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
-        """Judge a call that is about to run, once the sandbox is ready and what it confines is
-        known."""
-        if self._calls.judge(prepared).permission == "auto":
-            await self.sandbox_ready(prepared.tool, token)
-        return self._calls.judge(prepared)
-
     async def sandbox_ready(self, tool: Tool[Any], token: CancelToken) -> None:
         """Wait for the sandbox, if the call runs there. Raises SandboxUnavailable, RunCancelled."""
         sandbox = self._environment.sandbox
-        if sandbox is not None and tool.sandboxed:
+        if sandbox is not None and tool.sandboxed and not sandbox.is_ready:
             await token.guard(sandbox.ready())
 
     async def _permitted(
@@ -362,7 +358,11 @@ class Admission:
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
-        verdict = await self._verdict(prepared, token)
+        verdict = self._calls.judge(prepared)
+        if verdict.permission == "auto" and prepared.tool.sandboxed:
+            await self.sandbox_ready(prepared.tool, token)
+            prepared = replace(prepared)  # what commands may come across is known only now
+            verdict = self._calls.judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(

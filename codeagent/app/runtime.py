@@ -74,7 +74,7 @@ async def open_session(
     attended: bool = False,
     needs_sandbox: bool = False,
     tell: Tell = lambda text: None,
-    observer: Observer = lambda event: None,
+    observer: Observer | None = None,
     open_model: ModelOpener | None = None,
     group: "Group | None" = None,
 ) -> Session:
@@ -122,7 +122,7 @@ class _Opening:
     attended: bool
     needs_sandbox: bool
     tell: Tell
-    observer: Observer
+    observer: Observer | None
     open_model: ModelOpener | None
     group: "Group | None"
 
@@ -147,7 +147,8 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         builder = _builder(base, in_use.context_window)
         agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
         stack.push_async_callback(agent.close)
-        agent.observe(opening.observer)
+        if opening.observer is not None:
+            agent.observe(opening.observer)
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
@@ -387,10 +388,10 @@ def _environment(base: _Base) -> ToolEnvironment:
 
 
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
-    of_a_set = tool in catalog.toolsets.held
-    return tool.name not in dependencies.read_about and dependencies.must_read(
-        tool, of_a_set=of_a_set
-    )
+    if tool.name in dependencies.read_about:
+        return False
+    of_a_set = dependencies.require_info is True and tool in catalog.toolsets.held
+    return dependencies.must_read(tool, of_a_set=of_a_set)
 
 
 def _dependencies(

@@ -121,8 +121,10 @@ class ToolDependencies:
             return False
         if self.require_info is True:
             return tool.require_info or of_a_set
+        if tool.require_info or not self.to_read:
+            return tool.require_info
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+        return listed.allows(tool.name) or listed.allows(tool.narrows)
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
