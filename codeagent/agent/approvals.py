@@ -263,7 +263,7 @@ class Approvals:
         except ToolError as error:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
         asked = replace(prepared, args=args, edited=True)
-        verdict = self.permissions.judge(asked.tool, asked.key, confined=False)
+        verdict = self.permissions.judge(asked.tool, asked.key, edited=True)
         if verdict.permission == "deny":
             return (
                 prepared,

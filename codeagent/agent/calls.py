@@ -230,26 +230,21 @@ class Denials:
     def note(
         self,
         calls: Sequence[ToolCall],
-        kinds: Mapping[str, CallKind],
         settled: Mapping[str, ToolResult],
+        kind: Callable[[ToolCall], CallKind],
         *,
         planning: bool,
     ) -> None:
         """Record one answer; a success clears its kind, a change clears both. Denied changes are
         expected in plan mode.
 
-        `kinds` and `settled` are keyed by call id.
+        `settled` is keyed by call id.
         """
-        denied = {
-            kinds[call.id]
-            for call in calls
-            if _denied(settled[call.id]) and call.name != self._question
-        }
-        done = {
-            kinds[call.id]
-            for call in calls
-            if not (settled[call.id].is_error or _denied(settled[call.id]))
-        }
+        refused = [call for call in calls if _denied(settled[call.id])]
+        if not (self.kinds or refused):
+            return
+        denied = {kind(call) for call in refused if call.name != self._question}
+        done = {kind(call) for call in calls if not (settled[call.id].is_error or call in refused)}
         made_up = {"read", "change"} if "change" in done else done
         expected = {"change"} if planning else set()
         self.kinds = (self.kinds - made_up) | (denied - expected)

@@ -61,6 +61,7 @@ class Permissions:
         self._own: tuple[Mode, NetworkLevel] | None = None
         """The session's own, while a run has others."""
         self._attended = environment.attended
+        self._contained = environment.sandbox_kind == "docker"
         self._unconfined = environment.sandbox_kind == "host"
         self.programs: WritingPrograms | None = None
 
@@ -177,8 +178,14 @@ class Permissions:
         text = f"network {level} from now on: {NETWORK_MEANS[level]}"
         self._emitter.emit(NetworkChanged(text=text, network=level))
 
-    def judge(self, tool: Tool[Any], key: ApprovalKey, *, confined: bool) -> Verdict:
-        """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
+    def confines(self, tool: Tool[Any]) -> bool:
+        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
+        return self.mode == "plan" and tool.sandboxed and self._contained
+
+    def judge(self, tool: Tool[Any], key: ApprovalKey, *, edited: bool = False) -> Verdict:
+        """Judge a call; `edited`: the user has just edited it, and plan mode refuses what changes
+        something."""
+        confined = not edited and self.confines(tool)
         effect: Effect = "nothing" if confined or tool.says_it_reads else tool.effect
         judge = self.policy.asking_later if self._attended else self.policy.check
         return judge(tool.name, key, tool.permission, effect)
@@ -335,12 +342,12 @@ class NarrowedPermissions(Permissions):
             network=tighter(above.network, self._network),
         )
 
-    def judge(self, tool: Tool[Any], key: ApprovalKey, *, confined: bool) -> Verdict:
+    def judge(self, tool: Tool[Any], key: ApprovalKey, *, edited: bool = False) -> Verdict:
         # Only built-in tools, which keep to the child's workspace: a package's tool changes files
         # wherever it likes.
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, key, "auto", tool.effect)
-        return super().judge(tool, key, confined=confined)
+        return super().judge(tool, key, edited=edited)
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

@@ -111,7 +111,9 @@ class CallPreparation:
         tool = prepared.tool
         if tool.starts_agents and self._permissions.mode != "plan":
             return f"{tool.name} {tool.target(prepared.args)}"
-        harmless = tool.effect == "nothing" or not tool.may_write or self.confined(tool)
+        harmless = (
+            tool.effect == "nothing" or not tool.may_write or self._permissions.confines(tool)
+        )
         if harmless or self.judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.may_change_files
@@ -214,17 +216,7 @@ class CallPreparation:
         return prepared
 
     def judge(self, prepared: PreparedCall) -> Verdict:
-        return self._permissions.judge(
-            prepared.tool, prepared.key, confined=self.confined(prepared.tool)
-        )
-
-    def confined(self, tool: Tool[Any]) -> bool:
-        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
-        return (
-            self._permissions.mode == "plan"
-            and tool.sandboxed
-            and self._environment.sandbox_kind == "docker"
-        )
+        return self._permissions.judge(prepared.tool, prepared.key)
 
 
 class CallContexts:
@@ -259,32 +251,30 @@ class CallContexts:
     ) -> ToolContext:
         environment = self._environment
         acts_as = prepared.acts_as
+        paths = prepared.paths
+        mode = self._permissions.mode
+        reads = mode == "plan" or prepared.tool.effect == "nothing"
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
             reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
             token,
-            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
+            withheld=partial(self._permissions.withheld, acts_as, paths),
             denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._commands_only_read(prepared.tool),
+            # What a tool says of itself is made true for its commands.
+            read_only=reads and environment.sandbox_kind == "docker",
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
             scratchpad=environment.state.scratchpad,
             model="" if self._model is None else self._model.name,
-            mode=self._permissions.mode,
+            mode=mode,
             limits=self._limits.in_force,
             channels=self._channels(partial(self._may_not_send, token)),
             recall=self._recall,
         )
-
-    def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made
-        true that way."""
-        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
-        return reads and self._environment.sandbox_kind == "docker"
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.

@@ -234,9 +234,10 @@ class Runs:
     def goes_to(self, server: str) -> str:
         """Take note of where text goes from now on; return how to say so, empty if that is where it
         went before."""
-        where = from_now_on(server, self.server)
-        self.server = server or self.server
-        return where
+        if server in ("", self.server):
+            return ""
+        self.server = server
+        return from_now_on(server)
 
     def close(self) -> None:
         """Cancel the run, and begin no other."""

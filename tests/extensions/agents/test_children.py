@@ -314,10 +314,10 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
     )
     write = Write(workspace, ReadTracker(workspace))
     asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
-    assert [
-        apart.judge(tool, tool.approval_key(args), confined=False).permission
-        for tool, args in asked
-    ] == ["auto", "prompt"]
+    assert [apart.judge(tool, tool.approval_key(args)).permission for tool, args in asked] == [
+        "auto",
+        "prompt",
+    ]
 
 
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:
