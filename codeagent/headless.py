@@ -222,7 +222,8 @@ class Headless:
 
     def _show_text(self, text: str) -> None:
         if text:
-            gap, self._said = "\n" if self._said else "", True
+            gap = "\n" if self._said else ""
+            self._said = True
             self._put("out", f"{gap}{self._redactor.clean(text)}\n")
 
     def _show_progress(self, event: KnownEvent) -> None:

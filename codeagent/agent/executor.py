@@ -20,13 +20,12 @@ from codeagent.agent.calls import (
     with_notes,
 )
 from codeagent.agent.checkpoints import WorkspaceLock
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.preparation import Admission, CallContexts, CallPreparation
+from codeagent.agent.preparation import Admission, CallContexts, CallPreparation, Channels
 from codeagent.agent.work_time import part
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
@@ -43,22 +42,22 @@ class Executor:
     def __init__(
         self,
         environment: ToolEnvironment,
-        emitter: Emitter,
         approvals: Approvals,
-        contexts: CallContexts,
+        channels: Channels,
         *,
         lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
         slots: asyncio.Semaphore,
     ) -> None:
-        """`slots`: one for each call that may run at the same time."""
-        self.contexts = contexts
+        """`slots`: one for each call that may run at the same time. `channels`: see
+        `CallContexts`."""
+        self.contexts = CallContexts(environment, approvals, channels)
         self._environment = environment
         self.calls = CallPreparation(environment, approvals.permissions)
-        self._admission = Admission(environment, self.calls, contexts, approvals)
+        self._admission = Admission(environment, self.calls, self.contexts, approvals)
         self.outputs = environment.outputs
-        self._emitter = emitter
+        self._emitter = approvals.emitter
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._lock = lock

@@ -12,10 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.leftovers import Leftover, Leftovers, find_leftovers, leftover_blocks, named
-from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
@@ -44,8 +42,6 @@ class Inspection:
         self,
         store: Checkpoints | None,
         environment: ToolEnvironment,
-        emitter: Emitter,
-        permissions: Permissions,
         approvals: Approvals,
         queue: MessageQueue,
         running: Callable[[], bool],
@@ -54,8 +50,8 @@ class Inspection:
         self._store = store
         self._sandbox = environment.sandbox
         self._attended = environment.attended
-        self._emitter = emitter
-        self._permissions = permissions
+        self._emitter = approvals.emitter
+        self._permissions = approvals.permissions
         self._workspace = environment.workspace
         self._queue = queue
         self._running = running

@@ -118,7 +118,8 @@ class Permissions:
     def end_step(self) -> None:
         """Return to the session's mode and network, or to what the user has chosen since."""
         if self._own is not None:
-            (mode, network), self._own = self._own, None
+            mode, network = self._own
+            self._own = None
             self._policy = replace(self._policy, mode=mode, network=network)
 
     @property

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import CallKind, CallRefused, Permit, PreparedCall, result_of_refusal
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.limits import TOO_OFTEN, Limits
@@ -42,6 +41,7 @@ from codeagent.tools.arguments import parse_arguments, read_arguments
 if TYPE_CHECKING:  # few agents write to others
     from codeagent.core.channels import OwnChannels
 
+Channels = Callable[[Callable[[str], str]], "OwnChannels"]
 _INFO = "info"
 """The tool that shows the documentation of other tools."""
 _SENDS = "send_message"
@@ -223,16 +223,12 @@ class CallContexts:
     """Makes the ToolContext of each call of one agent."""
 
     def __init__(
-        self,
-        environment: ToolEnvironment,
-        emitter: Emitter,
-        approvals: Approvals,
-        channels: "Callable[[Callable[[str], str]], OwnChannels]",
+        self, environment: ToolEnvironment, approvals: Approvals, channels: Channels
     ) -> None:
         """`channels` returns those of one call; it is given why the call must not send to a name,
         empty if it may."""
         self._environment = environment
-        self._emitter = emitter
+        self._emitter = approvals.emitter
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._model: Model | None = None

@@ -9,13 +9,14 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
@@ -152,7 +153,7 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
-            *_other_server(base.session.history.server, in_use.server),
+            *_other_server(base.session.history.hosts.model, in_use.server),
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
@@ -432,10 +433,10 @@ def _dependencies(
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
-    network = settings.network_after(history.network)
+    network = settings.network_after(history.hosts.network)
     rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
     return Policy(
-        settings.mode, rules, settings.read_only_commands == "ask", network, history.heard
+        settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
     )
 
 
@@ -448,7 +449,7 @@ def _begin(agent: Agent, base: _Base) -> None:
     history, level = base.session.history, base.policy.network
     agent.emitter.observe(_prepare_first_call(), TurnStarted)
     agent.begin_checkpoints()
-    if level != (history.network or "ask"):
+    if level != (history.hosts.network or "ask"):
         agent.do(SetNetwork(level))
     if (found := base.files.first_look) is not None:
         tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)

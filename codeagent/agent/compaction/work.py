@@ -97,15 +97,15 @@ class Compaction:
         self._spending = spending
         self._queue = queue
         self._line = history.line
-        self._pins = history.pins
-        self._questions = dict(history.questions)
+        self._pins = history.compactions.pins
+        self._questions = dict(history.compactions.questions)
         self._files = FileFacts(environment.workspace, history.details)
         self.in_context = DetailsInContext(history.details, environment.recall.forget)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
-        self._own_text_fills = history.own_text_fills
+        self._own_text_fills = history.compactions.own_text_fills
         """The user was told so: their next prompt sends it as a file."""
         self._attempts = Attempts()
         self._asked: str | None = None

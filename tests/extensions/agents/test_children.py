@@ -310,7 +310,7 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
 
     agent, workspace = scene().agent, LocalWorkspace(tmp_path)
     apart = NarrowedPermissions(
-        agent._environment, agent._emitter, agent._context.permissions, None, apart=True
+        agent._environment, agent.emitter, agent._context.permissions, None, apart=True
     )
     write = Write(workspace, ReadTracker(workspace))
     asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
