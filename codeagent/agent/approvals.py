@@ -160,7 +160,7 @@ class Approvals:
         RunCancelled, and ToolError if the preview shows that the call cannot work.
         """
         known = self.permissions.known
-        call = self.permissions.bound(prepared.tool, prepared.arguments, prepared.key, known)
+        call = self.permissions.bound(prepared, known)
         if not again and call in self.granted:
             named = self.permissions.hosts_asked_with(prepared.key)
             agreed = tuple(host for host in named if _with_host(call, host) in self.granted)
@@ -168,7 +168,7 @@ class Approvals:
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
-            tool, known = prepared.tool, self.permissions.known
+            known = self.permissions.known
             hosts = self.permissions.hosts_asked_with(prepared.key)
             decision = await self._ask_about(prepared, preview, hosts, reason, token)
             match decision.answer:
@@ -191,7 +191,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    call = self.permissions.bound(tool, prepared.arguments, prepared.key, known)
+                    call = self.permissions.bound(prepared, known)
                     self.granted |= {call, *(_with_host(call, host) for host in hosts)}
                 return prepared, Permit(
                     decision.source, preview.base, decision.hunks, decision.rule or None, hosts
@@ -263,7 +263,7 @@ class Approvals:
         except ToolError as error:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
         asked = replace(prepared, args=args, edited=True)
-        verdict = self.permissions.judge(asked.tool, asked.key, edited=True)
+        verdict = self.permissions.judge(asked, edited=True)
         if verdict.permission == "deny":
             return (
                 prepared,
@@ -279,7 +279,7 @@ class Approvals:
         """
         try:
             rule = self.permissions.parse(decision.rule, keep=decision.keep)
-            if not self.permissions.would_allow(rule, prepared.tool, prepared.args):
+            if not self.permissions.would_allow(rule, replace(prepared)):
                 return (
                     f"{rule} does not allow all of this call; answer it once, or write another rule"
                 )

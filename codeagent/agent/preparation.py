@@ -21,7 +21,7 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
-from codeagent.core.policy import ApprovalKey, Verdict
+from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -74,7 +74,7 @@ class CallPreparation:
             return PlannedCall(
                 call_id=call.id, name=call.name, target="", permission="deny", reason=reason
             )
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         return PlannedCall(
             call_id=call.id,
             name=call.name,
@@ -114,7 +114,7 @@ class CallPreparation:
         harmless = (
             tool.effect == "nothing" or not tool.may_write or self._permissions.confines(tool)
         )
-        if harmless or self.judge(prepared).permission == "deny":
+        if harmless or self._permissions.judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.may_change_files
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
@@ -178,7 +178,7 @@ class CallPreparation:
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
         access = self.access(call)
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         reads = access.mode == "shared" and access.key != ""
         return reads and verdict.permission == "auto" and not verdict.later
 
@@ -214,9 +214,6 @@ class CallPreparation:
         prepared = self.prepare(call)
         del self._prepared[call]
         return prepared
-
-    def judge(self, prepared: PreparedCall) -> Verdict:
-        return self._permissions.judge(prepared.tool, prepared.key)
 
 
 class CallContexts:
@@ -310,6 +307,7 @@ class Admission:
         self._calls = calls
         self._contexts = contexts
         self._approvals = approvals
+        self._permissions = approvals.permissions
 
     async def admit(
         self, call: ToolCall, token: CancelToken, *, edited: bool, repeated: int
@@ -344,11 +342,11 @@ class Admission:
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
-        verdict = self._calls.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         if verdict.permission == "auto" and prepared.tool.sandboxed:
             await self.sandbox_ready(prepared.tool, token)
             prepared = replace(prepared)  # what commands may come across is known only now
-            verdict = self._calls.judge(prepared)
+            verdict = self._permissions.judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(

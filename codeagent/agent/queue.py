@@ -103,13 +103,13 @@ class MessageQueue:
         end."""
         self._waking.clear()
 
-    def take_back(self, queued_id: str) -> str | None:
-        """Remove queued text and return it; None if it was delivered already."""
-        item = next((item for item in self._waiting if item.id == queued_id), None)
-        if item is None:
-            return None
-        self._remove(item, taken_back=True)
-        return item.text
+    def take_back(self, queued_id: str) -> bool:
+        """Remove queued text; False if it was delivered already."""
+        at = self._position(queued_id)
+        if at is None:
+            return False
+        self._remove(self._waiting[at], taken_back=True)
+        return True
 
     def rewrite(self, queued_id: str, text: str) -> bool:
         """Replace queued text in its place; False if it was delivered already."""
