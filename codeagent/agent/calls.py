@@ -391,6 +391,14 @@ def _whole_lines(head: str, tail: str) -> tuple[str, str]:
     ]
 
 
+def kept_text(outputs: OutputStore, name: str, text: str) -> str:
+    """Keep a whole text, and return its handle."""
+    sink = outputs.create(name)
+    sink.write(text)
+    sink.close()
+    return sink.handle
+
+
 def cap_output(
     result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str
 ) -> ToolResult:
@@ -402,16 +410,12 @@ def cap_output(
     text = text_of(result.content)
     if limit is None or len(text) <= limit:
         return result
-    sink = outputs.create(call_id)
-    sink.write(text)
-    sink.close()
+    handle = kept_text(outputs, call_id, text)
     room = int(limit * _HEAD_SHARE)
     head, tail = _whole_lines(text[:room], text[room - limit :])
     left_out = len(text) - len(head) - len(tail)
     gap = "" if head.endswith("\n") else "\n"
-    marker = (
-        f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
-    )
+    marker = f'{gap}[… {left_out} characters left out; output_read(id="{handle}") shows them …]\n'
     others: tuple[ContentPart, ...] = tuple(
         part for part in result.content if not isinstance(part, TextPart)
     )

@@ -183,9 +183,9 @@ class Emitter:
         """Emit a notice of the level `info`."""
         self.emit(Notice(code=code, text=text, data=data))
 
-    def warn(self, code: str, text: str) -> None:
+    def warn(self, code: str, text: str, **data: JsonValue) -> None:
         """Emit a notice of the level `warning`, such as one about a sandbox that did not start."""
-        self.emit(Notice(level="warning", code=code, text=text))
+        self.emit(Notice(level="warning", code=code, text=text, data=data))
 
     def sync(self) -> Awaitable[None]:
         """Await until everything emitted is on disk. Raises SessionWriteError."""

@@ -18,7 +18,6 @@ from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.notes import LEFT, framed
 from codeagent.core.policy import Decision
@@ -454,7 +453,7 @@ class Inspection:
             self._queue.add_note(framed(LEFT, note))
 
     def _warn(self, text: str) -> None:
-        self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))
+        self._emitter.warn("workspace.left", text)
 
     def _tell_blind(self, error: Exception) -> None:
         """Warn, once until it works again, that nothing was inspected."""

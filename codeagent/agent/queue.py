@@ -10,7 +10,7 @@ from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPromp
 from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
+from codeagent.core.events import MessageAdded, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import ADDED, framed
 from codeagent.core.notices import QueueOrdered
@@ -170,10 +170,7 @@ class MessageQueue:
                 interrupted |= item.kind == "interrupt"
                 self._remove(item, taken_back=True)
                 said = f"what you typed was not sent: {answer.why}"
-                data = {"source": item.kind}
-                self._emitter.emit(
-                    Notice(level="warning", code="prompt.denied", text=said, data=data)
-                )
+                self._emitter.warn("prompt.denied", said, source=item.kind)
             else:
                 self._admitted[item] = answer
         return interrupted

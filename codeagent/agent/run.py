@@ -18,7 +18,7 @@ from codeagent.agent.work_time import part
 from codeagent.core.acts import Compact, ContextAct, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import MessageAdded, Notice, RunFinished, RunReason, RunStarted
+from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import from_now_on
 from codeagent.core.notices import ModelFellBack, RunNotBegun, SessionNotSaved
@@ -341,7 +341,7 @@ class Runs:
         of a series."""
         if where := self.goes_to(conversation.server):
             text = f"the model is {conversation.model.name}{where}"
-            self._context.emitter.emit(Notice(level="warning", code="model.server", text=text))
+            self._context.emitter.warn("model.server", text)
 
     async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
         """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and
