@@ -389,7 +389,8 @@ def _environment(base: _Base) -> ToolEnvironment:
 
 
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
-    if tool.name in dependencies.read_about:
+    required = tool.require_info or dependencies.require_info
+    if not required or tool.name in dependencies.read_about:
         return False
     of_a_set = dependencies.require_info is True and tool in catalog.toolsets.held
     return dependencies.must_read(tool, of_a_set=of_a_set)
