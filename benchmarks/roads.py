@@ -40,6 +40,9 @@ import sys, codeagent.cli
 codeagent.cli.main(sys.argv[1:])
 print(sum(name.split(".")[0] == "codeagent" for name in sys.modules))
 """
+_ANSWERS_AFTER = 100
+"""Milliseconds before each piece of an answer: no model answers before the prompt's snapshot is
+taken."""
 WAIT = 60.0
 """Seconds after which what is awaited will not happen."""
 
@@ -173,7 +176,8 @@ class Turn:
 async def _turns(root: Path, state: Path) -> tuple[Turn, Turn]:
     """The first turn of a session, which also makes what all of them use, and the one after it."""
     script = state / "script.json"
-    turn = [{"calls": [["bash", {"command": "ls"}]]}, {"text": "done"}]
+    wait = {"delay_ms": _ANSWERS_AFTER}
+    turn = [{"calls": [["bash", {"command": "ls"}]], **wait}, {"text": "done", **wait}]
     script.write_text(json.dumps(2 * turn))
     settings = checked(Settings, {"model": f"script:{script}", "mode": "ask"})
     runtime = await open_session(
