@@ -103,9 +103,8 @@ class CallPreparation:
         """Return name and target of a call that may change files, as far as known before it runs;
         otherwise empty."""
         try:
-            prepared = replace(
-                self.prepare(call)
-            )  # what it is about may have changed since its plan
+            # What the call is about may have changed since its plan was shown.
+            prepared = replace(self.prepare(call))
         except ToolError:
             return ""
         tool = prepared.tool
