@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.emitter import Journal
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.parts import OpenedModel, Parts, Shared
+from codeagent.agent.parts import AgentServices, OpenedModel, Parts, Shared
 from codeagent.agent.todo import Todo
 from codeagent.app.sandbox import start_sandbox
 from codeagent.app.sources import tools_by_reads
