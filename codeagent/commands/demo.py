@@ -60,8 +60,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
     options = {
         "model": "demo",
         "mode": "ask",
-        "sandbox": args.sandbox,
         "theme": args.theme,
+        "flags": {"sandbox": args.sandbox},
         "prompt": DEMO_PROMPT,
     }
     code = open_screen(repository, app, **options)

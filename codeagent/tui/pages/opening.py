@@ -16,7 +16,7 @@ from textual.widgets import Static
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
-from codeagent.tui.launcher import LaunchOptions, Missing
+from codeagent.tui.launcher import Consent, LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
 from codeagent.tui.parts.line_input import LineInput
@@ -298,10 +298,10 @@ async def ask(
             )
         case "git":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
-            return replace(options, read_git=bool(answer), git_seen=missing.digest)
+            return replace(options, git=Consent(bool(answer), missing.digest))
         case "image":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
-            return replace(options, use_image=bool(answer), image_seen=missing.digest)
+            return replace(options, image=Consent(bool(answer), missing.digest))
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)
