@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -24,7 +23,6 @@ from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows, line_end_notes
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
@@ -194,7 +192,7 @@ class ChangesScreen(DiffPage[None]):
 
     def heading(self, at: int) -> Sequence[Part]:
         return (
-            Part(f"hunk {at + 1} of {self.count}", 1, lambda palette: palette.strong),
+            Part(f"hunk {at + 1} of {self.count}", 1, "strong"),
             Part(f"line {self._hunks[at].start + 1}", 0),
         )
 
@@ -204,7 +202,7 @@ class ChangesScreen(DiffPage[None]):
         self.title_row.tell(f"file {at} of {len(paths)}" if at else "")
         standing: list[Part] = []
         if self.count:
-            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
+            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, "strong"))
         self.hints = (
             "{hunks.close} back",
             *(["{hunks.restore} revert hunk"] if self.count else []),
@@ -391,7 +389,3 @@ def _compared(change: Change[Node]) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
 
 def _about(file: ChangedFile) -> str:
     return file.change + (f"; {_EDITED}" if file.edited else "")
-
-
-def _strong(palette: Palette) -> Style:
-    return palette.strong

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Literal
 
-from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -23,13 +22,9 @@ from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes
 from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.rows import HintRow, Part, RuleRow
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import StyleName
 
-_STYLES: dict[Word, Callable[[Palette], Style]] = {
-    "accept": lambda palette: palette.success,
-    "reject": lambda palette: palette.error,
-    "edited": lambda palette: palette.warning,
-}
+_STYLES: dict[Word, StyleName] = {"accept": "success", "reject": "error", "edited": "warning"}
 _ODD = "it contains invisible characters: {key} edits it in your editor"
 
 
@@ -101,7 +96,7 @@ class HunkText(Vertical):
         """Show the text for editing. It must not contain characters that a text field would not
         show."""
         keys = keymap_of(self)
-        self._title.show((Part(title, 1, lambda palette: palette.heading),))
+        self._title.show((Part(title, 1, "heading"),))
         self._foot.show(
             (),
             (
@@ -185,7 +180,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         word = self.sheet.word(at)
         line = self.sheet.diff.start_line + self.sheet.hunks[at].start
         return (
-            Part(f"hunk {at + 1} of {self.count}", 2, _strong),
+            Part(f"hunk {at + 1} of {self.count}", 2, "strong"),
             Part(word, 3, _STYLES[word]),
             Part(f"line {line}", 0),
             Part("" if at in self.pane.seen else "not seen yet", 1),
@@ -196,13 +191,13 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
-        standing = [Part(f"{taken} of {self.count} hunks", 3, _strong)]
+        standing = [Part(f"{taken} of {self.count} hunks", 3, "strong")]
         if counts["edited"]:
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
         does = "applies" if self._is_last else "goes to the next file"
         standing.append(
-            Part(why or f"{self.key('hunks.apply')} {does}", 4, _warning if why else _strong)
+            Part(why or f"{self.key('hunks.apply')} {does}", 4, "warning" if why else "strong")
         )
         self.show_hints(standing)
         self.pane.refresh()
@@ -328,11 +323,3 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     def rows(self) -> tuple[HunkRows, ...]:
         news = [self.sheet.new_lines(at) for at in range(self.count)]
         return hunk_rows(self.sheet.diff, self.sheet.hunks, news, everything=self.shows_everything)
-
-
-def _strong(palette: Palette) -> Style:
-    return palette.strong
-
-
-def _warning(palette: Palette) -> Style:
-    return palette.warning

@@ -22,12 +22,13 @@ from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList, Parts
 from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import PERMISSION, Palette, StyleName
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.spelling import counted
 
 WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
+_OUTCOMES: dict[str, StyleName] = {"allowed": "success", "denied": "error", "cancelled": "muted"}
 ORIGINS: dict[RuleOrigin, str] = {
     "flag": "the command line",
     "session": "this session",
@@ -111,21 +112,19 @@ class PermissionList(MarkedList[Entry]):
                 assert_never(row)
 
     def _rule(self, rule: Rule, width: int, palette: Palette) -> Parts:
-        styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
         room = width - _WORD - 2
         beside = self._origin + 2 if room - self._origin - 2 >= _FEW else 0
         text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
         parts: Parts = [
-            (f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]),
+            (f"{WORDS[rule.permission]:<{_WORD}}  ", palette.named(PERMISSION[rule.permission])),
             (text, palette.text),
         ]
         return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
 
     def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Parts:
-        styles = {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}
         parts: Parts = [
             (time.strftime("%H:%M:%S  ", time.localtime(row.at)), palette.muted),
-            (f"{row.outcome:<{_OUTCOME}}  ", styles[row.outcome]),
+            (f"{row.outcome:<{_OUTCOME}}  ", palette.named(_OUTCOMES[row.outcome])),
             (f"{set_cell_size(decided_by(row), self._who)}  ", palette.text),
             (f"{set_cell_size(cut_end(flat(row.tool), self._tool), self._tool)}  ", palette.strong),
         ]
@@ -155,7 +154,7 @@ class PermissionPage(Page[None]):
                 lead = (f"{label:<{_LABEL}}  ", palette.muted)
                 yield from beside([lead], [(text, palette.text)], width - _LABEL - 2)
             yield line([])
-            for row in wrap([(whole, palette.code)], max(8, width), words=False):
+            for row in wrap([(whole, palette.code.text)], max(8, width), words=False):
                 yield line(row.parts, joins=row.joins)
 
         plain = "\n".join([*(f"{label}: {text}" for label, text in said), "", whole])

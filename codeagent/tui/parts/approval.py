@@ -127,11 +127,7 @@ def following_content(followed: Followed, more: int) -> CardContent:
     return CardContent(
         id=("follows", followed.asked.approval_id),
         scope="follow",
-        left=(
-            Part(
-                f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong
-            ),
-        ),
+        left=(Part(f"{asker(followed.asked)}Allowed, and running", 90, "strong"),),
         right=(Part(f"and {more} more" if more else "", 50),),
         body=(
             cut_piece(f"$ {next(commands, followed.asked.target)}", "text"),
@@ -388,16 +384,14 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     only shown below."""
     if len(shown) > 1:
         every = "both" if len(shown) == 2 else f"all {len(shown)}"
-        return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
+        return (Part(f"Allow {every} calls?", 90, "strong"),)
     front = shown[0]
     if front.question is not None:
-        return (
-            Part(f"{asker(front.waiting)}A question for you", 90, lambda palette: palette.strong),
-        )
+        return (Part(f"{asker(front.waiting)}A question for you", 90, "strong"),)
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
-    asks = Part(words, 90, lambda palette: palette.strong)
-    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
+    asks = Part(words, 90, "strong")
+    target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)
     added, removed = front.changed

@@ -161,13 +161,9 @@ class _CheckRow(RowWidget):
         first, *more = (problem,) if problem else self._check.says or ("",)
         beside = cell_len(SEPARATOR + odd) if odd and width >= 2 * cell_len(odd) else 0
         parts = [
-            Part(
-                cut_end(first, width - beside),
-                100,
-                lambda colours: colours.error if problem else colours.strong,
-            ),
+            Part(cut_end(first, width - beside), 100, "error" if problem else "strong"),
             *(Part(words, 60 + place) for place, words in enumerate(more)),
-            Part(odd, 90, lambda colours: colours.warning),
+            Part(odd, 90, "warning"),
         ]
         return line(styled(fit(parts, width), palette))
 
@@ -267,9 +263,7 @@ class CardFrame(Vertical, can_focus=True):
             choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys")
         )
         more = Part(f"{self.pane.below} more below" if self.pane.below else "", 50)
-        self._foot.show(
-            right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,)
-        )
+        self._foot.show(right=(Part(why, 100, "warning") if content.to_read else more,))
         if self._needed(_BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
             self.fit()
 

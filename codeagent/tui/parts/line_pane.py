@@ -22,7 +22,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.diff import DiffRow, ruler_of, split_lines, unified_lines
 from codeagent.tui.rendering.lines import Line, cut_end, flat, line, restyled, wrap
 from codeagent.tui.rendering.marked import marked_lines
-from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
+from codeagent.tui.rendering.palette import PLAIN, Palette, StyleName, palette_of
 
 Piece = Callable[[int, Palette], Iterator[Line]]
 """Yields the lines of some content for a width in cells."""
@@ -231,7 +231,7 @@ class LinePane(Pane):
         found = replace(found, strip=_selectable(found, row))
         if selection is not None and (span := selection.get_span(row)) is not None:
             end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette_of(self).selection)
+            found = restyled(found, span[0], end, palette_of(self).marks.selection)
         return found.strip.adjust_cell_length(width, style).apply_style(style)
 
     def everything(self) -> str:
@@ -312,7 +312,7 @@ def _selectable(line: Line, row: int) -> Strip:
     return Strip.join([strip.crop(0, line.start), strip.crop(line.start).apply_offsets(0, row)])
 
 
-def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
+def marked_piece(text: str, style: StyleName, *, lead: str = "") -> Piece:
     """Return a piece for a whole text, in the palette's style of that name; `marked_lines` points
     out odd characters.
 
@@ -321,7 +321,7 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
     indent = cell_len(lead)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        plain, wanted = {None, PLAIN, palette.text}, getattr(palette, style)
+        plain, wanted = {None, PLAIN, palette.text}, palette.named(style)
         for row, found in enumerate(marked_lines(text, max(1, width - indent), palette)):
             front = (Segment(" " * indent if row else lead, wanted),) if lead else ()
             segments = (
@@ -332,22 +332,22 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
     return make
 
 
-def wrapped_piece(text: str, style: str = "text") -> Piece:
+def wrapped_piece(text: str, style: StyleName = "text") -> Piece:
     """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style
     of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        for row in wrap([(text, getattr(palette, style))], width):
+        for row in wrap([(text, palette.named(style))], width):
             yield line(row.parts, joins=row.joins)
 
     return make
 
 
-def cut_piece(text: str, style: str) -> Piece:
+def cut_piece(text: str, style: StyleName) -> Piece:
     """Return a piece for one line, cut off at the width, in the palette's style of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        yield line([(cut_end(flat(text), width), getattr(palette, style))])
+        yield line([(cut_end(flat(text), width), palette.named(style))])
 
     return make
 

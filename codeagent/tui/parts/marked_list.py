@@ -139,7 +139,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         parts = self.parts(row, max(0, width - _MARK - 1), palette, marked=marked)
         if not marked:
             return [("   ", None), *parts]
-        body = palette.selection
+        body = palette.marks.selection
         rest = " " * max(0, width - _MARK - sum(cell_len(text) for text, _ in parts))
         return [
             (" ▸ ", palette.accent + body),

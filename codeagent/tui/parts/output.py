@@ -267,13 +267,17 @@ class OutputPane(Pane):
         here = self._found
         for begin, end in self.text.spans(self._query, row):
             current = here is not None and (here.row, here.start) == (row, begin)
-            style = palette.match + Style(underline=True, bold=True) if current else palette.match
+            style = (
+                palette.marks.match + Style(underline=True, bold=True)
+                if current
+                else palette.marks.match
+            )
             found = restyled(found, begin, end, style)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(row)
         if span is not None:
             end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette.selection)
+            found = restyled(found, span[0], end, palette.marks.selection)
         return found.strip
 
     def _show_found(self) -> OutputMatch | None:

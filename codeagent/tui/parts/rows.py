@@ -1,7 +1,7 @@
 """Rows of a screen: text cut to fit, edges, titles, hints and keys that can be clicked."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -14,7 +14,7 @@ from textual.widget import Widget
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.palette import Palette, StyleName, palette_of
 
 SEPARATOR = " · "
 _GAP = "  "
@@ -31,7 +31,7 @@ class Part:
 
     text: str
     keep: int
-    style: Callable[[Palette], Style] = lambda palette: palette.muted
+    style: StyleName = "muted"
 
 
 def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:
@@ -56,7 +56,7 @@ def styled(
     for part in parts:
         if out:
             out.append((separator, palette.muted))
-        out.append((part.text, part.style(palette)))
+        out.append((part.text, palette.named(part.style)))
     return out
 
 
@@ -260,8 +260,4 @@ class HintRow(RowWidget):
 
 def _hint(hint: str | HintKey, keep: int) -> Part:
     """Draw a hint; what can be clicked has the style of text."""
-    return (
-        Part(hint, keep)
-        if isinstance(hint, str)
-        else Part(hint.text, keep, lambda palette: palette.text)
-    )
+    return Part(hint, keep) if isinstance(hint, str) else Part(hint.text, keep, "text")

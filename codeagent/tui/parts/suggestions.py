@@ -216,7 +216,7 @@ class ChoiceList(Overlay):
         choice, chosen = self._choices[at], at == self._at
         column = min(28, max((cell_len(flat(one.label)) for one in self._choices), default=0))
         mark = " ▸ " if chosen else "   "
-        body = palette.selection if chosen else PLAIN
+        body = palette.marks.selection if chosen else PLAIN
         label = cut_middle(flat(choice.label), width - 4)
         about = ""
         if choice.about and width >= column + 24:
@@ -337,7 +337,7 @@ class HistorySearch(Overlay, can_focus=True):
             )
             return line([(words, palette.muted)])
         chosen = at == self._at
-        body = palette.selection if chosen else PLAIN
+        body = palette.marks.selection if chosen else PLAIN
         text = set_cell_size(cut_end(flat(self._found[at][: 4 * width]), width - 4), width - 3)
         return line(
             [(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)]

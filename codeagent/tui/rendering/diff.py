@@ -281,8 +281,8 @@ class _Drawing:
         self._palette = palette
         # Copies, so that marked blanks differ from text in an equal style.
         self._trailing = {
-            "added": (palette.added + palette.warning).copy(),
-            "removed": (palette.removed + palette.warning).copy(),
+            "added": (palette.diff.added + palette.warning).copy(),
+            "removed": (palette.diff.removed + palette.warning).copy(),
         }
         self._return = palette.warning.copy()
 
@@ -297,8 +297,8 @@ class _Drawing:
                 for each in wrap([(text, style)], self._room)
             ]
         sign, whole = {
-            "added": ("+", palette.added),
-            "removed": ("-", palette.removed),
+            "added": ("+", palette.diff.added),
+            "removed": ("-", palette.diff.removed),
             "same": (" ", None),
         }[row.kind]
         found = wrap(self._parts(row, styled, whole), self._room, words=False)
@@ -314,7 +314,11 @@ class _Drawing:
             parts = [
                 (part, whole if whole.bgcolor is None else whole + style) for part, style in styled
             ]
-            word = self._palette.added_word if row.kind == "added" else self._palette.removed_word
+            word = (
+                self._palette.diff.added_word
+                if row.kind == "added"
+                else self._palette.diff.removed_word
+            )
             parts = _over(parts, row.changed, lambda own: word if own is None else own + word)
             blanks = (len(text.rstrip(" \t")), len(text))
             parts = _over(parts, [blanks], lambda _: self._trailing[row.kind])
@@ -376,10 +380,10 @@ def _coloured(
     rows: Sequence[DiffRow], filename: str, palette: Palette
 ) -> list[tuple[DiffRow, StyledLine]]:
     """Highlight every row in the colours of its language, the old and the new text separately."""
-    palette = replace(palette, code=palette.text)
+    colours = replace(palette.code, text=palette.text)
     language = filename if len(rows) <= _COLOURED else ""
     sides = [
-        iter(highlight("\n".join(row.text for row in rows if row.kind in kinds), language, palette))
+        iter(highlight("\n".join(row.text for row in rows if row.kind in kinds), language, colours))
         for kinds in (("removed", "same"), ("added", "same"))
     ]
     found: list[tuple[DiffRow, StyledLine]] = []

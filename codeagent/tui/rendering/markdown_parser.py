@@ -130,8 +130,8 @@ def link_style(url: str, palette: Palette) -> Style:
     Web and mail addresses and paths may be opened; terminal hyperlinks are never used.
     """
     if not _may_open(url):
-        return palette.link
-    return palette.link + Style.from_meta({"link": url})
+        return palette.prose.link
+    return palette.prose.link + Style.from_meta({"link": url})
 
 
 def _blocks(tokens: "Sequence[Token]", lines: list[str]) -> Iterator[ParsedBlock]:
@@ -190,13 +190,13 @@ def _parts(
                     else _with_addresses(token.content, style, palette)
                 )
             case "code_inline":
-                yield token.content, style + palette.code
+                yield token.content, style + palette.code.text
             case "softbreak":
                 yield " ", style
             case "hardbreak":
                 yield "\n", style
             case "em_open":
-                styles.append(style + palette.emphasis)
+                styles.append(style + palette.prose.emphasis)
             case "strong_open":
                 styles.append(style + palette.strong)
             case "s_open":

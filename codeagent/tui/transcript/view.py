@@ -146,7 +146,7 @@ class TranscriptView(SheetView, can_focus=True):
         if span is None or not line.text:
             return marked.strip
         end = len(line.text) if span[1] == -1 else max(0, span[1])
-        return restyled(marked, max(0, span[0]), end, self.sheet.palette.selection).strip
+        return restyled(marked, max(0, span[0]), end, self.sheet.palette.marks.selection).strip
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -304,7 +304,7 @@ class TranscriptView(SheetView, can_focus=True):
         current, palette = finding.current, self.sheet.palette
         for span in finding.spans(place.index, self.sheet.seen(place.index).lines).get(row, ()):
             here = current is not None and (current.index, current.nth) == (place.index, span.nth)
-            style = palette.match + palette.selection if here else palette.match
+            style = palette.marks.match + palette.marks.selection if here else palette.marks.match
             line = restyled(line, span.start, span.end, style)
         return line
 
