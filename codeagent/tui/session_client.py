@@ -3,6 +3,7 @@ into the UI state."""
 
 import asyncio
 import gc
+import time
 from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
 from typing import Any, get_args
@@ -29,9 +30,9 @@ from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
+from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.recorded import read_session
 from codeagent.tui.reduce import AnyEvent, Reducer
-from codeagent.tui.session_acts import directed, show_act
 from codeagent.tui.session_reader import STARTING, SessionReader, with_model
 from codeagent.tui.state import UiState
 
@@ -122,7 +123,7 @@ class SessionClient(SessionReader):
         """Do the act now, or begin what takes time; refused text returns to the composer."""
         act = directed(act, running=self.running)
         refused = Refused(self._why_not) if self._runtime is None else self._runtime.agent.do(act)
-        show_act(act, refused, self._state, running=self.running)
+        _show_act(act, refused, self._state, running=self.running)
         return refused
 
     async def finish(self, act: Act) -> Refused | None:
@@ -133,7 +134,7 @@ class SessionClient(SessionReader):
             if self._runtime is None
             else await self._runtime.agent.finish(act)
         )
-        show_act(act, refused, self._state, running=self.running)
+        _show_act(act, refused, self._state, running=self.running)
         return refused
 
     async def close(self) -> None:
@@ -286,3 +287,46 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
         drawn.clear()
         await asyncio.sleep(_PACE)
     drawn.add(key)
+
+
+def directed(act: Act, *, running: bool) -> Act:
+    """Return the act that fits the text now: a run may have begun or ended since the key was
+    pressed."""
+    match act:
+        case acts.Prompt(str(text)) if running:
+            return acts.Steer(text)
+        case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text) if not running:
+            return acts.Prompt(text)
+        case _:
+            return act
+
+
+def _show_act(act: Act, refused: Refused | None, state: UiState, *, running: bool) -> None:
+    """Show what an act did if no event does; refused text returns to the composer."""
+    match act:
+        case _ if refused is not None:
+            _give_back(act, refused, state)
+        case acts.Prompt() | acts.RunRecipe() if running:
+            state.status.set(phase="working", since=time.time())
+        case acts.Stop() if running:
+            state.status.set(halt="stopping")
+        case acts.Step(on):
+            state.status.set(stepping=on)
+        case acts.SetMode(mode):
+            state.status.set(mode=mode, notice=f"mode: {mode} · {MODE_MEANS[mode]}")
+        case _:
+            pass
+
+
+def _give_back(act: Act, refused: Refused, state: UiState) -> None:
+    """Return refused text to the composer; of other acts, the caller says why they were refused."""
+    match act:
+        case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
+            lost = text or ""
+        case acts.RunShell(command, shared):
+            lost = ("!" if shared else "!!") + command
+        case _:
+            return
+    state.document.remark(refused.reason, "error")
+    if lost:
+        state.give_back(lost)

@@ -44,9 +44,6 @@ _ASKS = {
     "git_commit": "Make this commit?",
     HOSTS: "Let this command reach the network?",
 }
-_MOVES = frozenset({"left", "right", "up", "down", "enter"})
-"""Keys that move the mark or choose what is marked; only with the focus, as the composer uses them
-too."""
 _SCROLLING = {
     key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
 }
@@ -104,12 +101,9 @@ def approval_content(
         body=tuple(_all_pieces(shown, split=context.split, about=view.about)),
         drawn_of=(to_read, context.split, view.about),
         choices=choices,
-        tab="to answer",
         beside={**_SCROLLING, **_unavailable(shown, choices, context), **_marking(choices, marked)},
         marked=marked,
-        only_focused=_MOVES,
         to_read=to_read,
-        whole=all(each.whole for each in shown),
         sent=context.sent,
     )
 
@@ -138,7 +132,6 @@ def following_content(followed: Followed, more: int) -> CardContent:
         ),
         drawn_of=followed,
         choices=(),
-        tab="",
     )
 
 
@@ -180,10 +173,8 @@ def _question_content(
         body=question_pieces(question, row),
         drawn_of=(asked.waiting, row),
         choices=tuple(choices),
-        tab="to answer",
         beside=beside,
         marked=marked,
-        only_focused=_MOVES,
         at_end=row is not None,
         sent=context.sent,
         begins=None if options else answer,
@@ -209,9 +200,7 @@ def _form_content(
         body=(*question_pieces(question, None), *form_pieces(question, context.filled, row, shown)),
         drawn_of=(asked.waiting, row, shown, tuple(context.filled.items())),
         choices=choices,
-        tab="to answer",
         beside={**_SCROLLING, **beside},
-        only_focused=_MOVES,
         at_end=view.row is not None,
         sent=context.sent,
     )

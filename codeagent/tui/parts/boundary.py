@@ -100,7 +100,6 @@ def pause_content(
         body=paused_pieces(paused, marked, view.problem),
         drawn_of=(paused, marked, view.problem),
         choices=pause_choices(paused, marked, stepping=stepping, focused=focused),
-        tab="to choose",
         beside=beside,
         row=marked if count else None,
         sent=sent,
@@ -130,7 +129,6 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
             CardChoice("e", "edit", keep=80, does=text_write(plan)),
             CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
         ),
-        tab="to choose",
         sent=sent,
     )
 
@@ -159,7 +157,6 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
                 does=Send((UseSummary(None),), "kept"),
             ),
         ),
-        tab="to choose",
         sent=sent,
     )
 

@@ -244,18 +244,14 @@ class CardFrame(Vertical, can_focus=True):
         """
         keymap, focused, write = keymap_of(self), self.has_focus_within, self.line.write
         self._keys.display = bool(content.choices)
-        choices = labelled(
-            content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
-        )
+        choices = labelled(content.choices, keymap, scope=content.scope, focused=focused)
         self.reading_key = next(
             (choice.label or choice.key for choice in choices if choice.allows), ""
         )
         why = why_closed()
         off = bool(why)
         if write is not None:
-            choices = labelled(
-                write.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
-            )
+            choices = labelled(write.choices, keymap, scope=content.scope, focused=focused)
             off = bool(self.line.check.problem or (write.allows and why))
         self._title.show(content.left, content.right)
         sent = f"sent: {content.sent}" if content.sent else ""

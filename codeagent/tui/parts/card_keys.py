@@ -209,13 +209,10 @@ def _spellings(key: str) -> tuple[str, ...]:
 
 
 def labelled(
-    choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool, tab: str
+    choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool
 ) -> tuple[CardChoice, ...]:
     """Return the choices with their keys: without the focus, Tab goes to the card and the other
-    keys need Alt.
-
-    `tab` says what Tab is for.
-    """
+    keys need Alt."""
     actions = _actions_of(scope)
     shown = tuple(
         replace(choice, label=keymap.shown(actions[choice.key]))
@@ -225,6 +222,7 @@ def labelled(
     )
     if focused:
         return shown
+    tab = "to answer" if scope == "card" else "to choose"
     beside = CardChoice("tab", tab, keep=98, label="Tab")
     return (beside, *(replace(choice, label=_with_alt(choice)) for choice in shown))
 
