@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_model_arguments
+from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
@@ -40,12 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
-    add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
+    add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
-    add(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="off runs commands on this machine and asks about each one (default: docker)",
+    add_sandbox(
+        parser, "off runs commands on this machine and asks about each one (default: docker)"
     )
 
 

@@ -98,7 +98,8 @@ class CodeagentApp(GuardedApp):
         return self.chat
 
     async def change_to(self, options: LaunchOptions) -> None:
-        before, self.chat = self.chat, self._new_chat(options)
+        before = self.chat
+        self.chat = self._new_chat(options)
         self._left = before
         if before.outbox.waits:
             before.outbox.stop()  # what was sent but not yet done moves along with the draft

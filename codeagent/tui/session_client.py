@@ -3,7 +3,6 @@ into the UI state."""
 
 import asyncio
 import gc
-import time
 from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
 from typing import Any, get_args
@@ -30,7 +29,7 @@ from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
-from codeagent.tui.parts.status import MODE_MEANS
+from codeagent.tui.outcomes import show_act
 from codeagent.tui.recorded import read_session
 from codeagent.tui.reduce import AnyEvent, Reducer
 from codeagent.tui.session_reader import STARTING, SessionReader, with_model
@@ -52,7 +51,6 @@ class SessionClient(SessionReader):
         self._reducer = Reducer(state, live=True, cards=self._cards)
         self._shown = 0
         """The number of the last event that was shown."""
-        self._stepping = False
         self._told_last = ""
         self._settled = asyncio.Event()
         """Set once it has started, or never will."""
@@ -79,7 +77,6 @@ class SessionClient(SessionReader):
         name = self.launcher.workspace.name or str(self.launcher.workspace)
         self._state.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._state.prefer(settings)
-        self._stepping = options.step
         self._state.status.set(stepping=options.step)
         if options.api_base is not None:
             self._tell(f"asking {one_line(options.api_base, 60)} for its models…")
@@ -99,7 +96,7 @@ class SessionClient(SessionReader):
             )
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
-        self._spawn(self._start(settings, resume))
+        self._spawn(self._start(settings, resume, step=options.step))
         self._spawn(self._refresh_git())
         return None
 
@@ -123,7 +120,7 @@ class SessionClient(SessionReader):
         """Do the act now, or begin what takes time; refused text returns to the composer."""
         act = directed(act, running=self.running)
         refused = Refused(self._why_not) if self._runtime is None else self._runtime.agent.do(act)
-        _show_act(act, refused, self._state, running=self.running)
+        show_act(act, refused, self._state, running=self.running)
         return refused
 
     async def finish(self, act: Act) -> Refused | None:
@@ -134,7 +131,7 @@ class SessionClient(SessionReader):
             if self._runtime is None
             else await self._runtime.agent.finish(act)
         )
-        _show_act(act, refused, self._state, running=self.running)
+        show_act(act, refused, self._state, running=self.running)
         return refused
 
     async def close(self) -> None:
@@ -145,7 +142,8 @@ class SessionClient(SessionReader):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        runtime, self._runtime = self._runtime, None
+        runtime = self._runtime
+        self._runtime = None
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -153,7 +151,7 @@ class SessionClient(SessionReader):
         if runtime is not None:
             await runtime.close()
 
-    async def _start(self, settings: Settings, resume: str | None) -> None:
+    async def _start(self, settings: Settings, resume: str | None, *, step: bool) -> None:
         """Open the runtime, catch up with what opening it wrote, then read it to its end."""
         status = self._state.status
         try:
@@ -171,7 +169,7 @@ class SessionClient(SessionReader):
         for mode in get_args(Mode):
             if status.now.conversation.mode == mode != settings.mode:
                 runtime.agent.do(acts.SetMode(mode))
-        if self._stepping:
+        if step:
             runtime.agent.do(acts.Step(True))
         events = runtime.agent.events()
         for recorded in await asyncio.to_thread(
@@ -299,34 +297,3 @@ def directed(act: Act, *, running: bool) -> Act:
             return acts.Prompt(text)
         case _:
             return act
-
-
-def _show_act(act: Act, refused: Refused | None, state: UiState, *, running: bool) -> None:
-    """Show what an act did if no event does; refused text returns to the composer."""
-    match act:
-        case _ if refused is not None:
-            _give_back(act, refused, state)
-        case acts.Prompt() | acts.RunRecipe() if running:
-            state.status.set(phase="working", since=time.time())
-        case acts.Stop() if running:
-            state.status.set(halt="stopping")
-        case acts.Step(on):
-            state.status.set(stepping=on)
-        case acts.SetMode(mode):
-            state.status.set(mode=mode, notice=f"mode: {mode} · {MODE_MEANS[mode]}")
-        case _:
-            pass
-
-
-def _give_back(act: Act, refused: Refused, state: UiState) -> None:
-    """Return refused text to the composer; of other acts, the caller says why they were refused."""
-    match act:
-        case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
-            lost = text or ""
-        case acts.RunShell(command, shared):
-            lost = ("!" if shared else "!!") + command
-        case _:
-            return
-    state.document.remark(refused.reason, "error")
-    if lost:
-        state.give_back(lost)

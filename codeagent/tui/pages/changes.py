@@ -337,12 +337,14 @@ class ChangesScreen(DiffPage[None]):
                 self._words(str(error))
                 return
             view, self._hunks = await asyncio.to_thread(_compared, Change(key, then, now))
-            self._view, diff = view, view.diff
+            self._view = view
+            diff = view.diff
             self.pane.show_hunks(key, self.rows(), line_end_notes(diff) if diff else (), view.notes)
             self.draw()
 
     def _words(self, *words: str) -> None:
-        self._view, self._hunks = None, ()
+        self._view = None
+        self._hunks = ()
         self.pane.show_hunks("", (), words=words)
         self.draw()
 

@@ -326,7 +326,8 @@ class JobTail(OutputPane):
         if missing:
             words = f"{_DIM}… {counted(missing, 'line', 'lines')} more: o shows everything{_END}"
             lines.insert(output.gap_at or 0, words)
-        fell, self._missing = missing - self._missing, missing
+        fell = missing - self._missing
+        self._missing = missing
         if job_id != self._job_id:
             self._job_id = job_id
             self._following = True

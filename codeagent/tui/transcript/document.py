@@ -70,7 +70,8 @@ class Document:
 
     def take_changes(self) -> frozenset[int]:
         """Return the keys of the blocks that are new or changed since the last call."""
-        changed, self._changed = frozenset(self._changed), set()
+        changed = frozenset(self._changed)
+        self._changed = set()
         return changed
 
     def show_end(self, end: "Document") -> None:

@@ -154,7 +154,8 @@ class TranscriptView(SheetView, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Act on a click that did not select; a second click selects a word, a third the block."""
         event.prevent_default()
-        pressed, self._pressed = self._pressed, None
+        pressed = self._pressed
+        self._pressed = None
         if pressed != (event.x, event.y):
             return
         place = self.place_at(event.y)
