@@ -297,7 +297,9 @@ def page_rows(extension: Extension) -> Iterator[Action]:
     """Return what the keys of an extension's pages do."""
     for page in extension.screen.keys:
         for key in page.keys:
-            yield Action(f"{page.scope}.{key.name}", key.about, key.keys, approves=key.approves)
+            yield Action(
+                f"{page.scope}.{key.name}", key.about, ",".join(key.keys), approves=key.approves
+            )
 
 
 def prompt_row(prompt: "OfferedText") -> Action:
