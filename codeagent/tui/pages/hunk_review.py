@@ -13,6 +13,7 @@ from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
@@ -72,14 +73,13 @@ class HunkText(Vertical):
     """
     BINDINGS = bindings("lines")
 
+    @dataclass
     class Ended(Message):
         """Editing ended with this text: it replaces the hunk's new lines, is only kept, or is to be
         continued in the user's own editor."""
 
-        def __init__(self, text: str, how: Literal["take", "leave", "outside"]) -> None:
-            super().__init__()
-            self.text = text
-            self.how = how
+        text: str
+        how: Literal["take", "leave", "outside"]
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,10 +18,10 @@ from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.output import JobTail
 from codeagent.tui.parts.rows import HintKey, Part, TitleRow, fit, joined_width, styled
-from codeagent.tui.rendering.lines import cut_end, flat
+from codeagent.tui.rendering.lines import Styled, cut_end, flat
 from codeagent.tui.rendering.palette import Palette, StyleName
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import JobBoard, UiState
@@ -83,13 +83,13 @@ class JobList(MarkedList[Job]):
         """Draw the jobs as they are now; the mark stays on its job."""
         self.show(self._board.rows)
 
-    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Styled:
         head = f"{cut_end(flat(row.id), _LONGEST_ID):<6}  "
         room = max(0, width - cell_len(head) - _WORD - 2)
         facts = fit(self._facts(row), room * 3 // 5)
         beside = joined_width(facts) if facts and joined_width(facts) <= room * 3 // 5 else 0
         about = max(0, room - beside - (2 if beside else 0))
-        parts: Parts = [
+        parts: Styled = [
             (head, palette.text),
             (f"{row.status:<{_WORD}}  ", palette.named(_STYLES[row.status])),
             (set_cell_size(cut_end(flat(row.title), about), about), palette.text),

@@ -19,9 +19,9 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
-from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintRow, TitleRow
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, cut_middle, flat, line, wrap
 from codeagent.tui.rendering.palette import PERMISSION, Palette, StyleName
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
@@ -100,7 +100,7 @@ class PermissionList(MarkedList[Entry]):
         if other:
             self._mark(other[0])
 
-    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Styled:
         match row:
             case str():
                 return [(" ", None), (cut_end(row, max(0, width - 4)), palette.heading)]
@@ -111,18 +111,18 @@ class PermissionList(MarkedList[Entry]):
             case _:
                 assert_never(row)
 
-    def _rule(self, rule: Rule, width: int, palette: Palette) -> Parts:
+    def _rule(self, rule: Rule, width: int, palette: Palette) -> Styled:
         room = width - _WORD - 2
         beside = self._origin + 2 if room - self._origin - 2 >= _FEW else 0
         text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
-        parts: Parts = [
+        parts: Styled = [
             (f"{WORDS[rule.permission]:<{_WORD}}  ", palette.named(PERMISSION[rule.permission])),
             (text, palette.text),
         ]
         return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
 
-    def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Parts:
-        parts: Parts = [
+    def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Styled:
+        parts: Styled = [
             (time.strftime("%H:%M:%S  ", time.localtime(row.at)), palette.muted),
             (f"{row.outcome:<{_OUTCOME}}  ", palette.named(_OUTCOMES[row.outcome])),
             (f"{set_cell_size(decided_by(row), self._who)}  ", palette.text),

@@ -11,6 +11,7 @@ from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import CardContent, Check, Writing
@@ -60,19 +61,17 @@ class CardLine(Vertical):
     }
     """
 
+    @dataclass
     class Typed(Message):
         """The text changed."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class Sent(Message):
         """Enter was pressed, and nothing is wrong with the text."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self) -> None:
         super().__init__()

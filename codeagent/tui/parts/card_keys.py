@@ -13,7 +13,7 @@ from textual.widget import Widget
 from codeagent.tui.bindings import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_content import CardChoice, CardScope
-from codeagent.tui.rendering.lines import Line, cut_end, line
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 
 _GAP = "  "
@@ -140,10 +140,8 @@ class ChoiceRow(Widget):
         words = (self._mark(choice) + _cap(choice) + _words(choice, brief=brief) for choice in row)
         return sum(map(cell_len, words)) + len(_GAP) * max(0, len(row) - 1)
 
-    def _drawn(
-        self, row: Sequence[CardChoice], palette: Palette, *, brief: bool
-    ) -> list[tuple[str, Style | None]]:
-        out: list[tuple[str, Style | None]] = []
+    def _drawn(self, row: Sequence[CardChoice], palette: Palette, *, brief: bool) -> Styled:
+        out: Styled = []
         for choice in row:
             off = choice.allows and self._off
             words = (

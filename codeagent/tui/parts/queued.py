@@ -12,8 +12,7 @@ from textual.widget import Widget
 from codeagent.core.acts import Queued
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.marked_list import Parts
-from codeagent.tui.rendering.lines import Line, cut_end, flat, line
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.state import QueuedMessages
 
@@ -42,7 +41,7 @@ def by_lane(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ..
     return tuple((title, waiting) for title, waiting in lanes if waiting)
 
 
-def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Parts:
+def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Styled:
     """Return `── title ────────── note ──`; the note is dropped if there is no room."""
     words = cut_end(f"── {title} ", width)
     beside = f" {note} ──" if note and cell_len(words + note) + 8 <= width else ""
@@ -50,7 +49,7 @@ def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Par
     return [(words + rule, palette.rule), (beside, palette.rule)]
 
 
-def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Parts:
+def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Styled:
     """Return kind, first line in quotes and length of a text, and the note if there is room."""
     lines = [flat(row) for row in visible(item.text).strip().split("\n")]
     more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
@@ -91,12 +90,11 @@ class QueueView(Widget):
     """
     ALLOW_SELECT = False
 
+    @dataclass
     class TakeBack(Message):
         """The user wants this text back in the composer."""
 
-        def __init__(self, queued_id: str) -> None:
-            super().__init__()
-            self.queued_id = queued_id
+        queued_id: str
 
     class TakeEarlier(Message):
         """The user wants what was left unsent before this start back in the composer."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
@@ -13,7 +12,7 @@ from textual.widget import Widget
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette, StyleName, palette_of
 
 SEPARATOR = " · "
@@ -48,11 +47,9 @@ def joined_width(parts: Sequence[Part], separator: str = SEPARATOR) -> int:
     return sum(cell_len(part.text) for part in parts) + cell_len(separator) * max(0, len(parts) - 1)
 
 
-def styled(
-    parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR
-) -> list[tuple[str, Style | None]]:
+def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) -> Styled:
     """Return (text, style) pairs of the parts and the separators between them."""
-    out: list[tuple[str, Style | None]] = []
+    out: Styled = []
     for part in parts:
         if out:
             out.append((separator, palette.muted))
@@ -117,10 +114,10 @@ class RuleRow(RowWidget):
         )
         left_room = room - (joined_width(right, _GAP) + 3 if right else 0)
         left = _within(self._left, left_room)
-        body: list[tuple[str, Style | None]] = [(f"{first}─", None)]
+        body: Styled = [(f"{first}─", None)]
         if left:
             body += [(" ", None), *styled(left, palette, _GAP), (" ", None)]
-        tail: list[tuple[str, Style | None]] = []
+        tail: Styled = []
         if right:
             tail += [(" ", None), *styled(right, palette, _GAP), (" ", None)]
         tail.append((f"─{last}", None))
@@ -200,12 +197,11 @@ class HintRow(RowWidget):
     """Draws the state and what the keys do, as far as it fits; or, for a while, what just
     happened."""
 
+    @dataclass
     class Picked(Message):
         """A hint was clicked."""
 
-        def __init__(self, action: str) -> None:
-            super().__init__()
-            self.action = action
+        action: str
 
     def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
         """In a narrow row, the last hints are dropped first; then it ends with the key that shows

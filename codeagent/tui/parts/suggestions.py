@@ -148,12 +148,11 @@ class ChoiceList(Overlay):
     Descriptions have a column of their own; a narrow list leaves them out.
     """
 
+    @dataclass
     class Picked(Message):
         """A choice was clicked."""
 
-        def __init__(self, choice: Completion) -> None:
-            super().__init__()
-            self.choice = choice
+        choice: Completion
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,15 +234,14 @@ class HistorySearch(Overlay, can_focus=True):
 
     BINDINGS = bindings("history")
 
+    @dataclass
     class Closed(Message):
         """The search is over."""
 
-        def __init__(self, text: str | None, took_focus: bool) -> None:
-            super().__init__()
-            self.text = text
-            """The chosen prompt; None if nothing changes."""
-            self.took_focus = took_focus
-            """Whether the focus is still here and has to return to the composer."""
+        text: str | None
+        """The chosen prompt; None if nothing changes."""
+        took_focus: bool
+        """Whether the focus is still here and has to return to the composer."""
 
     def __init__(self) -> None:
         super().__init__()

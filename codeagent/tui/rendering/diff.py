@@ -15,7 +15,7 @@ from textual.strip import Strip
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
-from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, Styled, segment, wrap
 from codeagent.tui.rendering.palette import Palette
 
 LINES_BY_WORD = 5_000
@@ -35,7 +35,6 @@ _PAIRED = 400
 """Pairs of lines tried at most if it is not obvious which line became which."""
 Span = tuple[int, int]
 """The first character, and the one after the last."""
-_Pieces = list[tuple[str, Style | None]]
 
 
 @dataclass(frozen=True)
@@ -305,11 +304,11 @@ class _Drawing:
         numbers = [number, *([None] * (len(found) - 1))]
         return [self._line(each, sign, at, whole) for each, at in zip(found, numbers, strict=True)]
 
-    def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> _Pieces:
+    def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> Styled:
         """Return the line's text in styles; on a changed line, trailing blanks and carriage returns
         are marked."""
         text = row.text.removesuffix("\r")
-        parts: _Pieces = list(styled)
+        parts: Styled = list(styled)
         if whole is not None:
             parts = [
                 (part, whole if whole.bgcolor is None else whole + style) for part, style in styled
@@ -394,15 +393,13 @@ def _coloured(
     return found
 
 
-def _over(
-    parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]
-) -> _Pieces:
+def _over(parts: Styled, spans: Sequence[Span], restyle: Callable[[Style | None], Style]) -> Styled:
     """Return the parts with another style for spans of their text."""
     spans = [span for span in spans if span[0] < span[1]]
     if not spans:
         return parts
     edges = sorted({edge for span in spans for edge in span})
-    found: _Pieces = []
+    found: Styled = []
     at = 0
     for text, own in parts:
         cuts = [0, *(edge - at for edge in edges if at < edge < at + len(text)), len(text)]

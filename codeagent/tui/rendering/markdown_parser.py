@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from rich.style import Style
 
 from codeagent.core.dataclass import dataclass
+from codeagent.tui.rendering.lines import Styled
 from codeagent.tui.rendering.palette import Palette
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def is_too_deep(block: ParsedBlock) -> bool:
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 
-def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, Style | None]]:
+def inline_parts(text: str, palette: Palette, base: Style) -> Styled:
     """Return running text as (text, style); a newline is a hard line break."""
     parser, tokens = _parser(), list["Token"]()
     parser.inline.parse(text, parser, {}, tokens)
