@@ -6,15 +6,14 @@ from dataclasses import replace
 from rich.cells import cell_len
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from codeagent.tui.bindings import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_content import CardChoice, CardScope
+from codeagent.tui.parts.rows import RowsWidget
 from codeagent.tui.rendering.lines import Line, Styled, cut_end, line
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.palette import Palette
 
 _GAP = "  "
 _HERE = "›"
@@ -30,7 +29,7 @@ _KEEP = "card.keep"
 _NOT_WITH_ALT = ("enter", "esc", "text")
 
 
-class ChoiceRow(Widget):
+class ChoiceRow(RowsWidget):
     """Draws the choices, shortened to fit one or two rows; while `off`, those that allow a call are
     grey."""
 
@@ -40,7 +39,6 @@ class ChoiceRow(Widget):
         width: 1fr;
     }
     """
-    ALLOW_SELECT = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,13 +79,6 @@ class ChoiceRow(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.needed(width)
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        rows = self.rows(width, palette_of(self))
-        if y >= len(rows):
-            return Strip.blank(width, style)
-        return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
 
     def rows(self, width: int, palette: Palette) -> tuple[Line, ...]:
         """Return the note, or the choices."""

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.events import Click
-from textual.geometry import Size
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
 from codeagent.core.acts import Queued
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
+from codeagent.tui.parts.rows import RowsWidget
 from codeagent.tui.rendering.lines import Line, Styled, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.state import QueuedMessages
@@ -76,7 +74,7 @@ class _Drawn:
     queued_id: str | None = None
 
 
-class QueueView(Widget):
+class QueueView(RowsWidget):
     """Hidden while the queue is empty and nothing was left unsent.
 
     A click on a text takes it back, a click elsewhere opens the list of all.
@@ -88,7 +86,6 @@ class QueueView(Widget):
         display: none;
     }
     """
-    ALLOW_SELECT = False
 
     @dataclass
     class TakeBack(Message):
@@ -115,15 +112,8 @@ class QueueView(Widget):
         self.display = bool(self._queue.items or self._queue.earlier)
         self.refresh(layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(_drawn(self._queue, width, palette_of(self)))
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        rows = _drawn(self._queue, width, palette_of(self))
-        if y >= len(rows):
-            return Strip.blank(width, style)
-        return rows[y].line.strip.adjust_cell_length(width, style).apply_style(style)
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        return [drawn.line for drawn in _drawn(self._queue, width, palette)]
 
     def on_click(self, event: Click) -> None:
         rows = _drawn(self._queue, self.size.width, palette_of(self))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 from textual.events import Click
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -57,9 +58,29 @@ def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) 
     return out
 
 
-class RowWidget(Widget):
-    """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it
-    changes."""
+class RowsWidget(Widget):
+    """Draws `rows(width, palette)`, each cut or filled to the width; subclasses refresh it when they
+    change."""
+
+    ALLOW_SELECT = False
+
+    @abstractmethod
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        """Return what is shown in `width` cells."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.rows(width, palette_of(self)))
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        rows = self.rows(width, palette_of(self)) if width else ()
+        if y >= len(rows):
+            return Strip.blank(width, style)
+        return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
+
+
+class RowWidget(RowsWidget):
+    """Draws a single row."""
 
     DEFAULT_CSS = """
     RowWidget {
@@ -67,21 +88,13 @@ class RowWidget(Widget):
         width: 1fr;
     }
     """
-    ALLOW_SELECT = False
 
     @abstractmethod
     def row(self, width: int, palette: Palette) -> Line:
         """Return what is shown in `width` cells."""
 
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        if y or not width:
-            return Strip.blank(width, style)
-        return (
-            self.row(width, palette_of(self))
-            .strip.adjust_cell_length(width, style)
-            .apply_style(style)
-        )
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        return (self.row(width, palette),)
 
 
 class RuleRow(RowWidget):
