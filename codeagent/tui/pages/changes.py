@@ -20,9 +20,10 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import Part
+from codeagent.tui.rendering.diff import line_end_notes
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
@@ -339,7 +340,12 @@ class ChangesScreen(DiffPage[None]):
             view, self._hunks = await asyncio.to_thread(_compared, Change(key, then, now))
             self._view = view
             diff = view.diff
-            self.pane.show_hunks(key, self.rows(), line_end_notes(diff) if diff else (), view.notes)
+            self.pane.show_hunks(
+                key,
+                self.rows(),
+                line_end_notes(diff.before, diff.after) if diff else (),
+                view.notes,
+            )
             self.draw()
 
     def _words(self, *words: str) -> None:

@@ -16,13 +16,13 @@ from textual.widgets import TextArea
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
-from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes
+from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows
 from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.rows import HintRow, Part, RuleRow
+from codeagent.tui.rendering.diff import line_end_notes
 from codeagent.tui.rendering.palette import StyleName
 
 _STYLES: dict[Word, StyleName] = {"accept": "success", "reject": "error", "edited": "warning"}
@@ -95,14 +95,13 @@ class HunkText(Vertical):
     def begin(self, title: str, text: str) -> None:
         """Show the text for editing. It must not contain characters that a text field would not
         show."""
-        keys = keymap_of(self)
         self._title.show((Part(title, 1, "heading"),))
         self._foot.show(
             (),
             (
-                f"{keys.shown('lines.take')} takes these lines",
-                f"{keys.shown('lines.leave')} back",
-                f"{keys.shown('lines.editor')} in your editor",
+                "{lines.take} takes these lines",
+                "{lines.leave} back",
+                "{lines.editor} in your editor",
                 "an empty text removes the lines",
             ),
         )
@@ -170,7 +169,8 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         yield self.hint_row
 
     def on_mount(self) -> None:
-        self.pane.show_hunks(self.sheet.diff.path, self.rows(), line_end_notes(self.sheet.diff))
+        diff = self.sheet.diff
+        self.pane.show_hunks(diff.path, self.rows(), line_end_notes(diff.before, diff.after))
 
     @property
     def count(self) -> int:

@@ -90,7 +90,7 @@ class FolderQuestion(Guarded[bool]):
         with Vertical():
             yield TitleRow(self._title)
             yield Static(self._text, markup=False)
-            yield HintRow([self.with_keys(hint) for hint in self._hints])
+            yield HintRow(self._hints)
 
     def action_answer(self, answer: bool) -> None:
         if not answer or self.guard.admits("y"):
@@ -163,7 +163,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
         )
         hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
-        self._hints.show((), [self.with_keys(hint) for hint in hints])
+        self._hints.show((), hints)
         if self._only_key:
             self._open(self._key)
 

@@ -1,7 +1,6 @@
 """Base classes of what covers the conversation until it is closed: pages to read, and panels over
 its lower part."""
 
-import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +24,10 @@ from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
 from codeagent.tui.parts.marked_list import MarkedList
-from codeagent.tui.parts.rows import HintKey, HintRow, Part, TitleRow
+from codeagent.tui.parts.rows import HintKey, HintRow, Part, TitleRow, with_keys
 from codeagent.tui.rendering.lines import Line, Parts, line, wrap
 
 ResultT = TypeVar("ResultT")
-_ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 class Guarded(ModalScreen[ResultT]):
@@ -59,7 +57,7 @@ class Guarded(ModalScreen[ResultT]):
 
     def with_keys(self, text: str) -> str:
         """Replace each `{id}` of an action in the text with the key in force."""
-        return _ID.sub(lambda found: self.key(found[1]), text)
+        return with_keys(self, text)
 
     def action_close(self) -> None:
         """Close the screen without an answer."""
@@ -255,7 +253,7 @@ class Page(Guarded[ResultT]):
 
     def show_hints(self, standing: Sequence[Part] = ()) -> None:
         """Show what the keys in force do here, after `standing`."""
-        self.hint_row.show(standing, [self.with_keys(hint) for hint in self.hints])
+        self.hint_row.show(standing, self.hints)
 
     def say(self, text: str) -> None:
         """Show one line instead of the hints; an empty one brings them back."""

@@ -209,7 +209,7 @@ class PermissionsScreen(Guarded[None]):
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
-        self._hints.show((), [self.with_keys(hint) for hint in _HINTS])
+        self._hints.show((), _HINTS)
         yield self._title
         yield self._list
         yield self._hints

@@ -82,7 +82,7 @@ class RuleEditor(Panel[str]):
             yield self._said
             yield self._scope
             hints = ("{rule.take} adds it", "{rule.close} closes", "{rule.scope} how long it holds")
-            yield HintRow([self.with_keys(hint) for hint in hints])
+            yield HintRow(hints)
 
     def on_mount(self) -> None:
         self._line.focus()

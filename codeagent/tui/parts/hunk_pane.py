@@ -98,14 +98,6 @@ def common_carriage(diff: DiffBlock) -> str:
     return "\r" if ends == {"CRLF"} else ""
 
 
-def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
-    """Return notes about the line ends of both texts."""
-    old, new = line_ends(diff.before), line_ends(diff.after)
-    if old and new and old != new and "mixed" not in (old, new):
-        return (DiffRow("note", f"line ends change from {old} to {new}"),)
-    return (DiffRow("note", "lines end in CRLF"),) if new == "CRLF" and not old else ()
-
-
 def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, range]:
     """Return which of the lines between two hunks are shown after the first and before the
     second."""

@@ -20,7 +20,7 @@ from textual.timer import Timer
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.diff import DiffRow, ruler_of, split_lines, unified_lines
-from codeagent.tui.rendering.lines import Line, cut_end, flat, line, restyled, wrap
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line, selected, wrap
 from codeagent.tui.rendering.marked import marked_lines
 from codeagent.tui.rendering.palette import PLAIN, Palette, StyleName, palette_of
 
@@ -227,11 +227,8 @@ class LinePane(Pane):
         if row >= len(laid.lines):
             return Strip.blank(width, style)
         found = laid.lines[row]
-        selection = self.text_selection
         found = replace(found, strip=_selectable(found, row))
-        if selection is not None and (span := selection.get_span(row)) is not None:
-            end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette_of(self).marks.selection)
+        found = selected(found, self.text_selection, row, palette_of(self).marks.selection)
         return found.strip.adjust_cell_length(width, style).apply_style(style)
 
     def everything(self) -> str:

@@ -16,7 +16,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.line_pane import Pane
 from codeagent.tui.rendering.ansi import ansi_line
-from codeagent.tui.rendering.lines import Line, cells, restyled
+from codeagent.tui.rendering.lines import Line, cells, restyled, selected
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.state import JobBoard
@@ -273,12 +273,7 @@ class OutputPane(Pane):
                 else palette.marks.match
             )
             found = restyled(found, begin, end, style)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(row)
-        if span is not None:
-            end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette.marks.selection)
-        return found.strip
+        return selected(found, self.text_selection, row, palette.marks.selection).strip
 
     def _show_found(self) -> OutputMatch | None:
         self.refresh()

@@ -1,5 +1,6 @@
 """Rows of a screen: text cut to fit, edges, titles, hints and keys that can be clicked."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ _EDGES = 6
 """Cells of both corners, each with a piece of rule and a space before the words."""
 _MARGIN = 1
 _EVERY_KEY = "chat.keys"
+_ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 @dataclass(frozen=True)
@@ -206,9 +208,18 @@ class HintKey:
         return f"{self.key} {self.words}"
 
 
+def with_keys(widget: object, text: str) -> str:
+    """Replace each `{id}` of an action in the text with the key in force."""
+    keymap = keymap_of(widget)
+    return _ID.sub(lambda found: keymap.shown(found[1]), text)
+
+
 class HintRow(RowWidget):
     """Draws the state and what the keys do, as far as it fits; or, for a while, what just
-    happened."""
+    happened.
+
+    A hint that is a text may name keys by the ids of their actions, such as `{page.close}`.
+    """
 
     @dataclass
     class Picked(Message):
@@ -259,14 +270,15 @@ class HintRow(RowWidget):
         room = width - 2 * _MARGIN
         parts = [
             *self._standing,
-            *(_hint(hint, -place - 1) for place, hint in enumerate(self._hints)),
+            *(self._hint(hint, -place - 1) for place, hint in enumerate(self._hints)),
         ]
         kept = fit(parts, room)
         if len(kept) == len(parts):
             return kept
         return fit([*parts, Part(f"{keymap_of(self).shown(_EVERY_KEY)} more", 0)], room)
 
-
-def _hint(hint: str | HintKey, keep: int) -> Part:
-    """Draw a hint; what can be clicked has the style of text."""
-    return Part(hint, keep) if isinstance(hint, str) else Part(hint.text, keep, "text")
+    def _hint(self, hint: str | HintKey, keep: int) -> Part:
+        """Return a hint; what can be clicked has the style of text."""
+        if isinstance(hint, str):
+            return Part(with_keys(self, hint), keep)
+        return Part(hint.text, keep, "text")

@@ -60,10 +60,14 @@ def diff_rows(
 
     Words within lines are not compared if the texts have more than 5,000 lines together.
     """
-    old, new, notes = _lines_of(before, after)
+    old, new = _lines_of(before, after)
     rows = list(_all(old, new, start_line))
     ending = ending_rows(before, after)
-    return (*notes, *_folded(rows, context, to_the_end=bool(ending)), *ending)
+    return (
+        *line_end_notes(before, after),
+        *_folded(rows, context, to_the_end=bool(ending)),
+        *ending,
+    )
 
 
 def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
@@ -71,22 +75,22 @@ def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
     return sum(row.kind == "added" for row in rows), sum(row.kind == "removed" for row in rows)
 
 
-def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffRow]]:
-    """Return the lines of both texts, and notes about their line ends.
+def _lines_of(before: str, after: str) -> tuple[list[str], list[str]]:
+    """Return the lines of both texts; if one of them mixes its line ends, the carriage returns are
+    kept."""
+    ends = (line_ends(before), line_ends(after))
+    if "mixed" in ends:
+        return _split(before, "\n"), _split(after, "\n")
+    old, new = ("\r\n" if end == "CRLF" else "\n" for end in ends)
+    return _split(before, old), _split(after, new)
 
-    If a text has only one kind of line end, there is at most one note; else the carriage returns
-    are kept.
-    """
-    old_ends, new_ends = line_ends(before), line_ends(after)
-    if "mixed" in (old_ends, new_ends):
-        return _split(before, "\n"), _split(after, "\n"), []
-    old = _split(before, "\r\n" if old_ends == "CRLF" else "\n")
-    new = _split(after, "\r\n" if new_ends == "CRLF" else "\n")
-    if old_ends and new_ends and old_ends != new_ends:
-        return old, new, [DiffRow("note", f"line ends change from {old_ends} to {new_ends}")]
-    if new_ends == "CRLF" and not old_ends:
-        return old, new, [DiffRow("note", "lines end in CRLF")]
-    return old, new, []
+
+def line_end_notes(before: str, after: str) -> tuple[DiffRow, ...]:
+    """Return notes about the line ends of both texts, if each has only one kind."""
+    old, new = line_ends(before), line_ends(after)
+    if old and new and old != new and "mixed" not in (old, new):
+        return (DiffRow("note", f"line ends change from {old} to {new}"),)
+    return (DiffRow("note", "lines end in CRLF"),) if new == "CRLF" and not old else ()
 
 
 def line_ends(text: str) -> str:

@@ -8,6 +8,7 @@ from unicodedata import category
 from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
+from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
@@ -163,6 +164,16 @@ def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
     middle = Strip(Segment.apply_style(strip.crop(left, right), post_style=style), right - left)
     parts = [strip.crop(0, left), middle, strip.crop(right, strip.cell_length)]
     return replace(line, strip=Strip.join([part for part in parts if part.cell_length]))
+
+
+def selected(line: Line, selection: Selection | None, row: int, style: Style) -> Line:
+    """Return the line with the style over what is selected of it; `row` is its number in the
+    selection."""
+    span = None if selection is None else selection.get_span(row)
+    if span is None:
+        return line
+    end = len(line.text) if span[1] == -1 else max(0, span[1])
+    return restyled(line, max(0, span[0]), end, style)
 
 
 def flat(text: str, most: int = 2_000) -> str:
