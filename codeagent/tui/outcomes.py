@@ -209,7 +209,7 @@ def show_line(event: ProviderToolUsed | LimitReached | UnknownEvent, document: D
     """Show what an event is about in one line."""
     match event:
         case ProviderToolUsed():
-            document.remark_above(event.told(), "provider", event.ts)
+            document.remark_above(event.told(), event.ts)
         case LimitReached():
             document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
         case UnknownEvent():

@@ -26,6 +26,7 @@ from codeagent.tui.themes import ThemeSwitch
 
 if TYPE_CHECKING:  # the first frame does not show any of it
     from codeagent.config.settings import Settings
+    from codeagent.core.acts import Refused
     from codeagent.tui.pages.cards import ChatCard
     from codeagent.tui.pages.conversation import ConversationParts
     from codeagent.tui.pages.outbox import Outbox
@@ -114,6 +115,10 @@ class ChatFrame(Screen[None]):
     def tell(self, text: str) -> None:
         """Show one short line instead of the status line's hints."""
         self.state.status.set(notice=text)
+
+    def answer(self, refused: "Refused | None", done: str = "") -> None:
+        """Show why an act was refused, or else that it was `done`."""
+        self.tell(done if refused is None else refused.reason)
 
     @on(events.Resize)
     def _sync_composer(self) -> None:

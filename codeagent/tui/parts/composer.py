@@ -65,15 +65,8 @@ class Composer(PromptText):
 
         what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
 
-    def __init__(
-        self,
-        history: PromptHistory,
-        *,
-        commands: Sequence[Action] = (),
-        placeholder: str = "",
-        id: str | None = None,  # noqa: A002  # Textual's name
-    ) -> None:
-        super().__init__(placeholder=placeholder, id=id)
+    def __init__(self, history: PromptHistory, *, commands: Sequence[Action] = ()) -> None:
+        super().__init__()
         self.choices = ChoiceList()
         """The list of completions; directly above the composer in the layout."""
         self.search = HistorySearch()

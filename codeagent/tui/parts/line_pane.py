@@ -77,6 +77,9 @@ class Pane(ScrollView):
     def everything(self) -> str:
         """Return all of it, as text for the clipboard."""
 
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
 
 class LinePane(Pane):
     """Shows pieces one below the other. Lines on screen are made at once, the rest in short slices.
@@ -246,9 +249,6 @@ class LinePane(Pane):
             begin, end = selection.get_span(row) or (0, -1)
             out += found.text[begin:] if end == -1 else found.text[begin:end]
         return out, "\n"
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
 
     def _lay(self) -> None:
         """Make the lines on screen now, and start on the rest."""

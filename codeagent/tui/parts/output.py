@@ -249,9 +249,6 @@ class OutputPane(Pane):
             rows.append(shown[begin:] if end == -1 else shown[begin:end])
         return "\n".join(rows), "\n"
 
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
     def _widen(self, cells: int) -> None:
         """Widen the pane for a row that just came on screen, as measuring all rows would take too
         long."""

@@ -131,9 +131,9 @@ class PromptText(TextArea, inherit_bindings=False):
     """
     BINDINGS = bindings("composer", "PromptText")
 
-    def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  # Textual's name
+    def __init__(self) -> None:
         self._chips = Chips()
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder=placeholder, id=id)
+        super().__init__(compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
         self._killed = ""
         self.typed_at = float("-inf")
