@@ -1,8 +1,7 @@
 """/diff: what changed since the session began, file by file, and how to take a part of it back."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from textual import on, work
@@ -147,7 +146,7 @@ class ChangesScreen(DiffPage[None]):
     """Compares with the earliest moment to go back to; takes back only what has not changed since
     it was shown.
 
-    `running` says whether the agent is working. `clock` gives seconds that never go back.
+    `running` says whether the agent is working.
     """
 
     DEFAULT_CSS = """
@@ -158,10 +157,8 @@ class ChangesScreen(DiffPage[None]):
     """
     BINDINGS = bindings("hunks", "ChangesScreen")
 
-    def __init__(
-        self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__("What changed in this session", clock)
+    def __init__(self, client: SessionClient) -> None:
+        super().__init__("What changed in this session")
         self._client = client
         self._rewind = client.rewind
         self._since = ""

@@ -1,7 +1,6 @@
 """Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is
 applied."""
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Literal
@@ -130,23 +129,14 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     """Returns an answer for each hunk that `core.display.cut` makes of the two texts; None if the
     user went back.
 
-    Enter applies once every taken hunk was on screen. `clock` gives seconds that never go back.
+    Enter applies once every taken hunk was on screen.
     """
 
     BINDINGS = bindings("hunks", "HunkReview")
 
-    def __init__(
-        self,
-        diff: DiffBlock,
-        number: int = 1,
-        of: int = 1,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, diff: DiffBlock, number: int = 1, of: int = 1) -> None:
         """This is file `number` of the `of` files of one call."""
-        super().__init__(
-            f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock
-        )
+        super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""))
         self._is_last = number == of
         self.hints = (
             "{hunks.close} back",

@@ -77,12 +77,10 @@ class FolderQuestion(Guarded[bool]):
     BINDINGS = bindings("question")
     AUTO_FOCUS = ""
 
-    def __init__(
-        self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE
-    ) -> None:
+    def __init__(self, text: str, *, asks: Asked = _PLACE) -> None:
         """`text` says what this folder is or has, such as `this is your home folder, not a
         project`."""
-        super().__init__(clock)
+        super().__init__()
         self._title, asked, self._hints = asks
         self._text = f"{visible(text)}: {asked}"
 
@@ -119,16 +117,11 @@ class FirstRun(Guarded[LaunchOptions | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("picker"), *bindings("question", "FirstRun")]
 
     def __init__(
-        self,
-        missing: Missing,
-        keep_key: KeepKey,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        options: LaunchOptions | None = None,
+        self, missing: Missing, keep_key: KeepKey, *, options: LaunchOptions | None = None
     ) -> None:
         """`options` are those that were tried; None if there already is a conversation, which
         another key may help."""
-        super().__init__(clock)
+        super().__init__()
         only_key = options is None
         self._options = options or LaunchOptions()
         self.key_kept = False

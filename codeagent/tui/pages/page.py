@@ -3,7 +3,7 @@ its lower part."""
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -32,16 +32,13 @@ ResultT = TypeVar("ResultT")
 
 class Guarded(ModalScreen[ResultT]):
     """A screen with a guard, which is closed until the screen could be read, after a paste, and
-    after another window.
-
-    `clock` gives seconds that never go back.
-    """
+    after another window."""
 
     BINDINGS: ClassVar[list[BindingType]] = [binding_of("chat.keys", "app.every_key")]
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.guard = Guard(clock)
+        self.guard = Guard(time.monotonic)
 
     def on_mount(self) -> None:
         self.guard.close()
@@ -225,16 +222,9 @@ class Page(Guarded[ResultT]):
     BINDINGS = bindings("page")
     AUTO_FOCUS = ""
 
-    def __init__(
-        self,
-        title: str,
-        pane: Pane,
-        note: str = "",
-        hints: Sequence[str] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, title: str, pane: Pane, note: str = "", hints: Sequence[str] = ()) -> None:
         """`hints` describe keys besides those of every page, such as `{page.find} finds`."""
-        super().__init__(clock)
+        super().__init__()
         self.pane = pane
         self.title_row = TitleRow(title, note)
         self.hint_row = HintRow()
