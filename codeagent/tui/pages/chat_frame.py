@@ -168,7 +168,7 @@ class ChatFrame(Screen[None]):
         self.outbox.stop_call(message.call_id)
 
     def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
-        self.run_worker(self._show_output(message.call_id), exit_on_error=True)
+        self.run_worker(self._show_output(message.call_id))
 
     async def _show_output(self, call_id: str) -> None:
         from codeagent.tui.pages.info import OutputScreen  # not needed until the first output

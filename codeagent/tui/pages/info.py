@@ -100,7 +100,7 @@ class OutputScreen(Page[None]):
         super().__init__(
             title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"]
         )
-        self._line = LineInput(compact=True, select_on_focus=True)
+        self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
     def compose(self) -> ComposeResult:

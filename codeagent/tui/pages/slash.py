@@ -58,7 +58,7 @@ def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
     elif row.needs_conversation and chat.outbox.holds:
         chat.outbox.hold(f"/{row.name} {argument}".rstrip(), partial(_late, chat, row, argument))
     else:
-        chat.app.run_worker(_told(chat, row, argument), exit_on_error=True)
+        chat.app.run_worker(_told(chat, row, argument))
 
 
 async def _late(chat: ChatScreen, row: Action, argument: str) -> None:

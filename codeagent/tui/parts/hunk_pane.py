@@ -278,9 +278,9 @@ class HunkPane(LinePane):
     def go_to_hunk(self, at: int) -> None:
         """Make a hunk the current one and scroll its heading to the top, or as far as possible."""
         self.current = max(0, min(at, len(self._hunks) - 1))
-        if self._width < 1:
+        if self.layout_width < 1:
             return
-        laid, places = self._at(self._width), self._places.setdefault(self._width, {})
+        laid, places = self._at(self.layout_width), self._places.setdefault(self.layout_width, {})
         while self.current not in places and not laid.complete:
             laid.reach(len(laid.lines) + self.size.height)
         if self.current in places:
@@ -296,9 +296,9 @@ class HunkPane(LinePane):
             return
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         shown = range(top, min(top + height, len(self.lines)))
-        read = self._read.setdefault(self._width, set())
+        read = self._read.setdefault(self.layout_width, set())
         read.update(shown)
-        places = self._places.get(self._width, {})
+        places = self._places.get(self.layout_width, {})
         visible = [
             at for at, (first, end) in places.items() if first < shown.stop and end > shown.start
         ]
@@ -308,7 +308,7 @@ class HunkPane(LinePane):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        at = self._heads.get(self._width, {}).get(y + self.scroll_offset.y)
+        at = self._heads.get(self.layout_width, {}).get(y + self.scroll_offset.y)
         if at is None:
             return super().render_line(y)
         width, style = self.scrollable_content_region.width, self.rich_style

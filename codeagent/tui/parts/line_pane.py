@@ -115,7 +115,8 @@ class LinePane(Pane):
         self._pieces: tuple[Piece, ...] = ()
         self._laid: OrderedDict[int, _Laid] = OrderedDict()
         self._palette: Palette | None = None
-        self._width = 0
+        self.layout_width = 0
+        """The current width of a line, in cells; 0 before the first layout."""
         self._timer: Timer | None = None
         self._to_end = False
         self._published = 0.0
@@ -140,22 +141,17 @@ class LinePane(Pane):
     @property
     def lines(self) -> Sequence[Line]:
         """The lines made so far for the current width."""
-        return self._laid[self._width].lines if self._width in self._laid else ()
+        return self._laid[self.layout_width].lines if self.layout_width in self._laid else ()
 
     @property
     def complete(self) -> bool:
         """Whether all lines of the current width are made."""
-        return self._width in self._laid and self._laid[self._width].complete
+        return self.layout_width in self._laid and self._laid[self.layout_width].complete
 
     @property
     def widest(self) -> int:
         """Cells of the widest line made so far; greater than the width if a line had to be cut."""
-        return self._laid[self._width].widest if self._width in self._laid else 0
-
-    @property
-    def layout_width(self) -> int:
-        """The current width of a line, in cells; 0 before the first layout."""
-        return self._width
+        return self._laid[self.layout_width].widest if self.layout_width in self._laid else 0
 
     @property
     def below(self) -> int:
@@ -222,10 +218,10 @@ class LinePane(Pane):
 
     def render_line(self, y: int) -> Strip:
         width, style = self.scrollable_content_region.width, self.rich_style
-        if self._width < 1:
+        if self.layout_width < 1:
             return Strip.blank(width, style)
         row = y + self.scroll_offset.y
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         laid.reach(row + 1)
         if row >= len(laid.lines):
             return Strip.blank(width, style)
@@ -236,7 +232,7 @@ class LinePane(Pane):
 
     def everything(self) -> str:
         """Return all of it as text for the clipboard; missing lines are made for it."""
-        self._at(self._width).reach(sys.maxsize)
+        self._at(self.layout_width).reach(sys.maxsize)
         return self.get_selection(Selection(None, None))[0]
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
@@ -252,17 +248,17 @@ class LinePane(Pane):
 
     def _lay(self) -> None:
         """Make the lines on screen now, and start on the rest."""
-        self._width = self.scrollable_content_region.width
-        if self._width < 1 or not self.is_attached:
+        self.layout_width = self.scrollable_content_region.width
+        if self.layout_width < 1 or not self.is_attached:
             return
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         laid.reach(self.scroll_offset.y + 2 * self.scrollable_content_region.height)
         self._publish(laid)
         if not laid.complete and self._timer is None:
             self._timer = self.set_interval(_PAUSE, self._more)
 
     def _more(self) -> None:
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         deadline = perf_counter() + _SLICE
         while not laid.complete and perf_counter() < deadline:
             laid.reach(len(laid.lines) + 16, deadline)
@@ -276,7 +272,7 @@ class LinePane(Pane):
 
     def _publish(self, laid: _Laid) -> None:
         self._published = perf_counter()
-        size = Size(self._width, len(laid.lines))
+        size = Size(self.layout_width, len(laid.lines))
         if size != self.virtual_size:
             self.virtual_size = size
         self.refresh()

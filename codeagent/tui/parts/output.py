@@ -301,12 +301,8 @@ class JobTail(OutputPane):
         self._board = board
         self._job_id = ""
         self._missing = 0
-        self._following = True
-
-    @property
-    def following(self) -> bool:
+        self.following = True
         """Whether the end is on screen, and new output scrolls it."""
-        return self._following
 
     def show(self, job_id: str) -> None:
         """Show another job from its end, or update the same job."""
@@ -322,10 +318,10 @@ class JobTail(OutputPane):
         self._missing = missing
         if job_id != self._job_id:
             self._job_id = job_id
-            self._following = True
+            self.following = True
         self.text = OutputText(lines)
         self.virtual_size = self.virtual_size.with_height(len(self.text))
-        if self._following:
+        if self.following:
             self.call_after_refresh(self._to_end)
         elif fell > 0:
             self._go(self.scroll_offset.x, self.scroll_offset.y - fell)
@@ -337,10 +333,10 @@ class JobTail(OutputPane):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if new_value >= self.max_scroll_y:
-            self._following = True
+            self.following = True
         elif new_value < old_value:
-            self._following = False
+            self.following = False
 
     def _to_end(self) -> None:
-        if self._following:
+        if self.following:
             self._go(self.scroll_offset.x, self.max_scroll_y)
