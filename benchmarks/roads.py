@@ -142,7 +142,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(
-        open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders
+        open_client, LaunchOptions(model=model, flags={"sandbox": "off"}, proceed=True), folders
     )
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):

@@ -182,7 +182,13 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(
     assert opened == [
         (
             tmp_path / "project",
-            {"named": True, "model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"},
+            {
+                "named": True,
+                "model": "m",
+                "mode": "plan",
+                "theme": "ink",
+                "flags": {"sandbox": "off"},
+            },
         ),
         (tmp_path / "project", {"named": True, "step": True}),
         (tmp_path, {"resume": "last"}),

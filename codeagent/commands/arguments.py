@@ -27,6 +27,19 @@ NETWORKS = ("none", "allow-list", "ask", "open")
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
+def add_flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
+    parser.add_argument(name, action="store_true", help=about)
+
+
+def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: str) -> None:
+    """Add an argument that may be repeated."""
+    parser.add_argument(name, metavar=metavar, action="append", default=[], help=about)
+
+
+def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
+
+
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `codeagent run` takes as well."""
     add = parser.add_argument
@@ -72,10 +85,10 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
-    add(
+    add_flag(
+        parser,
         "--safe",
-        action="store_true",
-        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+        "switch every extension off: six tools, no servers, no files of tools or recipes",
     )
 
 

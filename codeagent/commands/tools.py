@@ -17,6 +17,9 @@ from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import (
     add_choice_of_tools,
     add_cwd,
+    add_flag,
+    add_list,
+    add_sandbox,
     named_inputs,
     print_json,
     read_named,
@@ -56,19 +59,15 @@ _IMPORTED = "--trust-project imports it, which finds more"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="as one JSON list")
-    parser.add_argument(
-        "--problems",
-        action="store_true",
-        help="only the problems of tool files; exit code 1 if there are any",
-    )
+    add_flag(parser, "--json", "as one JSON list")
+    add_flag(parser, "--problems", "only the problems of tool files; exit code 1 if there are any")
     add_choice_of_tools(parser)
     _add_place(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(parser, "--json", "as one JSON object")
     add_choice_of_tools(parser)
     _add_place(parser)
 
@@ -88,32 +87,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="an argument; VALUE is JSON unless the parameter is text",
     )
     parser.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
-    parser.add_argument(
-        "--yes", action="store_true", help="approve the call; what is denied stays denied"
-    )
-    parser.add_argument(
-        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
-    )
+    add_flag(parser, "--yes", "approve the call; what is denied stays denied")
+    add_sandbox(parser, "off runs commands on this machine")
     _add_inputs(parser)
     add_choice_of_tools(parser)
     _add_place(parser)
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an input of the tool; repeatable",
-    )
+    add_list(parser, "--input", "NAME=VALUE", "an input of the tool; repeatable")
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
-    parser.add_argument(
-        "--trust-project", action="store_true", help="load the project's tool files as they are now"
-    )
+    add_flag(parser, "--trust-project", "load the project's tool files as they are now")
 
 
 _ACTIONS = {
@@ -423,9 +410,8 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     inputs = _inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
-    return RunRecipe(
-        Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values
-    )
+    recipe = Recipe(tool.name, "", steps, tool.origin, place="user", inputs=inputs, trusted=True)
+    return RunRecipe(recipe, values)
 
 
 async def _call(
