@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.llm.native import format_of
 from codeagent.llm.native.chat import read_delta
-from codeagent.llm.native.formats import format_of
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece

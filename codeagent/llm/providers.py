@@ -12,8 +12,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.catalog import entry, is_scripted, routed_provider, whole_number
-from codeagent.llm.wire import Family
 
+Family = Literal["anthropic", "openai"]
+"""How messages and tools are put for litellm."""
 WireFormat = Literal["chat", "responses", "anthropic"]
 """OpenAI's chat completions, OpenAI's responses, and Anthropic's messages."""
 

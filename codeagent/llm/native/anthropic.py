@@ -57,15 +57,13 @@ class AnthropicWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         self._effort = effort
         self._turns = {
             thinks: PerMessage(partial(_turn, target=target, thinks=thinks))
             for thinks in (True, False)
         }
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         effort, thinks = asked_effort(self._effort, "anthropic", request.messages)
         asked = thinking_arguments(
             effort, "anthropic", target.max_tokens, target.facts, target.room

@@ -34,7 +34,6 @@ class ChatWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         self._asked = _thinking(target, effort)
         switched_off = effort == "off" and target.provider in _THINKING_SWITCH
         thinks = bool(target.facts.get("supports_reasoning")) and not switched_off
@@ -46,8 +45,7 @@ class ChatWriter:
             )
         )
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         new_limit = target.provider == "openai" and _NEW_LIMIT.match(
             target.bare_name.rpartition("/")[2]
         )

@@ -7,8 +7,8 @@ from itertools import chain
 
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected, lacks_path
+from codeagent.llm.native import RequestWriter, format_of
 from codeagent.llm.native.events import EventReader
-from codeagent.llm.native.formats import RequestWriter, format_of
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.provider_tools import declared_in
 from codeagent.llm.providers import Endpoint, Target, native_target

@@ -37,15 +37,13 @@ class ResponsesWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
         self._asked: Wire = (
             {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
         )
         self._items = PerMessage(partial(_items, target=target))
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         limit = {} if target.max_tokens is None else {"max_output_tokens": target.max_tokens}
         head: Wire = {"model": target.bare_name, **limit, **self._asked}
         if target.facts.get("supports_native_streaming") is not False:
