@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -120,7 +120,7 @@ class Response:
         return bool(self._curl.getinfo(pycurl.NUM_CONNECTS))
 
     async def begin(self, done: "asyncio.Future[pycurl.Curl]") -> None:
-        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post`
+        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.send`
         names."""
         self._done = done
         done.add_done_callback(self._wake)
@@ -131,7 +131,7 @@ class Response:
             await self._wait()
 
     async def read(self) -> bytes:
-        """Return what has come, waiting for it if need be; nothing at the end. Raises what `post`
+        """Return what has come, waiting for it if need be; nothing at the end. Raises what `send`
         names."""
         assert self._done is not None
         while not self._chunks:
@@ -280,12 +280,6 @@ class HttpClient:
             elif not done.cancelled():
                 done.exception()  # marked as seen: a reader that left early does not ask for it
             curl.close()
-
-    def post(
-        self, url: str, headers: Mapping[str, str], body: bytes
-    ) -> AbstractAsyncContextManager[Response]:
-        """Post the body, as `send` does."""
-        return self.send("POST", url, headers, body)
 
     async def close(self) -> None:
         """Close the connections; the next request opens a new one. Idempotent."""

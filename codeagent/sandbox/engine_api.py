@@ -1,8 +1,7 @@
 """The requests that a session makes to the engine, over its socket: docker-py and what it imports
 would cost 16 MB.
 
-The methods have docker-py's names and return what it returns, so that a caller reads the same with
-either.
+A request is the method and the path of the engine's own interface.
 """
 
 import http.client
@@ -37,47 +36,11 @@ class EngineApi:
         while (kept := self._kept()) is not None:
             kept.close()
 
-    def version(self) -> Any:
-        return self._ask("GET", "/version")
-
-    def containers(self, *, all: bool = False, filters: Mapping[str, str] | None = None) -> Any:  # noqa: A002  # its name
-        return self._ask("GET", "/containers/json", {"all": int(all)} | _filters(filters or {}))
-
-    def inspect_container(self, container: str) -> Any:
-        return self._ask("GET", f"/containers/{_quoted(container)}/json")
-
-    def create_container_from_config(self, config: Mapping[str, Any]) -> Any:
-        return self._ask("POST", "/containers/create", body=config)
-
-    def start(self, container: str) -> None:
-        self._ask("POST", f"/containers/{_quoted(container)}/start")
-
-    def pause(self, container: str) -> None:
-        self._ask("POST", f"/containers/{_quoted(container)}/pause")
-
-    def unpause(self, container: str) -> None:
-        self._ask("POST", f"/containers/{_quoted(container)}/unpause")
-
-    def top(self, container: str, arguments: str) -> Any:
-        return self._ask("GET", f"/containers/{_quoted(container)}/top", {"ps_args": arguments})
-
-    def wait(
-        self, container: str, timeout: float | None = None, condition: str = "not-running"
-    ) -> Any:
-        seconds = self._seconds if timeout is None else timeout
-        return self._ask(
-            "POST",
-            f"/containers/{_quoted(container)}/wait",
-            {"condition": condition},
-            seconds=seconds,
+    def attached(self, container: str) -> socket.socket:
+        """Return the connection to a container's standard input; the container sees it close."""
+        request = (
+            f"POST /containers/{container}/attach?stdin=1&stream=1 HTTP/1.1\r\nHost: engine\r\n"
         )
-
-    def remove_container(self, container: str, *, force: bool = False, v: bool = False) -> None:
-        self._ask("DELETE", f"/containers/{_quoted(container)}", {"force": int(force), "v": int(v)})
-
-    def attach_socket(self, container: str, params: Mapping[str, int]) -> socket.socket:
-        """Return the connection to a container's streams; the container sees it close."""
-        request = f"POST /containers/{_quoted(container)}/attach?{urlencode(params)} HTTP/1.1\r\nHost: engine\r\n"
         made = self._connected(self._seconds)
         try:
             made.sendall(
@@ -98,56 +61,7 @@ class EngineApi:
         made.settimeout(None)
         return made
 
-    def exec_create(
-        self,
-        container: str,
-        command: list[str],
-        *,
-        stdin: bool = False,
-        tty: bool = False,
-        user: str = "",
-        workdir: str | None = None,
-        environment: list[str] | None = None,
-    ) -> Any:
-        body = {
-            "AttachStdin": stdin,
-            "AttachStdout": True,
-            "AttachStderr": True,
-            "Tty": tty,
-            "Cmd": command,
-            "User": user,
-            "Env": environment or [],
-            "WorkingDir": workdir or "",
-        }
-        return self._ask("POST", f"/containers/{_quoted(container)}/exec", body=body)
-
-    def exec_inspect(self, exec_id: str) -> Any:
-        return self._ask("GET", f"/exec/{_quoted(exec_id)}/json")
-
-    def exec_resize(self, exec_id: str, height: int, width: int) -> None:
-        self._ask("POST", f"/exec/{_quoted(exec_id)}/resize", {"h": height, "w": width})
-
-    def inspect_image(self, image: str) -> Any:
-        return self._ask("GET", f"/images/{_quoted(image)}/json")
-
-    def images(self, *, name: str) -> Any:
-        return self._ask("GET", "/images/json", _filters({"reference": name}))
-
-    def tag(self, image: str, repository: str, tag: str = "") -> None:
-        self._ask(
-            "POST", f"/images/{_quoted(image)}/tag", {"repo": repository, "tag": tag, "force": 1}
-        )
-
-    def remove_image(self, image: str, *, force: bool = False) -> None:
-        self._ask("DELETE", f"/images/{_quoted(image)}", {"force": int(force)})
-
-    def volumes(self, *, filters: Mapping[str, str]) -> Any:
-        return self._ask("GET", "/volumes", _filters(filters))
-
-    def remove_volume(self, name: str) -> None:
-        self._ask("DELETE", f"/volumes/{_quoted(name)}")
-
-    def _ask(
+    def ask(
         self,
         method: str,
         path: str,
@@ -155,8 +69,8 @@ class EngineApi:
         body: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """Return the decoded answer; None if it is empty."""
-        whole = f"{path}?{urlencode(query)}" if query else path
+        """Return the decoded answer; None if it is empty. `seconds`: another limit of silence."""
+        whole = quote(path, safe="/:@") + (f"?{urlencode(query)}" if query else "")
         sent = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
         connection = self._connection(self._seconds if seconds is None else seconds)
@@ -209,16 +123,6 @@ def _is_readable(connection: socket.socket) -> bool:
     poll = select.poll()  # `select` knows only the first thousand descriptors
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe="/:@")
-
-
-def _filters(wanted: Mapping[str, str]) -> dict[str, str]:
-    return (
-        {"filters": json.dumps({key: [value] for key, value in wanted.items()})} if wanted else {}
-    )
 
 
 def reason(answer: bytes) -> str:

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path, PurePath
-from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost
@@ -147,19 +146,18 @@ async def start_exec(
 
     Raises EngineError if nothing was started, SandboxLost if that is unknown.
     """
-
-    def create(api: Any) -> Any:
-        return api.exec_create(
-            target.container_id,
-            command,
-            stdin=True,
-            tty=tty,
-            user=target.user,
-            workdir=target.directory,
-            environment=list(variables),
-        )
-
-    exec_id = str((await engine.ask(create))["Id"])
+    body = {
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": tty,
+        "Cmd": command,
+        "User": target.user,
+        "Env": variables,
+        "WorkingDir": target.directory,
+    }
+    made = await engine.ask("POST", f"/containers/{target.container_id}/exec", body=body)
+    exec_id = str(made["Id"])
     try:
         return exec_id, await ExecStream.open(engine, exec_id, tty)
     except EngineError as error:

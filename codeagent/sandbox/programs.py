@@ -299,7 +299,7 @@ class _ContainerProgram(RunningProgram):
         code: int | None = None
         try:
             with suppress(EngineError):
-                state = await self._engine.ask(lambda api: api.exec_inspect(self._exec_id))
+                state = await self._engine.ask("GET", f"/exec/{self._exec_id}/json")
                 code = state.get("ExitCode") if not state.get("Running") else None
             self._stream.close()
         finally:

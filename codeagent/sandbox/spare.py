@@ -153,7 +153,7 @@ class Spare:
         start after us."""
         pid = 0
         for _ in range(_MOST_TRIES):
-            facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))
+            facts = await self._engine.ask("GET", f"/exec/{wrapper.exec_id}/json")
             pid = int(facts.get("Pid") or 0)
             if pid:
                 break

@@ -73,7 +73,7 @@ class NativeModel(ProviderModel):
             (self._url,) if self._url else tuple(filter(None, (endpoint.url, endpoint.other_url)))
         )
         for url in urls:
-            async with client.post(url, headers, body) as response:
+            async with client.send("POST", url, headers, body) as response:
                 if 200 <= response.status < 300:
                     if self._url and response.on_new_connection:
                         self._learned.reconnected()
