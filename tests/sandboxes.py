@@ -117,7 +117,9 @@ async def opened(
 
     `given` as in `sandbox_spec`.
     """
-    sandbox = DockerSandbox(sandbox_spec(root, state_dir, **given), internet)
+    sandbox = DockerSandbox(
+        sandbox_spec(root, state_dir, **given), None if internet is None else lambda: internet
+    )
     try:
         yield sandbox
     finally:

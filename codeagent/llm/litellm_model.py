@@ -46,7 +46,7 @@ class LitellmModel(ProviderModel):
     async def prepare(self) -> None:
         """Start the import and return at once; only the first request waits for it."""
         if self._library is None:
-            self._library = _import_in_thread(self._name)
+            self._library = _import_in_thread(self.name)
 
     async def ready(self) -> Any:
         """Return litellm once it is imported. Raises ModelError if it cannot be."""
@@ -64,7 +64,7 @@ class LitellmModel(ProviderModel):
 
     async def _find_target(self) -> Target:
         library = await self.ready()
-        target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
+        target = resolve_target(library, self.name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
         passed_on = _SEARCH in takes and target.provider not in _NO_SEARCHES
         self._passes_searches = passed_on and (

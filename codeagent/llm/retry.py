@@ -40,10 +40,7 @@ class ModelWrapper:
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
+        self.name = inner.name
 
     @property
     def context_window(self) -> int | None:
@@ -258,6 +255,7 @@ class FallbackModel(ModelWrapper):
         second = await self._opened(reason)
         self._first = None
         self._inner = second
+        self.name = second.name
         await first.close()
         yield FellBack(reason, second.name, self._server)
         async for event in second.stream(request):

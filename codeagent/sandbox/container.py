@@ -74,7 +74,8 @@ class SessionContainer:
         self._stale: str | None = None
         """Id of a container that was given up; it is removed before the next one is made."""
         self._making: asyncio.Task[Container] | None = None
-        self._test = SelfTest((), ())
+        self.tested = SelfTest((), ())
+        """The result of the last start's self-test."""
         self._numbers = count(1)
         self._running: set[int] = set()
         """Numbers of calls."""
@@ -95,7 +96,7 @@ class SessionContainer:
     async def start(self) -> SandboxInfo:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
         container = await self._ready()
-        return describe(container, self._test)
+        return describe(container, self.tested)
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
@@ -113,11 +114,6 @@ class SessionContainer:
     def exposed(self) -> str:
         """Why commands may come across secrets; see ContainerGuard."""
         return self._guard.exposed
-
-    @property
-    def tested(self) -> SelfTest:
-        """The result of the last start's self-test."""
-        return self._test
 
     async def run(
         self, command: Command, on_output: OnOutput, environment: CommandVariables | None = None
@@ -359,7 +355,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 target = self._target(container)
                 read_only = spec.read_only_workspace
-                self._test = await self_test(engine, target, root, container, read_only)
+                self.tested = await self_test(engine, target, root, container, read_only)
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, EngineError | SandboxLost):
@@ -367,15 +363,15 @@ class SessionContainer:
                     f"the sandbox did not start: {error}", "codeagent sandbox test"
                 ) from error
             raise
-        if self._test.failed:
+        if self.tested.failed:
             self._give_up(container)
             if container.user.mapped:
                 self._why_root = (
-                    f"with mapped ids, the self-test failed: {'; '.join(self._test.failed)}"
+                    f"with mapped ids, the self-test failed: {'; '.join(self.tested.failed)}"
                 )
                 return await self._make()
-            problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
-            raise SandboxUnavailable(problem, remedy_of(self._test, engine))
+            problem = f"the sandbox failed its self-test: {'; '.join(self.tested.failed)}"
+            raise SandboxUnavailable(problem, remedy_of(self.tested, engine))
         self._container = container
         names = frozenset(found.name for found in container.protected)
         before = self._resources.guarded

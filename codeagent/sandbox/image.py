@@ -25,7 +25,6 @@ from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.described_image import BuildLimits, DescribedImage
 from codeagent.sandbox.engine import IMAGES, Engine
-from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.user_python import host_python
@@ -158,6 +157,8 @@ def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> Imag
 def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
     """Return the name of the image with the packages of the workspace's locks as they are now, on
     top of `base`."""
+    from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES  # few images have packages
+
     details = engine.image_details(base.reference)
     python = "" if base.python is None else os.path.realpath(base.python)
     parts = [details.id if details else base.reference, base.path, python]

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -92,7 +93,7 @@ class PackageBuild:
                 per_command=False,
             )
             for lock in self._locks:
-                sandbox = DockerSandbox(spec, internet_for(lock))
+                sandbox = DockerSandbox(spec, partial(internet_for, lock))
                 try:
                     await (self._python if lock.kind == "python" else self._node)(
                         sandbox, lock, work

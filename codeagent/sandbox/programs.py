@@ -28,7 +28,7 @@ from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, close_pipes, stop_all, ticks
 from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end
@@ -479,12 +479,7 @@ class _MachineProgram(RunningProgram):
         await self._ended()  # what was killed may still be giving back its memory
         if self._own is not None:
             await in_thread(self._own.remove)
-        transport = getattr(
-            self._process, "_transport", None
-        )  # else it warns while a child holds a pipe
-        if transport is not None:
-            with suppress(PermissionError, ProcessLookupError):
-                transport.close()
+        close_pipes(self._process)
         return code
 
     async def _ended(self) -> None:

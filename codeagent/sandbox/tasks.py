@@ -21,7 +21,6 @@ DRAIN_SECONDS = 0.2
 """How long to wait for output once the command has ended."""
 _TELL_SECONDS = 2.0
 LOOK_SECONDS = 0.5
-GIB = 1024**3
 _MUST_STAY_FREE = GIB
 _MOST_TAKEN = 5 * GIB
 _ALWAYS_TAKEN = GIB // 64

@@ -34,7 +34,7 @@ class NativeModel(ProviderModel):
             await self._client.close()
 
     async def _find_target(self) -> Target:
-        target = native_target(self._name, self._api_base, self._api_key, os.environ)
+        target = native_target(self.name, self._api_base, self._api_key, os.environ)
         assert target is not None
         self._passes_searches = target.provider == "openai" and "search" in target.bare_name
         self._writer = format_of(target.format).writer(target, self._thinking)
