@@ -12,7 +12,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, ModelErrorKind
@@ -140,17 +139,18 @@ class ProviderError(Exception):
             found = _error_object(json.loads(text))
         except (ValueError, RecursionError):
             found = None
-        return cls(found or {"message": text}, status_code, headers)
+        return cls(found or text, status_code, headers)
 
     def __init__(
         self,
-        body: dict[str, Any],
+        error: object,
         status_code: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`headers` are the response's, in lower case."""
-        super().__init__(json.dumps(body, ensure_ascii=False))
-        self.body = body
+        """`error` is the object, or what came in place of one; `headers` are the response's, in
+        lower case."""
+        self.body = error if isinstance(error, dict) else {"message": str(error)}
+        super().__init__(json.dumps(self.body, ensure_ascii=False))
         self.status_code = status_code
         self.headers = headers or {}
         self.url = ""
@@ -335,7 +335,7 @@ class _Failure:
 
     def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
         status = None if kind in ("connection", "timeout", "cut") else self._status
-        after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
+        after = retry_after(_retry_after(self._chain), time.time) if retryable else None
         said = self._clean(f"{self._request.model}: {text}")
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
@@ -423,12 +423,12 @@ def _provider_words(chain: list[BaseException]) -> str:
     return str(chain[0])
 
 
-def _header(chain: list[BaseException], name: str) -> str | None:
+def _retry_after(chain: list[BaseException]) -> str | None:
     for error in chain:
         response = getattr(error, "response", None)
         sources = ((error, "headers"), (error, "litellm_response_headers"), (response, "headers"))
         for headers in (getattr(source, attribute, None) for source, attribute in sources):
-            value = headers.get(name) if isinstance(headers, Mapping) else None
+            value = headers.get("retry-after") if isinstance(headers, Mapping) else None
             if value is not None:
                 return str(value)
     return None

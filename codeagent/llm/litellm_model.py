@@ -18,7 +18,7 @@ from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.provider_tools import MakeProviderTools, content_for, declared_in, sendable
 from codeagent.llm.providers import Target, resolve_target, with_v1, without_v1
-from codeagent.llm.stream import Delta, StreamPiece
+from codeagent.llm.stream import StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
 _SEARCH = "web_search_options"
@@ -164,7 +164,7 @@ async def _read(
     litellm_setup.OPENED.set(responses)
     try:
         wrapper = await library.acompletion(**arguments)
-        queue.put_nowait(StreamPiece(Delta(), None))
+        queue.put_nowait(StreamPiece())
         async for piece in read_stream(wrapper, tools):
             queue.put_nowait(piece)
             await pace.keep()

@@ -63,7 +63,7 @@ async def read_stream(
         if chunk is not None:
             yield StreamPiece(replace(read_delta(chunk), finish=None), read_usage(chunk))
     if wrapper.received_finish_reason:
-        yield StreamPiece(Delta(finish=str(wrapper.received_finish_reason)), None)
+        yield StreamPiece(Delta(finish=str(wrapper.received_finish_reason)))
     elif from_server:
         for piece in reader.end():
             yield piece

@@ -175,7 +175,7 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
     if api_base is not None or is_scripted(model):
         return ()
     provider, _ = _provider_of(model, None) or ("", "")
-    return () if providers().get(provider, Provider()).key is not None else _usual_first(provider)
+    return () if _row(provider).key is not None else _usual_first(provider)
 
 
 def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) -> str:
@@ -184,7 +184,7 @@ def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) 
     if is_scripted(model):
         return ""
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     base = api_base or row.custom_base(environment) or row.base or ""
     try:
         host = urlsplit(base).netloc.rpartition("@")[2]
@@ -199,12 +199,16 @@ def own_server(model: str, api_base: str | None, environment: Mapping[str, str])
     if is_scripted(model):
         return None
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     return api_base or row.custom_base(environment) or (row.base if provider == "ollama" else None)
 
 
+def _row(provider: str) -> Provider:
+    return providers().get(provider, Provider())
+
+
 def _usual_first(provider: str) -> tuple[str, ...]:
-    keys = providers().get(provider, Provider()).keys
+    keys = _row(provider).keys
     return tuple(
         sorted(
             keys,
@@ -286,7 +290,7 @@ def _target(
 ) -> Target:
     """Put together what both lanes know in the same way; `base` is the address that litellm
     knows."""
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     wire_name = _wire_name(name, api_base)
     info = entry(name, wire_name, bare)
     own = api_base or row.custom_base(environment)
@@ -488,7 +492,7 @@ def _key(
 ) -> str | None:
     """Return the key to send; None if it is in the environment. Raises ModelError naming the
     missing variable."""
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     if api_key or row.key is not None or not row.keys or row.found_key(environment):
         return api_key
     if api_base or (provider == "openai" and row.custom_base(environment)):

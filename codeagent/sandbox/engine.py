@@ -108,7 +108,6 @@ class Engine:
         self._library: APIClient | None = None
 
     def close(self) -> None:
-        self._api.close()
         if self._library is not None:
             self._library.close()
 
@@ -233,11 +232,13 @@ class Engine:
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
-        repository, tag = _split(reference)
+        from docker.utils import parse_repository_tag
+
+        repository, tag = parse_repository_tag(reference)
         layers: dict[str, tuple[int, int]] = {}
 
         def watch(api: Any) -> str | None:
-            for entry in api.pull(repository, tag=tag, stream=True, decode=True):
+            for entry in api.pull(repository, tag=tag or "latest", stream=True, decode=True):
                 if "error" in entry:
                     return str(entry["error"])
                 detail = entry.get("progressDetail") or {}
@@ -257,10 +258,7 @@ class Engine:
         """Make an image of a root file system, given as a tar's bytes or path."""
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
-        if isinstance(tar, bytes):
-            answer = self.call_library(lambda api: api.import_image_from_data(tar, **names))
-        else:
-            answer = self.call_library(lambda api: api.import_image_from_file(tar, **names))
+        answer = self.call_library(lambda api: api.import_image(tar, **names))
         if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
             self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:
@@ -389,15 +387,6 @@ def left_out_by(ignore_file: str) -> Callable[[str], bool]:
     lines = [line for each in raw if (line := each.strip()) and not each.startswith("#")]
     matcher: Any = PatternMatcher(lines)
     return lambda path: bool(matcher.matches(path))
-
-
-def _split(reference: str) -> tuple[str, str]:
-    """Split an image's name into repository and tag or digest; without one, the tag is `latest`."""
-    repository, at, digest = reference.partition("@")
-    if at:
-        return repository, digest
-    start, colon, version = reference.rpartition(":")
-    return (start, version) if colon and "/" not in version else (reference, "latest")
 
 
 @contextmanager

@@ -6,21 +6,19 @@ A request is the method and the path of the engine's own interface.
 
 import http.client
 import json
-import select
 import socket
-from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from codeagent.core.errors import EngineError
 
-_MOST_IDLE = 32
 _LONGEST_HEAD = 64 * 1024
 
 
 class EngineApi:
-    """Makes requests, in any number of threads; connections are kept for the next ones.
+    """Makes requests, in any number of threads, each over a connection of its own.
 
     Raises EngineError for what the engine refuses, OSError and http.client.HTTPException if it does
     not answer.
@@ -30,11 +28,6 @@ class EngineApi:
         """`seconds`: how long the engine may be silent."""
         self._path = socket_path
         self._seconds = seconds
-        self._idle: deque[http.client.HTTPConnection] = deque()
-
-    def close(self) -> None:
-        while (kept := self._kept()) is not None:
-            kept.close()
 
     def attached(self, container: str) -> socket.socket:
         """Return the connection to a container's standard input; the container sees it close."""
@@ -73,39 +66,15 @@ class EngineApi:
         whole = quote(path, safe="/:@") + (f"?{urlencode(query)}" if query else "")
         sent = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Content-Type": "application/json"}
-        connection = self._connection(self._seconds if seconds is None else seconds)
-        try:
+        connection = http.client.HTTPConnection("engine")
+        connection.sock = self._connected(self._seconds if seconds is None else seconds)
+        with closing(connection):
             connection.request(method, whole, sent, headers)
             response = connection.getresponse()
             answer = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close or len(self._idle) >= _MOST_IDLE:
-            connection.close()
-        else:
-            self._idle.append(connection)
         if response.status >= 400:
             raise EngineError(reason(answer), response.status)
         return json.loads(answer) if answer.strip() else None
-
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        """Return a connection that is open: one that was kept, or a new one."""
-        while (kept := self._kept()) is not None:
-            if kept.sock is not None and not _is_readable(kept.sock):
-                kept.sock.settimeout(seconds)
-                return kept
-            kept.close()  # readable although nothing was asked: the engine closed it
-        made = http.client.HTTPConnection("engine")
-        made.sock = self._connected(seconds)
-        return made
-
-    def _kept(self) -> http.client.HTTPConnection | None:
-        """Take a connection that was kept; None once all are taken, perhaps by another thread."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
 
     def _connected(self, seconds: float) -> socket.socket:
         made = socket.socket(socket.AF_UNIX)
@@ -116,13 +85,6 @@ class EngineApi:
             made.close()
             raise
         return made
-
-
-def _is_readable(connection: socket.socket) -> bool:
-    """Whether something can be read, be it only that the connection was closed."""
-    poll = select.poll()  # `select` knows only the first thousand descriptors
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def reason(answer: bytes) -> str:

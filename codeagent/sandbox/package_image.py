@@ -6,7 +6,6 @@ of the repository, and reaches their indexes through the proxy. What they leave 
 top of the image in use.
 """
 
-import io
 import json
 import shlex
 import shutil
@@ -30,11 +29,11 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.dockerfile_words import image_id, word
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
-from codeagent.sandbox.image import ImageChoice, package_tag, package_tags
+from codeagent.sandbox.image import ImageChoice, add_entry, package_tag, package_tags
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
 from codeagent.sandbox.profile import Bind
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import in_thread
+from codeagent.sandbox.tasks import in_thread, keeping
 from codeagent.sandbox.user_python import python_names, start_script
 
 _PLACE = "/opt/codeagent"
@@ -208,7 +207,7 @@ class PackageBuild:
         ):
             _pack(layer, kept, names)
             with tarfile.open(fileobj=context, mode="w") as tar:
-                _add(tar, "Dockerfile", "\n".join(lines).encode())
+                add_entry(tar, "Dockerfile", tarfile.REGTYPE, 0o644, "\n".join(lines).encode())
                 entry = tarfile.TarInfo("packages.tar")
                 entry.size = layer.tell()
                 layer.seek(0)
@@ -251,14 +250,9 @@ def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list
 def _scratch(state_dir: Path) -> Iterator[tuple[Path, Path]]:
     """Make a folder for the lock files and one for what is installed; both go at the end."""
     parent = state_dir / "sandbox"
-    try:
+    with keeping(f"nothing can be built in {parent}"):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=parent, prefix="packages-"))
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"nothing can be built in {parent} ({error.strerror})",
-            "make it writable, or set XDG_STATE_HOME to a folder that is",
-        ) from error
     try:
         for name in ("work", "kept"):
             (folder / name).mkdir(mode=0o755)
@@ -284,13 +278,5 @@ def _pack(file: BinaryIO, kept: Path, names: list[str]) -> None:
             if (kept / name).is_dir():
                 tar.add(kept / name, target[1:], filter=plain)
         for name in names:
-            _add(
-                tar, f"{_SCRIPTS}/{name}"[1:], start_script(f"{_PYTHON}/bin/{name}").encode(), 0o755
-            )
-
-
-def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    entry.mode = mode
-    tar.addfile(entry, io.BytesIO(data))
+            script = start_script(f"{_PYTHON}/bin/{name}").encode()
+            add_entry(tar, f"{_SCRIPTS}/{name}"[1:], tarfile.REGTYPE, 0o755, script)

@@ -4,12 +4,13 @@ the disk."""
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import CommandResult
 
 T = TypeVar("T")
@@ -107,6 +108,19 @@ async def all_done(*work: Awaitable[object]) -> None:
     for end in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
+
+
+@contextmanager
+def keeping(problem: str) -> Iterator[None]:
+    """Raise SandboxUnavailable with the problem, and why, if a file of the sandbox's own cannot be
+    kept."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"{problem} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
 
 
 class Room:

@@ -53,27 +53,19 @@ def engine(path: Path, answers: Answers) -> Iterator[list[bytes]]:
     listening.close()
 
 
-def test_one_connection_serves_one_request_after_the_other(tmp_path: Path) -> None:
-    with engine(tmp_path / "s", [[answer(b'{"Id": "a"}'), answer(b"", "204 No Content")]]) as asked:
+def test_each_request_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    made, gone, none = answer(b'{"Id": "a"}'), answer(b"", "204 No Content"), answer(b"[]")
+    with engine(tmp_path / "s", [[made], [gone], [none]]) as asked:
         api = EngineApi(str(tmp_path / "s"), 5.0)
         assert api.ask("POST", "/containers/c1/exec", body={"Cmd": ["true"]}) == {"Id": "a"}
         assert api.ask("DELETE", "/containers/c1", {"force": 1, "v": 1}) is None
-        api.close()
+        wanted = {"all": 1, "filters": '{"label": ["a=b"]}'}
+        assert api.ask("GET", "/containers/json", wanted) == []
     assert asked[0].startswith(b"POST /containers/c1/exec HTTP/1.1 ")
     assert json.loads(asked[0].split(b" ", 3)[3]) == {"Cmd": ["true"]}
     assert asked[1] == b"DELETE /containers/c1?force=1&v=1 HTTP/1.1 "
-
-
-def test_a_connection_that_the_engine_closed_meanwhile_is_not_used_again(tmp_path: Path) -> None:
-    with engine(tmp_path / "s", [[answer(b"{}")], [answer(b"[]")]]) as asked:
-        api = EngineApi(str(tmp_path / "s"), 5.0)
-        assert api.ask("GET", "/version") == {}
-        kept = api._idle[0].sock
-        assert kept.recv(1, socket.MSG_PEEK) == b"", "the engine closes it"
-        assert api.ask("GET", "/containers/json", {"all": 1, "filters": '{"label": ["a=b"]}'}) == []
-        api.close()
     assert (
-        asked[1]
+        asked[2]
         == b"GET /containers/json?all=1&filters=%7B%22label%22%3A+%5B%22a%3Db%22%5D%7D HTTP/1.1 "
     )
 

@@ -41,7 +41,7 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _OWN = ("text", "tool_use", *_THOUGHTS)
 """The types of blocks that the model itself writes; all others are of tools that the provider
 runs."""
-_NOTHING = (StreamPiece(Delta(), None),)
+_NOTHING = (StreamPiece(),)
 
 
 @dataclass(frozen=True)
@@ -254,10 +254,9 @@ class AnthropicReader:
                 self._finished = self._finished or finish is not None
                 return (StreamPiece(self._end(finish), self._figures(event.get("usage"))),)
             case "message_stop" if not self._finished:
-                return (StreamPiece(self._end("end_turn"), None),)
+                return (StreamPiece(self._end("end_turn")),)
             case "error":
-                error = event.get("error")
-                raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+                raise ProviderError(event.get("error"))
             case _:
                 return _NOTHING
 
@@ -380,4 +379,4 @@ class AnthropicReader:
 
 
 def _piece(**fields: Any) -> Sequence[StreamPiece]:
-    return (StreamPiece(Delta(**fields), None),)
+    return (StreamPiece(Delta(**fields)),)

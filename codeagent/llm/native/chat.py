@@ -111,7 +111,7 @@ class ChatReader:
         """Read one event, or an object of a library that stands for one. Raises ProviderError."""
         error = field(event, "error")
         if error:
-            raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+            raise ProviderError(error)
         delta, usage = read_delta(event), read_usage(event)
         self._finish = delta.finish or self._finish
         self._closing = usage is not None and replace(delta, work=None) == Delta()
@@ -119,7 +119,7 @@ class ChatReader:
 
     def end(self) -> Iterator[StreamPiece]:
         if self._finish is None and self._closing:
-            yield StreamPiece(Delta(finish="stop"), None)
+            yield StreamPiece(Delta(finish="stop"))
 
 
 def read_delta(chunk: Any) -> Delta:

@@ -30,7 +30,7 @@ _CALL = "function_call"
 _THOUGHTS = "reasoning.encrypted_content"
 """Asked for where the provider's own tools are: it refuses what they did without the thoughts that
 led to it."""
-_NOTHING = StreamPiece(Delta(), None)
+_NOTHING = StreamPiece()
 
 
 class ResponsesWriter:
@@ -132,13 +132,13 @@ class ResponsesReader:
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta" if isinstance(delta, str):
                 self._text = True
-                return (StreamPiece(Delta(text=delta), None),)
+                return (StreamPiece(Delta(text=delta)),)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if (
                 isinstance(delta, str)
             ):
-                return (StreamPiece(Delta(thinking=(Thinking(text=delta),)), None),)
+                return (StreamPiece(Delta(thinking=(Thinking(text=delta),))),)
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return (StreamPiece(Delta(thinking=(Thinking(text="\n"),)), None),)
+                return (StreamPiece(Delta(thinking=(Thinking(text="\n"),))),)
             case "response.function_call_arguments.delta" if isinstance(delta, str) and delta:
                 index = _index(event)
                 self._heard.setdefault(index, _Heard()).arguments = True
@@ -165,7 +165,7 @@ class ResponsesReader:
         if isinstance(item, dict):
             self._items.append((index, item))
             if uses := self._uses([item]):
-                yield StreamPiece(Delta(work=ProviderWork(uses)), None)
+                yield StreamPiece(Delta(work=ProviderWork(uses)))
         yield from _calls(*self._item(index, item))
         heard = self._heard.get(index)
         if (
@@ -228,7 +228,7 @@ class ResponsesReader:
 
 
 def _calls(*pieces: CallPiece) -> tuple[StreamPiece]:
-    return (StreamPiece(Delta(calls=pieces), None) if pieces else _NOTHING,)
+    return (StreamPiece(Delta(calls=pieces)) if pieces else _NOTHING,)
 
 
 def _index(event: dict[str, Any]) -> int:
@@ -270,5 +270,4 @@ def _usage(figures: Any, searches: int) -> Usage | None:
 
 def _failure(event: dict[str, Any]) -> ProviderError:
     response = event.get("response") or event
-    error = response.get("error") or response
-    return ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+    return ProviderError(response.get("error") or response)
