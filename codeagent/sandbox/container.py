@@ -30,7 +30,7 @@ from codeagent.sandbox.launch import launch
 from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end
+from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end, started
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts
@@ -174,12 +174,12 @@ class SessionContainer:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises
         SandboxUnavailable."""
         container = self._container
-        started = self._started
+        seen = self._started
         nothing_starts = not self._running
         empty = container is None or await is_idle(
             self._resources.opened()[1], container.container_id, container.processes, beside
         )
-        same = (container, started) == (self._container, self._started)
+        same = (container, seen) == (self._container, self._started)
         if empty and not beside and nothing_starts and same:
             self._is_idle()
         else:
@@ -329,8 +329,7 @@ class SessionContainer:
 
     def _being_made(self) -> asyncio.Task[Container]:
         if self._making is None or self._making.done():
-            self._making = asyncio.create_task(self._make())
-            self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._making = started(self._make())
         return self._making
 
     async def _make(self) -> Container:

@@ -31,7 +31,7 @@ from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
+from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, started, within_disk
 from codeagent.sandbox.thaw import thaw_left
 
 if TYPE_CHECKING:  # a session may do without
@@ -226,8 +226,7 @@ class DockerSandbox:
         ):
             return
         if command.hosts or self._untrimmed.taken() > most // _SHARE:
-            self._trimming = asyncio.create_task(self._trim(cache, most))
-            self._trimming.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._trimming = started(self._trim(cache, most))
 
     async def _trim(self, cache: PackageCache, most: int) -> None:
         await in_thread(partial(cache.trim, most))
@@ -238,8 +237,7 @@ class DockerSandbox:
         not be moved."""
         if self._resources.shut or (self._looking is not None and not self._looking.done()):
             return
-        self._looking = asyncio.create_task(self._look())
-        self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._looking = started(self._look())
 
     async def _look(self) -> bool:
         """Move away what was planted; return whether something may still run that could plant more.
@@ -283,8 +281,8 @@ class DockerSandbox:
         await asyncio.gather(*(container.resume() for container in self._containers()))
 
     def _containers(self) -> tuple[SessionContainer, ...]:
-        started = () if self._programs is None else self._programs.containers
-        return self._default, self._read_only, *self._reaching, *started
+        own = () if self._programs is None else self._programs.containers
+        return self._default, self._read_only, *self._reaching, *own
 
     @property
     def _places(self) -> "tuple[SessionContainer | EgressContainers, ...]":

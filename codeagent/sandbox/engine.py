@@ -1,6 +1,6 @@
 """The Docker engine: makes every request to it.
 
-What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See
+What a session asks is `codeagent.sandbox.engine_socket`; pulls and builds go through docker-py. See
 ADR 29.
 """
 
@@ -21,8 +21,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
-from codeagent.sandbox.engine_api import EngineApi
-from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
+from codeagent.sandbox.engine_socket import EngineApi, engine_socket, probe_socket, unanswered
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 

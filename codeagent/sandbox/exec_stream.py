@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import reason
+from codeagent.sandbox.engine_socket import reason
 from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024

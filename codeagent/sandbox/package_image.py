@@ -122,49 +122,20 @@ class PackageBuild:
             word for host in plain for word in ("--trusted-host", host)
         ]  # what comes from it has a known hash
         complete = ["--no-deps"] if lock.packages else []
-        pip = [
-            "python3",
-            "-m",
-            "pip",
-            "--python",
-            f"{_PYTHON}/bin/python",
-            "--isolated",
-            "--disable-pip-version-check",
-            "install",
-            "--no-input",
-            "--no-cache-dir",
-            "--progress-bar",
-            "off",
-            "--retries",
-            "1",
-            "--require-hashes",
-            *complete,
-            *indexes,
-            "-r",
-            "requirements.txt",
-        ]
-        make = f"python3 -m venv --without-pip {_PYTHON}"
-        await self._run(
-            sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {shlex.join(pip)}"
+        pip = (
+            f"python3 -m pip --python {_PYTHON}/bin/python --isolated --disable-pip-version-check "
+            "install --no-input --no-cache-dir --progress-bar off --retries 1 --require-hashes"
         )
+        given = shlex.join([*complete, *indexes, "-r", "requirements.txt"])
+        make = f"python3 -m venv --without-pip {_PYTHON}"
+        await self._run(sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {pip} {given}")
 
     async def _node(self, sandbox: DockerSandbox, lock: Lock, work: Path) -> None:
         (work / "package.json").write_text(lock.manifest, encoding="utf-8")
         (work / "package-lock.json").write_text(lock.text, encoding="utf-8")
-        npm = [
-            "npm",
-            "ci",
-            "--no-audit",
-            "--no-fund",
-            "--no-update-notifier",
-            "--cache",
-            "cache",
-            "--registry",
-            lock.indexes[0],
-        ]
-        await self._run(
-            sandbox, lock, f"{shlex.join(npm)} && mv node_modules {_PLACE}/node_modules"
-        )
+        npm = "npm ci --no-audit --no-fund --no-update-notifier --cache cache --registry"
+        index = shlex.quote(lock.indexes[0])
+        await self._run(sandbox, lock, f"{npm} {index} && mv node_modules {_PLACE}/node_modules")
 
     async def _run(
         self, sandbox: DockerSandbox, lock: Lock, text: str, *, quiet: bool = False

@@ -165,10 +165,7 @@ class ContainerPrograms:
     def _shielded(self) -> frozenset[PinnedEntry]:
         """Return what containers made now protect and hide. Blocks. Raises SandboxUnavailable."""
         root, _ = self._resources.opened()
-        if not root.unmoved():
-            raise SandboxUnavailable(
-                f"the workspace {root.path} was moved or replaced", "start codeagent again there"
-            )
+        root.refuse_moved()
         return frozenset(root.protected()) | self._resources.secrets().masked
 
     async def _drop(

@@ -103,6 +103,14 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+def started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work beside what comes next; whoever awaits the task learns what went wrong, if anybody
+    does."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
+    return task
+
+
 async def all_done(*work: Awaitable[object]) -> None:
     """Wait until every one has ended, however; then raise what the first that failed raised."""
     for end in await asyncio.gather(*work, return_exceptions=True):

@@ -18,8 +18,7 @@ from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineApi
-from codeagent.sandbox.engine_socket import engine_socket
+from codeagent.sandbox.engine_socket import EngineApi, engine_socket
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox

@@ -25,6 +25,7 @@ from codeagent.llm.provider_tools import (
 )
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
+from codeagent.llm.usage import count
 from codeagent.llm.wire import (
     MARKED,
     Wire,
@@ -357,25 +358,16 @@ class AnthropicReader:
         if not isinstance(usage, dict):
             return None
         self._usage |= {name: figure for name, figure in usage.items() if figure}
-        read, written = (
-            self._number("cache_read_input_tokens"),
-            self._number("cache_creation_input_tokens"),
-        )
-        thought = self._usage.get("output_tokens_details") or {}
+        read = count(self._usage, "cache_read_input_tokens")
+        written = count(self._usage, "cache_creation_input_tokens")
         return Usage(
-            input_tokens=self._number("input_tokens") + read + written,
-            output_tokens=self._number("output_tokens"),
+            input_tokens=count(self._usage, "input_tokens") + read + written,
+            output_tokens=count(self._usage, "output_tokens"),
             cache_read_tokens=read,
             cache_write_tokens=written,
-            reasoning_tokens=int(thought.get("thinking_tokens") or 0),
-            searches=int(
-                (self._usage.get("server_tool_use") or {}).get("web_search_requests") or 0
-            ),
+            reasoning_tokens=count(self._usage.get("output_tokens_details"), "thinking_tokens"),
+            searches=count(self._usage.get("server_tool_use"), "web_search_requests"),
         )
-
-    def _number(self, name: str) -> int:
-        figure = self._usage.get(name)
-        return int(figure) if isinstance(figure, int | float) else 0
 
 
 def _piece(**fields: Any) -> Sequence[StreamPiece]:

@@ -24,6 +24,7 @@ from codeagent.llm.provider_tools import (
 )
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
+from codeagent.llm.usage import count
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _CALL = "function_call"
@@ -255,15 +256,11 @@ def _usage(figures: Any, searches: int) -> Usage | None:
         figures.get("input_tokens") or figures.get("output_tokens")
     ):
         return None
-    read, thought = (
-        figures.get("input_tokens_details") or {},
-        figures.get("output_tokens_details") or {},
-    )
     return Usage(
-        input_tokens=int(figures.get("input_tokens") or 0),
-        output_tokens=int(figures.get("output_tokens") or 0),
-        cache_read_tokens=int(read.get("cached_tokens") or 0),
-        reasoning_tokens=int(thought.get("reasoning_tokens") or 0),
+        input_tokens=count(figures, "input_tokens"),
+        output_tokens=count(figures, "output_tokens"),
+        cache_read_tokens=count(figures.get("input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count(figures.get("output_tokens_details"), "reasoning_tokens"),
         searches=searches,
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineApi
+from codeagent.sandbox.engine_socket import EngineApi
 
 Answers = list[list[bytes]]
 """What each connection is sent, a piece for each request; it is closed after the last."""
