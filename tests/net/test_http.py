@@ -352,7 +352,7 @@ async def test_a_failed_status_leaves_its_connection_open() -> None:
 
 async def test_sending_a_large_request_is_not_silence() -> None:
     class Sending:
-        """Says each time that more has left, then twice the same."""
+        """A transfer and its pool; says each time that more has left, then twice the same."""
 
         def __init__(self) -> None:
             self.sent = iter([100, 200, 300, 400, 400])
@@ -364,10 +364,13 @@ async def test_sending_a_large_request_is_not_silence() -> None:
             assert info == pycurl.SIZE_UPLOAD_T
             return next(self.sent)
 
+        def add_handle(self, curl: object) -> asyncio.Future[object]:
+            return asyncio.get_running_loop().create_future()
+
     curl = Sending()
-    response = Response(curl, 0.01, "")  # type: ignore[arg-type]  # the part of a Curl that is used
+    response = Response(curl, curl, 0.01, "")  # type: ignore[arg-type]  # the parts that are used
     with pytest.raises(TimeoutError):
-        await response.begin(asyncio.get_running_loop().create_future())
+        await response.begin()
     assert list(curl.sent) == []
 
 
@@ -381,7 +384,6 @@ async def test_a_reader_that_leaves_as_the_connection_breaks_leaves_no_warning(
             async with client.send(
                 "POST", f"{fake.base_url}/chat/completions", KEY, BODY
             ) as response:
-                assert response._done is not None
                 await asyncio.wait([response._done])
                 raise asyncio.CancelledError
     del response
