@@ -177,12 +177,12 @@ def model_error(
 ) -> ModelError:
     """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of
     the message."""
-    failure = _Failure(error, request, clean)
+    failure = _Failure(error, request, clean, streaming=streaming)
     return (
-        failure.from_cause(streaming=streaming)
-        or failure.from_status(streaming=streaming)
+        failure.from_cause()
+        or failure.from_status()
         or failure.from_body()
-        or failure.from_stream(streaming=streaming)
+        or failure.from_stream()
     )
 
 
@@ -190,8 +190,14 @@ class _Failure:
     """What one exception and its causes say."""
 
     def __init__(
-        self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]
+        self,
+        error: BaseException,
+        request: FailedRequest,
+        clean: Callable[[str], str],
+        *,
+        streaming: bool,
     ) -> None:
+        self._streaming = streaming
         self._chain = list(_causes(error))
         self._request = request
         self._address = request.address
@@ -201,7 +207,7 @@ class _Failure:
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
         """The innermost: litellm maps what the provider sent to statuses of its own."""
 
-    def from_cause(self, *, streaming: bool) -> ModelError | None:
+    def from_cause(self) -> ModelError | None:
         for cause in self._chain:
             if isinstance(proxy := getattr(cause, "proxy", None), str):
                 passing = (getattr(cause, "status", None) or 500) >= 500
@@ -228,7 +234,7 @@ class _Failure:
                 "timeout", f"{self._address} sent nothing for {self._request.idle:g} s"
             )
         if (
-            not streaming
+            not self._streaming
             and self._status in (None, 500)
             and any(_is_hang_up(cause) for cause in self._chain)
         ):
@@ -237,14 +243,14 @@ class _Failure:
             )
         return None
 
-    def from_status(self, *, streaming: bool) -> ModelError | None:
+    def from_status(self) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or self._too_long():
             return self._over_window(f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")
-        if status is None or (status == 500 and streaming):
+        if status is None or (status == 500 and self._streaming):
             return None
         if status == 429:
             return self._rate_limited()
@@ -321,8 +327,8 @@ class _Failure:
             return self._rate_limited()
         return None
 
-    def from_stream(self, *, streaming: bool) -> ModelError:
-        if not streaming:
+    def from_stream(self) -> ModelError:
+        if not self._streaming:
             return self._final("bad_request", f"the request could not be sent: {self._quote}")
         if (passing := self._passing()) is not None:
             return passing

@@ -231,7 +231,7 @@ def native_target(
     row = providers()[provider]
     base = api_base or row.custom_base(environment) or row.base
     _check_address(name, provider, base, environment)
-    format_ = _format(provider, bare, base, row)
+    format_ = _format(provider, bare, base)
     if base is None or format_ is None:
         return None
     bare = bare.removeprefix(_RESPONSES) if provider == "openai" else bare
@@ -296,9 +296,7 @@ def _target(
     own = api_base or row.custom_base(environment)
     host = urlsplit(row.base or base or "").netloc
     speaks_anthropic = provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare)
-    spoken = (
-        "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base, row) or "chat"
-    )
+    spoken = "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base) or "chat"
     return Target(
         wire_name=wire_name,
         provider=provider,
@@ -361,7 +359,7 @@ def _wire_name(name: str, api_base: str | None) -> str:
     return f"ollama_chat/{rest}" if prefix == "ollama" and slash else name
 
 
-def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFormat | None:
+def _format(provider: str, bare: str, base: str | None) -> WireFormat | None:
     """Return the format of this model's requests; None if only litellm can make them."""
     info = entry(f"{provider}/{bare}", bare)
     mode = (
@@ -382,7 +380,7 @@ def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFo
         ):
             return None
         case _:
-            return row.format if mode in (None, "chat") else None
+            return _row(provider).format if mode in (None, "chat") else None
 
 
 def _thinks_only_in_responses(bare: str) -> bool:

@@ -103,7 +103,7 @@ class SessionContainer:
         container = await self._ready()
         if (spare := self._starts()) is not None:
             spare.discard()
-        return self._resources.opened()[1], self._target(container)
+        return self._engine, self._target(container)
 
     @property
     def busy(self) -> bool:
@@ -158,9 +158,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 if self._container is None or self._idle or self._resources.shut:
                     return frozenset()
-                return await listening_ports(
-                    self._resources.opened()[1], self._target(self._container)
-                )
+                return await listening_ports(self._engine, self._target(self._container))
         except (SandboxLost, SandboxUnavailable, EngineError):
             return frozenset()
 
@@ -177,7 +175,7 @@ class SessionContainer:
         seen = self._started
         nothing_starts = not self._running
         empty = container is None or await is_idle(
-            self._resources.opened()[1], container.container_id, container.processes, beside
+            self._engine, container.container_id, container.processes, beside
         )
         same = (container, seen) == (self._container, self._started)
         if empty and not beside and nothing_starts and same:
@@ -191,7 +189,7 @@ class SessionContainer:
         idle = not self._running and (self._container is None or self._idle)
         if self._running or self._resources.shut or (idle and self._stale is None):
             return idle
-        engine = self._resources.opened()[1]
+        engine = self._engine
         if not await engine.answers() or (
             self._stale is not None and not await kill(engine, self._stale)
         ):
@@ -206,7 +204,7 @@ class SessionContainer:
         nothing_runs = container is None or (self._idle and not self._running and not self._left)
         if stale is None and nothing_runs:
             return
-        engine = self._resources.opened()[1]
+        engine = self._engine
         if not await engine.answers():
             raise not_paused("the Docker engine does not answer")
         if stale is not None and not await kill(engine, stale):
@@ -225,9 +223,8 @@ class SessionContainer:
         self._paused = None
         if paused is None or self._resources.shut:
             return
-        _, engine = self._resources.opened()
         container = self._container
-        if await resume(engine, paused, self._resources.frozen):
+        if await resume(self._engine, paused, self._resources.frozen):
             return
         if container is not None and container.container_id == paused:
             self._give_up(container)
@@ -249,7 +246,7 @@ class SessionContainer:
         if self._stale is not None and not (
             container is not None and await ended(container.processes)
         ):
-            engine = self._resources.opened()[1]
+            engine = self._engine
             if await engine.answers():
                 await kill(engine, self._stale)
         self._stale = None
@@ -271,7 +268,7 @@ class SessionContainer:
                 call.container = None
                 self._give_up(container)
                 if replaced or error.status not in (404, 409):
-                    raise unanswered(self._resources.opened()[1].socket_path, error) from error
+                    raise unanswered(self._engine.socket_path, error) from error
             call.notices.append(
                 "the sandbox had ended and was replaced: background processes and /tmp are lost"
             )
@@ -288,7 +285,7 @@ class SessionContainer:
         spare = self._starts()
         call.started = self._started
         moved = self._freeze_lock.begin_activity()
-        _, engine = self._resources.opened()
+        engine = self._engine
         target = self._target(container)
 
         async def begin() -> Execution:
@@ -384,9 +381,8 @@ class SessionContainer:
         out_of_memory = ending.out_of_memory
         if not ending.reported:
             assert call.container is not None
-            engine = self._resources.opened()[1]
             out_of_memory = await ran_out_of_memory(
-                engine, call.container.container_id, ending.exit_code
+                self._engine, call.container.container_id, ending.exit_code
             )
         self._left = self._left or ending.left_running > 0
         return CommandResult(
@@ -400,7 +396,7 @@ class SessionContainer:
         """Stop the call. Raises SandboxLost if the engine is gone."""
         if call.container is None or call.starting is None:
             return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
-        _, engine = self._resources.opened()
+        engine = self._engine
         target = self._target(call.container)
         try:
             execution, stopped = await stop_call(
@@ -453,7 +449,7 @@ class SessionContainer:
             and not hosts
             and not self._resources.shut
         ):
-            self._spare = Spare(self._resources.opened()[1], self._target(self._container))
+            self._spare = Spare(self._engine, self._target(self._container))
 
     def _starts(self) -> Spare | None:
         """Note that something starts inside; return the spare, which is the caller's."""
@@ -471,6 +467,10 @@ class SessionContainer:
         container.disconnect()
         self._stale = container.container_id
         self._container = None
+
+    @property
+    def _engine(self) -> Engine:
+        return self._resources.opened()[1]
 
     def _target(self, container: Container) -> ExecTarget:
         return container.target(self._resources.opened()[0])

@@ -80,7 +80,6 @@ class Execution:
     ) -> None:
         """`processes`: see ExecTarget; `apart`: see Command."""
         self._engine = engine
-        self._id = wrapper.exec_id
         self._wrapper = wrapper
         self._stream = wrapper.stream
         self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
@@ -160,7 +159,7 @@ class Execution:
             if self._nothing_lives is not None:
                 return self._nothing_lives
             try:
-                state = await self._engine.ask("GET", f"/exec/{self._id}/json")
+                state = await self._engine.ask("GET", f"/exec/{self._wrapper.exec_id}/json")
             except EngineError as error:
                 failures += 1
                 if error.status is not None or self._pump.done() or failures > 1:
