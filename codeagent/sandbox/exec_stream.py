@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path, PurePath
 
 from codeagent.core.dataclass import dataclass
@@ -20,6 +19,7 @@ from codeagent.sandbox.engine_socket import reason
 from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024
+SCRIPTS = Path(__file__).with_name("scripts")
 _HEADER = 8
 _STDERR = 2
 
@@ -208,10 +208,7 @@ def script_command(name: str, arguments: list[str]) -> list[str]:
 @lru_cache(maxsize=8)
 def script_text(name: str) -> str:
     """Return a script with the functions that all scripts share, without its comments."""
-    folder = resources.files("codeagent.sandbox").joinpath("scripts")
-    texts = (
-        folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name)
-    )
+    texts = ((SCRIPTS / f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name))
     lines = (line for text in texts for line in text.splitlines())
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("# "))
 

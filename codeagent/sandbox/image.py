@@ -77,7 +77,6 @@ PACKAGES = (
     "xz-utils",
     "zip",
 )
-_SUITE_IN = Path("/etc/os-release")
 _PROXIES = (
     "http_proxy",
     "https_proxy",
@@ -398,10 +397,10 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
 
 
 def _suite() -> str:
-    for line in _SUITE_IN.read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition("=")
-        if name == "VERSION_CODENAME" and value:
-            return value.strip('"')
+    import platform  # only for a build
+
+    if name := platform.freedesktop_os_release().get("VERSION_CODENAME"):
+        return name
     raise SandboxUnavailable(
         "this distribution has no code name for debootstrap", "codeagent sandbox build"
     )

@@ -2,7 +2,7 @@
 the disk."""
 
 import asyncio
-import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -164,12 +164,11 @@ def free_bytes(folder: Path) -> int:
     that is unknown."""
     for place in (folder, *folder.parents):
         try:
-            found = os.statvfs(place)
+            return shutil.disk_usage(place).free
         except FileNotFoundError:
             continue
         except OSError:
             break
-        return found.f_bavail * found.f_frsize
     return 2**63
 
 

@@ -5,7 +5,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import field, replace
 from functools import lru_cache
-from importlib import resources
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
@@ -15,7 +14,13 @@ from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
+from codeagent.sandbox.exec_stream import (
+    SCRIPTS,
+    ExecStream,
+    ExecTarget,
+    script_command,
+    start_exec,
+)
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.profile import KEEPER, PROXY_FOLDER
 from codeagent.sandbox.spec import SandboxSpec
@@ -118,10 +123,7 @@ async def _until_it_ends(stream: ExecStream, pieces: AsyncIterator[tuple[bool, b
 
 @lru_cache(maxsize=2)
 def _source(language: str) -> str:
-    name = f"forward.{language}.txt"
-    return (
-        resources.files("codeagent.sandbox").joinpath("scripts", name).read_text(encoding="utf-8")
-    )
+    return (SCRIPTS / f"forward.{language}.txt").read_text(encoding="utf-8")
 
 
 @dataclass
