@@ -14,13 +14,12 @@ from typing import Literal
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
-from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.disk.locks import locked, try_lock
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer
-from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
+from codeagent.sandbox.egress.containers import Forwarder
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.engine import Engine
@@ -95,21 +94,15 @@ class ContainerPrograms:
 
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`."""
-        try:
-            rules = tuple(map(HostRule.parse, program.hosts))
-        except ValueError as error:
-            raise SandboxUnavailable(
-                f"nothing was started: {error}", "correct the list of hosts"
-            ) from error
+        grant = None
         spec = replace(self._spec, read_only_workspace=not program.writes)
         if program.directory is None:
             spec = replace(spec, python=replace(spec.python, environment=None))
-        if rules:
-            await self._proxy.open()
+        if program.hosts:
+            grant = await self._proxy.opened_for(program.hosts, program.reach, "started")
             spec = replace(spec, egress_folder=self._proxy.folder)
         container = self._make(spec)
         self._open[container] = None
-        grant = self._proxy.grant(rules, program.reach) if rules else None
         try:
             started = await self._start_in(container, program, grant)
         except BaseException as error:
@@ -134,9 +127,7 @@ class ContainerPrograms:
         moved = self._freeze_lock.begin_activity()
         try:
             if grant is not None and forwarder is not None:
-                variables += proxy_variables(
-                    await forwarder.ready(engine, target.container_id), grant
-                )
+                variables += await forwarder.variables(engine, target.container_id, grant)
             if program.writes:
                 self.writing[container] = None
             exec_id, stream = await start_exec(engine, target, command, variables)
