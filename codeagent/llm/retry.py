@@ -19,7 +19,6 @@ from codeagent.core.model import (
     ModelRequest,
     Retrying,
 )
-from codeagent.llm.errors import refuses_roles
 from codeagent.llm.learned import Learned
 
 MAX_ATTEMPTS = 6
@@ -96,6 +95,8 @@ class FoldingModel(ModelWrapper):
         self._learned = learned
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        from codeagent.llm.errors import refuses_roles  # not for a script
+
         if self._learned.folds_roles:
             return self._folded(request)
         return self._unless_refused(request, refuses_roles, partial(self._fold, request))

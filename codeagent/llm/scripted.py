@@ -247,9 +247,9 @@ def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
         yield Delta(finish=turn.stop or ("tool_calls" if turn.calls else "end"))
 
 
-def newest_messages(messages: Sequence[Message]) -> list[Message]:
+def newest_messages(messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
     """Return the messages since the last answer."""
-    newest: list[Message] = []
+    newest: list[UserMessage | ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             break
@@ -259,11 +259,7 @@ def newest_messages(messages: Sequence[Message]) -> list[Message]:
 
 def newest_input(messages: Sequence[Message]) -> str:
     """Return the text of the messages since the last answer."""
-    return "\n".join(
-        text_of(message.content)
-        for message in newest_messages(messages)
-        if message.role != "assistant"
-    )
+    return "\n".join(text_of(message.content) for message in newest_messages(messages))
 
 
 def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:
