@@ -246,7 +246,7 @@ def _complain(error: object, code: int) -> int:
 
 def _say_bug(error: Exception) -> int:
     """Report a bug in one line; the traceback goes into a file."""
-    from codeagent.config.paths import state_dir  # all of this is for a failure only
+    from codeagent.config.local_environment import state_dir  # all of this is for a failure only
     from codeagent.core.redact import Redactor
     from codeagent.tui.crash import record_crash
 

@@ -25,6 +25,7 @@ from codeagent.cli import build_parser, build_screen_parser, commands
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import FileSettings, Section
+from codeagent.core import host_programs as programs
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
     DiffBlock,
@@ -38,7 +39,6 @@ from codeagent.core.display import (
 )
 from codeagent.core.events import EVENT_TYPES
 from codeagent.core.extension import resolved
-from codeagent.core import host_programs as programs
 from codeagent.core.host_programs import HostProgram
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (

@@ -17,7 +17,8 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
-from codeagent.core.json_writing import to_json
+from codeagent.core.event_json import to_json
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
@@ -29,7 +30,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalSource
-from codeagent.core.ports import OutputStore
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 
 CallKind = Literal["read", "change"]

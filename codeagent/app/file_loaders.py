@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from codeagent.core.extension import Extension, Reference, resolved
-from codeagent.core.ports import OutputStore
+from codeagent.core.memory import OutputStore
 from codeagent.tools.folders import FirstFileLoader, Loaded, LoaderNeeds, ToolLoader
 
 

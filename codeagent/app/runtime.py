@@ -35,8 +35,7 @@ from codeagent.app.sources import (
 from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
-from codeagent.config.local_environment import LocalEnvironment, local_environment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, local_environment, user_config_file
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork

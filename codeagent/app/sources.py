@@ -27,11 +27,11 @@ from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import BUILT_IN, all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.extension import Extension, InFolders, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line, visible

@@ -15,13 +15,14 @@ from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
+from codeagent.core.changes import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
+from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.model import ModelOpener
-from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
+from codeagent.core.patterns import AllowList
+from codeagent.core.ports import Sandbox, SandboxKind, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem

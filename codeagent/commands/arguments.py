@@ -91,7 +91,7 @@ def _effort(text: str) -> "Effort":
 
 
 def _tools(text: str) -> tuple[str, ...]:
-    from codeagent.core.allow import split_names  # as above
+    from codeagent.core.patterns import split_names  # as above
 
     try:
         return split_names(text)
@@ -102,7 +102,7 @@ def _tools(text: str) -> tuple[str, ...]:
 def refuse_if_off(extension: str, command: str) -> None:
     """Raise ConfigError if the user switched off the extension that has this command."""
     from codeagent.config.layers import extensions_of
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
 
     if any(each.name == extension for each in extensions_of(user_config_file()).off):
         raise ConfigError(
@@ -115,7 +115,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     """Load the settings; values that were not given come from the environment and the files. Raises
     ConfigError."""
     from codeagent.config.layers import load_settings
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
     from codeagent.config.settings import LIMITS
     from codeagent.tools.shell.rules import decides
 
@@ -227,7 +227,7 @@ def read_named(path: Path, shown: str, largest: int) -> bytes:
 
 
 def open_store() -> "SessionStore":
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
 

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from codeagent.config.checking import WrongValue, checked
 from codeagent.config.extensions import Extensions, all_extensions
-from codeagent.config.paths import PROJECT_FILE
+from codeagent.config.local_environment import PROJECT_FILE
 from codeagent.config.settings import (
     ContextSettings,
     ExperimentalSettings,

@@ -1,4 +1,5 @@
-"""Where a conversation happens: its folders, the environment variables and the kept keys."""
+"""Where a conversation happens: the folders of codeagent, the user and the project, the environment
+variables and the kept keys."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,13 +8,16 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+import platformdirs
+
 from codeagent.config.kept import TrustFile
 from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.disk.repository import OutsideGit, repository_of
+
+PROJECT_FILE = Path(".codeagent/config.toml")
 
 
 @dataclass(frozen=True)
@@ -133,3 +137,19 @@ def active_environment(root: Path, environment: Mapping[str, str]) -> Path | Non
         return None
     folder, top = Path(given).resolve(), root.resolve()
     return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
+
+
+def state_dir() -> Path:
+    """Return the folder of the sessions; on Linux `$XDG_STATE_HOME/codeagent`."""
+    return platformdirs.user_state_path("codeagent", appauthor=False)
+
+
+def config_dir() -> Path:
+    """Return the folder of what the user wrote or saved; on Linux `$XDG_CONFIG_HOME/codeagent`."""
+    return platformdirs.user_config_path("codeagent", appauthor=False)
+
+
+def user_config_file() -> Path:
+    """Return the user's own configuration file; on Linux
+    `$XDG_CONFIG_HOME/codeagent/config.toml`."""
+    return config_dir() / "config.toml"

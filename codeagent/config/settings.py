@@ -5,9 +5,9 @@ from dataclasses import field, fields
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from codeagent.config.checking import AsGiven, above, as_given, at_least, at_most, filled, matching
-from codeagent.core.allow import checked_names
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import checked_names
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
 SectionT = TypeVar("SectionT")

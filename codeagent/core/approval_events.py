@@ -1,10 +1,11 @@
-"""Events about a call before it runs, when it is planned, asked about and answered; and about hosts
-it asks for."""
+"""What the user is asked: about a call before it runs, from its plan to their answer; about hosts;
+and what the model wants to know."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
+from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock
+from codeagent.core.display import DisplayBlock, QuestionBlock
 from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.policy import Answer, ApprovalSource, Permission
 
@@ -82,3 +83,24 @@ class HostDecided(BaseEvent):
     reason: str
     rule: str = ""
     """The rule that decided."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The user's reply to a question."""
+
+    answer: str | None
+    """None if they did not answer."""
+    why: str = ""
+    """Why not, if that is known."""
+
+
+class Asker(Protocol):
+    """Asks the user a question in the middle of a run."""
+
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
+        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's
+        fields.
+
+        Raises RunCancelled.
+        """

@@ -16,7 +16,9 @@ from codeagent.core.approval_events import (
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock
+from codeagent.core.jobs import TriggerEvent
 from codeagent.core.json_types import WITH_MORE, BaseEvent, JsonForm, JsonObject, OneOf
+from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -29,8 +31,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
-from codeagent.core.todo import TodoChanged
-from codeagent.core.triggers import TriggerEvent
 
 _TOLD_SOURCES = 5
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]

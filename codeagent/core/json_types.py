@@ -2,7 +2,7 @@
 field.
 
 The vocabulary consists of plain dataclasses. Where JSON is read, pydantic's `TypeAdapter` uses
-these same dataclasses; nothing here imports it before that. `core.json_writing` writes them.
+these same dataclasses; nothing here imports it before that. `core.event_json` writes them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

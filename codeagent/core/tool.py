@@ -19,9 +19,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
+from codeagent.core.memory import Scratchpad
 from codeagent.core.messages import STREAMS, ContentPart, ErrorInfo, ErrorKind, TextPart
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
-from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
+from codeagent.core.ports import RunsCommands, Workspace
 from codeagent.core.sanitize import spelled
 
 if TYPE_CHECKING:  # few agents write to others

@@ -16,7 +16,7 @@ from codeagent.app.sources import _built_in_sets
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module

@@ -19,8 +19,8 @@ from codeagent.agent.hooks.hook import Hooks
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import JobUpdated, ToolProgress, ToolUpdated
+from codeagent.core.memory import OutputPage, OutputSink, OutputStore
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import OutputPage, OutputSink, OutputStore
 from codeagent.core.tool import DONE, Failed, ToolContext, ToolResult, require_text, require_update
 from codeagent.tools.shell.run import readable
 

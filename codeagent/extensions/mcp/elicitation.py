@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Literal, cast
 
+from codeagent.core.approval_events import Asker
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FieldKind, FormField, QuestionBlock
 from codeagent.core.forms import problem_of, read
-from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolContext
 

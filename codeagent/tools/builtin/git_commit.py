@@ -7,9 +7,8 @@ from typing import Annotated
 
 from codeagent.changes.diff import count, diff_block
 from codeagent.changes.keys import path_key
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, Committed, Committer
 from codeagent.core.checkpoints import ChangeKind, Node
-from codeagent.core.commits import CommitPlan, Committed, Committer
 from codeagent.core.deferred import Field
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged

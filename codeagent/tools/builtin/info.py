@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
 from codeagent.core.errors import MissingPath
+from codeagent.core.memory import Skill, Skills
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Skill, Skills, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled, visible
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.faults import nearest_or_all

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
+from codeagent.core.patterns import ignore_line
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import DEEPEST, Count, PathText
 
 _DEPTH = 3

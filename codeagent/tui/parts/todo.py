@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from codeagent.core.todo import TodoItem, TodoState, how_far
+from codeagent.core.memory import TodoItem, TodoState, how_far
 from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.state import StatusBoard

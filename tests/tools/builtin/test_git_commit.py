@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, CommitRefused, Committed
 from codeagent.core.checkpoints import Node
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.display import DiffBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
 from codeagent.core.messages import text_of
