@@ -9,8 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent, AgentServices
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
@@ -21,12 +20,11 @@ from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.sandbox import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
 from codeagent.app.sources import (
-    extensions_on,
     hand_written,
     misnamed,
     newly_given,
     open_catalog,
-    open_parts,
+    open_services,
     remove_leftovers,
     troubles,
     with_chosen,
@@ -45,7 +43,6 @@ from codeagent.core.events import KnownEvent
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
@@ -154,7 +151,7 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
-            *troubles(base.settings, base.dependencies, base.sandbox),
+            *troubles(base.dependencies, base.sandbox),
         ):
             agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
@@ -224,16 +221,31 @@ async def _base(
         local,
         workspace,
         session.log.session_id,
-        opening.tell,
         stack,
+        tell=opening.tell,
         ready=opening.needs_sandbox,
     )
-    dependencies = await asyncio.to_thread(
-        _dependencies, settings, local, workspace, sandbox, session, opening.group
-    )
-    files = await asyncio.to_thread(
-        _read_files, settings, dependencies, history, policy.rules, opening.tell
-    )
+    log = session.log
+
+    def read() -> tuple[ToolDependencies, _Files]:
+        """In one thread, as every change of threads costs."""
+        dependencies = ToolDependencies(
+            settings,
+            local,
+            sandbox.kind,
+            workspace,
+            outputs=FileOutputs(log.folder / "outputs", local.redactor),
+            reads=tracked_reads(workspace, history),
+            services=open_services(
+                settings, local, history, workspace.root, sandbox.sandbox, group=opening.group
+            ),
+            session=(log.session_id, log.folder),
+            sandbox=sandbox.sandbox,
+            read_about=tools_read_about(history.details),
+        )
+        return dependencies, _read_files(dependencies, history, policy.rules, opening.tell)
+
+    dependencies, files = await asyncio.to_thread(read)
     return _Base(
         settings=settings,
         opening=opening,
@@ -259,18 +271,13 @@ def _agent(
         builder.tools,
         Strategy.parse(settings.strategy),
         environment.limits,
-        environment.attended,
+        attended=environment.attended,
         prompt_builder=builder,
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
     assembly = Assembly(
-        settings,
-        dependencies,
-        environment,
-        opened.opener,
-        catalog=base.files.catalog,
-        snapshots=snapshots,
+        dependencies, environment, opened.opener, catalog=base.files.catalog, snapshots=snapshots
     )
     dependencies.services.parts.assembled(assembly)
     return Agent(
@@ -337,17 +344,12 @@ class _Files:
 
 
 def _read_files(
-    settings: Settings,
-    dependencies: ToolDependencies,
-    history: History,
-    rules: Sequence[Rule],
-    tell: Tell,
+    dependencies: ToolDependencies, history: History, rules: Sequence[Rule], tell: Tell
 ) -> _Files:
-    """Load tools, hooks and instructions; all in one thread, as every change of threads costs.
-    Raises ConfigError."""
-    catalog, first_look = open_catalog(settings, dependencies, history)
-    doubtful = misnamed(catalog, rules, dependencies, settings)
-    hooks, broken = _hooks(settings, dependencies.local, dependencies.workspace, tell)
+    """Load tools, hooks and instructions. Blocks on small files. Raises ConfigError."""
+    catalog, first_look = open_catalog(dependencies, history)
+    doubtful = misnamed(catalog, rules, dependencies)
+    hooks, broken = _hooks(dependencies, tell)
     if added := dependencies.services.parts.hooks():
         hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
@@ -392,43 +394,6 @@ def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any
     )
 
 
-def _dependencies(
-    settings: Settings,
-    local: LocalEnvironment,
-    workspace: Workspace,
-    sandbox: StartedSandbox,
-    session: OpenedSession,
-    group: "Group | None",
-) -> ToolDependencies:
-    log, history = session.log, session.history
-    questions = UserQuestions()
-    return ToolDependencies(
-        local=local,
-        kind=sandbox.kind,
-        workspace=workspace,
-        outputs=FileOutputs(log.folder / "outputs", local.redactor),
-        reads=tracked_reads(workspace, history),
-        services=AgentServices(
-            questions,
-            parts=open_parts(
-                settings,
-                history,
-                local,
-                root=workspace.root,
-                questions=questions,
-                sandbox=sandbox.sandbox,
-                group=group,
-            ),
-        ),
-        session=(log.session_id, log.folder),
-        commit_hooks=settings.commit_hooks,
-        sandbox=sandbox.sandbox,
-        extensions=extensions_on(settings),
-        read_about=tools_read_about(history.details),
-        require_info=settings.toolsets.require_info,
-    )
-
-
 def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
     network = settings.network_after(history.network)
     rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
@@ -462,12 +427,12 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
-def _hooks(
-    settings: Settings, local: LocalEnvironment, workspace: Workspace, tell: Tell
-) -> tuple[Hooks, tuple[CodedText, ...]]:
+def _hooks(dependencies: ToolDependencies, tell: Tell) -> tuple[Hooks, tuple[CodedText, ...]]:
     """Collect the programs in the order of the configuration, then the functions of the user's
     files, which it runs; also return a notice for each file that could not be loaded.
     """
+    settings, root = dependencies.settings, dependencies.workspace.root
+    own = dependencies.local.own_folder
     programs, functions, problems = tuple[Hook, ...](), tuple[Hook, ...](), tuple[CodedText, ...]()
     if settings.hooks:
         from codeagent.agent.hooks.command import (
@@ -476,13 +441,13 @@ def _hooks(
         )  # a contract that only programs need
 
         programs = command_hooks(
-            [CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks]
+            [CommandHook(workspace=root, **asdict(hook)) for hook in settings.hooks]
         )
-    if local.own_folder is not None and may_exist(folder := local.own_folder / "hooks"):
+    if own is not None and may_exist(folder := own / "hooks"):
         from codeagent.agent.hooks.python import (
             load_python_hooks,
         )  # only for a user who has such files
 
-        functions, broken = load_python_hooks(folder, workspace.root)
+        functions, broken = load_python_hooks(folder, root)
         problems = tuple(("hook.broken", str(problem)) for problem in broken)
     return Hooks((*programs, *functions), on_failure=tell), problems

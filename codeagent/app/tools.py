@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.agent.agent import AgentServices
 from codeagent.agent.environment import AgentState, ToolEnvironment
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.config.extensions import may_bring
+from codeagent.config.extensions import Extensions, all_extensions, may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
@@ -47,6 +47,7 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.folders import (
     FirstFileLoader,
     Loaded,
@@ -88,6 +89,7 @@ class FirstCommit:
 class ToolDependencies:
     """What the tools of one conversation are made from."""
 
+    settings: Settings
     local: LocalEnvironment
     kind: SandboxKind | None
     workspace: Workspace
@@ -99,28 +101,46 @@ class ToolDependencies:
     """As above; `scratchpad` is made from the session."""
     session: tuple[str, Path] | None = None
     """Id and folder; None if the tools are only looked at."""
-    commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    extensions: tuple[Extension, ...] = ()
-    """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
-    require_info: bool | tuple[str, ...] = False
-    """The setting `toolsets.require_info`."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
+    @cached_property
+    def extensions(self) -> Extensions:
+        """Blocks on small files. Raises ConfigError."""
+        return all_extensions().without(self.settings.extensions.off)
+
+    @cached_property
+    def context(self) -> ExtensionContext:
+        """What extensions make their tools from."""
+        local = self.local
+        return ExtensionContext(
+            self.settings,
+            self.workspace,
+            self.reads,
+            local.environment,
+            local.secret,
+            redactor=local.redactor,
+            own_folder=local.own_folder,
+            trust_project=local.trust_project,
+            parts=self.services.parts,
+            built_in=self.built_in,
+        )
+
     @property
     def to_read(self) -> tuple[str, ...]:
-        """The names and patterns of `require_info`."""
-        return () if isinstance(self.require_info, bool) else self.require_info
+        """The names and patterns of the tools whose documentation has to be read first."""
+        named = self.settings.toolsets.require_info
+        return () if isinstance(named, bool) else named
 
     def must_read(self, tool: Tool[Any], *, of_a_set: bool = False) -> bool:
         """Whether the model may call the tool only once it has read its documentation."""
         if tool.name == Info.name:
             return False
-        if self.require_info is True:
+        if self.settings.toolsets.require_info is True:
             return tool.require_info or of_a_set
         listed = AllowList((self.to_read,))
         return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
@@ -155,30 +175,26 @@ class ToolDependencies:
         return tuple(entry_points(group=TOOL_PACKAGES))
 
     def catalog(
-        self,
-        toolsets: Toolsets,
-        of_sets: Iterable[str] = (),
-        off: Iterable[str] = (),
-        sets: Callable[[], Sequence["BuiltInSet"]] = tuple,
+        self, toolsets: Toolsets, sets: Callable[[], Sequence["BuiltInSet"]]
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the names of the tools of all built-in sets, `off` those among them whose
-        extension is switched off; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        `sets` returns the built-in sets, offered or not, as files may narrow their tools. Blocks on
+        small files. Raises ConfigError.
         """
+        off = frozenset(_tools_of_sets(self.extensions.off))
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
 
         def narrowable() -> "ToolsByName":
             from codeagent.tools.source import ToolsByName  # only if there is a tool file
 
-            return ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
+            return ToolsByName((*built_in, info, *_switches(self.extensions.on, toolsets)), sets())
 
         tool_files = self._tool_files(narrowable)
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
-        switches = (info, *_switches(self.extensions, toolsets)) if toolsets.sources else ()
+        switches = (info, *_switches(self.extensions.on, toolsets)) if toolsets.sources else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
@@ -198,8 +214,8 @@ class ToolDependencies:
             trust,
             accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            of_sets=frozenset(of_sets),
-            off=frozenset(off),
+            of_sets=off.union(_tools_of_sets(self.extensions.on)),
+            off=off,
             absent=self._absent(),
             companions=companions,
             toolsets=toolsets,
@@ -208,7 +224,7 @@ class ToolDependencies:
 
     @property
     def _file_kinds(self) -> tuple[FileKind, ...]:
-        return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
+        return tuple(kind for each in self.extensions.on for kind in each.in_folders.kinds)
 
     def _other_loaders(self) -> tuple[ToolLoader, ...]:
         """Make the loaders of the files of extensions that are not tools."""
@@ -265,7 +281,7 @@ class ToolDependencies:
         def files() -> Sequence[ToolLoader]:
             from codeagent.app.file_loaders import file_loaders  # only if there is a folder
 
-            return file_loaders(self.extensions, needs)
+            return file_loaders(self.extensions.on, needs)
 
         return LoaderBySuffix(files)
 
@@ -276,7 +292,7 @@ class ToolDependencies:
             return Loaded()
         from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
 
-        return packaged_tools(self.extensions, self.outputs, points)
+        return packaged_tools(self.extensions.on, self.outputs, points)
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -291,27 +307,20 @@ class ToolDependencies:
             AskUser(self.services.questions),
             TodoTool(self.state.todo),
         ]
-        match self.kind:
-            case "docker":
-                python = Python(self.outputs, self.reads)
-                bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [
-                    bash,
-                    *files,
-                    self._commit(),
-                    python,
-                    *job_tools(self.services.jobs),
-                    *self._kept(),
-                ]
-            case "host":
-                bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
-                python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *job_tools(self.services.jobs), *self._kept()]
-            case None:
-                return [*files, self._commit(), *self._kept()]
+        if self.kind is None:
+            return [*files, self._commit(), *self._kept()]
+        ask = _ON_HOST if self.kind == "host" else None
+        return [
+            Bash(self.outputs, self.reads, always_ask=ask, exposed=self.exposed),
+            *files,
+            *(() if ask else (self._commit(),)),
+            Python(self.outputs, self.reads, always_ask=ask),
+            *job_tools(self.services.jobs),
+            *self._kept(),
+        ]
 
     def _commit(self) -> GitCommit:
-        hooks, environment = self.commit_hooks, self.local.environment
+        hooks, environment = self.settings.commit_hooks, self.local.environment
 
         def committer() -> Committer:
             from codeagent.workspace.commits import GitCommitter  # only if the model commits
@@ -352,7 +361,6 @@ class ToolDependencies:
 class Assembly:
     """What a conversation was put together from: another one can be opened with it."""
 
-    settings: Settings
     dependencies: ToolDependencies
     environment: ToolEnvironment
     open_model: ModelOpener
@@ -375,6 +383,13 @@ def _switches(extensions: Iterable[Extension], toolsets: Toolsets) -> tuple[Tool
     """Make the tools that show sets and turn them on."""
     makes = (each.in_conversations.switches for each in extensions)
     return tuple(tool for make in makes if make for tool in resolved(make)(toolsets))
+
+
+def _tools_of_sets(extensions: Iterable[Extension]) -> Iterator[str]:
+    """Yield the names of the tools of all sets, those that only some agents have included."""
+    for each in extensions:
+        for one in each.sets:
+            yield from (*one.tools, *one.beside)
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, FileLoader, Reference, Subcommand
+from codeagent.core.extension import Extension, FileLoader, OfferedSet, Reference, Subcommand
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
@@ -74,6 +74,16 @@ class Extensions:
     def sections_off(self) -> Mapping[str, str]:
         """The sections that nobody reads, and the extension that is switched off."""
         return {name: extension.name for extension in self.off for name in extension.settings}
+
+    @property
+    def sets(self) -> Mapping[str, OfferedSet]:
+        """Every set of built-in tools, whether it is offered or not, by name."""
+        return {one.name: one for extension in self.on for one in extension.sets}
+
+    @property
+    def sets_off(self) -> Mapping[str, str]:
+        """The sets that are not there, and the extension that is switched off."""
+        return {one.name: extension.name for extension in self.off for one in extension.sets}
 
 
 @cache

@@ -73,6 +73,10 @@ class LocalEnvironment:
         """The folder that keeps how models divided large toolsets."""
         return self.state_dir / "toolsets"
 
+    def secret(self, name: str) -> str | None:
+        """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
+        return self.environment.get(name) or self.find_key(name)
+
     @cached_property
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""

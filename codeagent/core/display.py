@@ -187,7 +187,10 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
         found.append((last, end, tail))
         if first == last or begin == end:
             continue
-        anchors = _anchors(old, first, last, new, begin, end)
+        anchors = [
+            (first + left, begin + right)
+            for left, right in _anchors(old[first:last], new[begin:end])
+        ]
         for left, right in anchors:
             found.append((left, right, 1))
             open_ranges.append((first, left, begin, right))
@@ -204,16 +207,14 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
     return sorted(match for match in found if match[2])
 
 
-def _anchors(
-    old: Sequence[str], first: int, last: int, new: Sequence[str], begin: int, end: int
-) -> list[tuple[int, int]]:
-    """Return the longest series of lines that are unique in both ranges and in the same order."""
-    once = {line for line, count in Counter(old[first:last]).items() if count == 1}
-    once &= {line for line, count in Counter(new[begin:end]).items() if count == 1}
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the longest series of lines that are unique in both and in the same order."""
+    once = {line for line, count in Counter(old).items() if count == 1}
+    once &= {line for line, count in Counter(new).items() if count == 1}
     if not once:
         return []
-    places = {new[at]: at for at in range(begin, end) if new[at] in once}
-    pairs = [(at, places[old[at]]) for at in range(first, last) if old[at] in once]
+    places = {line: at for at, line in enumerate(new) if line in once}
+    pairs = [(at, places[line]) for at, line in enumerate(old) if line in once]
     ends: list[int] = []
     tops: list[int] = []
     before: list[int] = []

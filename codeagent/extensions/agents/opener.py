@@ -166,7 +166,7 @@ class ChildOpener:
             allowed = AllowList(tuple((*names, Info.name) for names in allowed.lists))
         info = Info(lambda: tools, own.skills, own.read_about)
         names = {name for tool in above for name in (tool.name, tool.narrows)}
-        by_reads = tools_by_reads(self.assembly.settings, own, names)
+        by_reads = tools_by_reads(own, names)
         remade = {tool.name: tool for tool in (*own.built_in(), *by_reads, info)}
         added = () if membership is None else membership.tools
         without = _NOT_FOR_CHILDREN.union(tool.name for tool in added)
@@ -214,10 +214,10 @@ class ChildOpener:
             model,
             prompt,
             environment.tools.definitions(),
-            Strategy.parse(self.assembly.settings.strategy),
+            Strategy.parse(self.assembly.dependencies.settings.strategy),
             environment.limits,
             server=in_use.server,
-            early_reads=self.assembly.settings.early_reads,
+            early_reads=self.assembly.dependencies.settings.early_reads,
         )
 
     def _parts(self, name: str, membership: Membership | None) -> Parts:
@@ -264,7 +264,13 @@ class ChildOpener:
         if above.kind is None:
             return there, environment
         started = await start_sandbox(
-            self.assembly.settings, local, workspace, session_id, _say_nothing, stack, ready=False
+            self.assembly.dependencies.settings,
+            local,
+            workspace,
+            session_id,
+            stack,
+            tell=_say_nothing,
+            ready=False,
         )
         if started.trouble is not None:
             raise started.trouble
