@@ -302,9 +302,8 @@ class ExtensionSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonSettings(Section):
-    """What a file and a run have in common: everything but the screen and the
-    shape of the rules."""
+class ModelSettings(Section):
+    """Which model is asked, and how."""
 
     model: Name | None = None
     api_base: Url | None = None
@@ -315,6 +314,13 @@ class CommonSettings(Section):
     wire: Literal["auto", "litellm"] = "auto"
     """`auto` sends requests straight to the providers that this works with, `litellm` all through
     litellm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings(ModelSettings):
+    """What a file and a run have in common: everything but the screen and the
+    shape of the rules."""
+
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     early_reads: bool = True

@@ -1,8 +1,8 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has exactly
 one result."""
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, get_args
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import JsonForm, JsonObject, OneOf
@@ -273,3 +273,31 @@ def transcript_problems(messages: Sequence[Message]) -> list[str]:
     check = TranscriptCheck()
     problems = [problem for message in messages for problem in check.read(message)]
     return problems + check.unanswered()
+
+
+class Done:
+    """Returned by a callback that has already done its work: awaiting it returns at once."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+DONE = Done()
+
+
+def require_text(what: str, text: object) -> None:
+    """Raises TypeError: a tool may be user-defined, and pass anything."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} takes text, not {type(text).__name__}")
+
+
+def require_update(text: object, stream: object) -> None:
+    """Raises TypeError, ValueError for what `on_update` does not take."""
+    require_text("on_update", text)
+    if stream not in STREAMS:
+        raise ValueError(f"stream is one of {', '.join(STREAMS)}, not {stream!r}")
+
+
+def ignored(*_: object) -> Awaitable[None]:
+    """The `on_update` and `on_progress` of a call that nobody watches."""
+    return DONE

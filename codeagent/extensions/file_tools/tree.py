@@ -66,7 +66,7 @@ class Glob(Tool[GlobArgs]):
             ctx.cancel,
             DEEPEST,
             found,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
         )
         return await walk.result(ctx.workspace.resolve(args.path))
@@ -97,7 +97,7 @@ class Tree(Tool[TreeArgs]):
             ctx.cancel,
             args.depth,
             only_folders=args.folders,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
             most_in_one=_MOST_IN_ONE,
         )

@@ -49,6 +49,11 @@ class List(Tool[ListArgs]):
         depth = args.depth or (DEEPEST if glob else _DEPTH)
         globs = () if glob is None else (glob,)
         walk = TreeWalk(
-            ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, globs, denied=ctx.denied
+            ctx.workspace,
+            ctx.workspace.ignores(),
+            ctx.cancel,
+            depth,
+            globs,
+            denied=ctx.reading.denied,
         )
         return await walk.result(path)
