@@ -82,7 +82,7 @@ class PreparedCall:
 
     @property
     def may_change_files(self) -> bool:
-        return self.kind == "change" and not self.tool.approval_key(self.args).leaves_files
+        return self.kind == "change" and self.tool.approval_key(self.args).reads != "if asked"
 
     @property
     def runs_commands(self) -> bool:

@@ -17,6 +17,9 @@ Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
+Reads = Literal["no", "if asked", "freely"]
+"""`if asked`: it only reads, so it needs no checkpoint, but is asked about anyway, as on this
+machine."""
 NetworkLevel = Literal["none", "allow-list", "ask", "open"]
 """What a command with network access may reach: nothing; the hosts that rules allow; also those
 that the user allows when asked; every public host."""
@@ -83,12 +86,8 @@ class ApprovalKey:
     sensitive: str | None = None
     """Why the user is asked even if the mode would not ask: shown with the question. For a path,
     only a rule that names it exactly answers in their place."""
-    reads_only: bool = False
-    """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is
-    set."""
-    leaves_files: bool = False
-    """Whether all of it only reads but is asked about anyway, as on this machine: it needs no
-    checkpoint."""
+    reads: Reads = "no"
+    """Whether all of it only reads if it runs confined."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False
@@ -118,6 +117,11 @@ class ApprovalKey:
     does: tuple["EquivalentCall", ...] = ()
     """What the call does in place of other tools: their rules that deny or ask apply to it, but
     none allows it."""
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether all of it only reads, and is asked about only if `Policy.ask_reads` is set."""
+        return self.reads == "freely"
 
     @property
     def answered_by(self) -> str:

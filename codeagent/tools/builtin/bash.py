@@ -111,10 +111,10 @@ class Bash(Tool[BashArgs]):
             reasons = (self._always_ask, _NETWORKED, key.sensitive)
             why = "; ".join(reason for reason in reasons if reason)
             offline = self.approval_key(args.model_copy(update={"network": False}))
-            key = replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
+            key = replace(key, sensitive=why, reads="no", reading=frozenset(), network=True)
             return replace(key, needs=hosts_needed(key.parts), offline=offline)
         if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
-            key = replace(key, reads_only=False, reading=frozenset())
+            key = replace(key, reads="no", reading=frozenset())
         unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""
         sensitive = self._always_ask or unseen
         if not sensitive:
@@ -122,8 +122,7 @@ class Bash(Tool[BashArgs]):
         return replace(
             key,
             sensitive=sensitive,
-            reads_only=False,
-            leaves_files=key.reads_only,
+            reads="if asked" if key.reads_only else "no",
             reading=frozenset(),
         )
 

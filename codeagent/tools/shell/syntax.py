@@ -137,7 +137,7 @@ def command_key(text: str) -> ApprovalKey:
     return replace(
         key,
         sensitive=next((its.secret for its in judged if its.secret), None),
-        reads_only=not others,
+        reads="no" if others else "freely",
         reading=frozenset(every) - others,
     )
 

@@ -416,7 +416,7 @@ def test_without_a_container_a_command_that_only_reads_is_asked_about_and_needs_
 ) -> None:
     tool = Bash(box.outputs, box.reads, always_ask="it runs on this machine")
     key = tool.approval_key(parse_arguments(tool, json.dumps(arguments)))
-    assert (key.leaves_files, key.reads_only) == (leaves, False)
+    assert (key.reads == "if asked", key.reads_only) == (leaves, False)
     assert key.sensitive
 
 
