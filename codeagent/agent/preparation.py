@@ -27,7 +27,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
     Access,
-    Caller,
+    CallingAgent,
     Denied,
     Failed,
     Preview,
@@ -271,7 +271,7 @@ class CallContexts:
                 partial(self._permissions.withheld, acts_as, prepared.paths),
                 partial(self._permissions.denies_path, acts_as),
             ),
-            caller=Caller(
+            caller=CallingAgent(
                 session_id=self._emitter.session_id,
                 agent=self._emitter.agent,
                 model="" if self._model is None else self._model.name,

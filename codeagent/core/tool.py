@@ -224,7 +224,7 @@ async def no_input() -> str:
 
 
 @dataclass(frozen=True)
-class Caller:
+class CallingAgent:
     """The agent that makes a call, and its conversation."""
 
     session_id: str = ""
@@ -281,7 +281,7 @@ class ToolContext:
     """Whether commands get the workspace mounted read-only: in plan mode, and for a tool whose
     effect is nothing."""
     reading: ReadingRules = ReadingRules()
-    caller: Caller = field(default_factory=Caller)
+    caller: CallingAgent = field(default_factory=CallingAgent)
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
