@@ -4,7 +4,7 @@ and what the model wants to know."""
 from typing import ClassVar, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import DisplayBlock, QuestionBlock
 from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.policy import Answer, ApprovalSource, Permission
@@ -13,7 +13,7 @@ ASK_USER = "ask_user"
 """The tool with which the model asks the user."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PlannedCall:
     call_id: str
     name: str
@@ -24,7 +24,7 @@ class PlannedCall:
     """Why, as a phrase."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ApprovalRequested(BaseEvent):
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("whose", "about", "follows"))
 
@@ -54,7 +54,7 @@ class ApprovalRequested(BaseEvent):
     decides."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ApprovalResolved(BaseEvent):
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
@@ -68,7 +68,7 @@ class ApprovalResolved(BaseEvent):
     """Whether the rule also holds in later sessions of this workspace."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class HostDecided(BaseEvent):
     """What became of a command's requests to a host that no card about hosts decided; once for each
     reason."""

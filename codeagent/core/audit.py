@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,
@@ -332,7 +332,7 @@ def _all_of(arguments: str) -> str:
     return f"{command}\n({others})" if others else command
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolStats:
     """Calls of one tool."""
 
@@ -343,7 +343,7 @@ class ToolStats:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SessionStats:
     """`total_duration_ms` is the sum over calls, including those that ran side by side."""
 

@@ -3,7 +3,7 @@ triggers."""
 
 from typing import Literal, Protocol
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.memory import OutputPage
 
@@ -90,7 +90,7 @@ class JobBook(Protocol):
 TriggerKind = Literal["timer", "schedule", "file"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Trigger:
     """A trigger as it is now."""
 
@@ -124,13 +124,13 @@ class Trigger:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TriggerAdded(BaseEvent):
     type: Literal["trigger.added"] = "trigger.added"
     trigger: Trigger
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TriggerFired(BaseEvent):
     """A trigger fired, between turns; the model is told in a note that is a pure function of this
     event."""
@@ -142,7 +142,7 @@ class TriggerFired(BaseEvent):
     """What happened, as a phrase; empty if it was just due."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TriggerStopped(BaseEvent):
     type: Literal["trigger.stopped"] = "trigger.stopped"
     trigger: Trigger

@@ -4,7 +4,7 @@ skills and past sessions."""
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.json_types import BaseEvent
 
 TodoState = Literal["pending", "active", "done"]
@@ -12,7 +12,7 @@ MARKS: dict[TodoState, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
 """How an item begins where it is text."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TodoItem:
     """One step of the plan."""
 
@@ -24,7 +24,7 @@ class TodoItem:
         return f"{MARKS[self.state]} {self.text}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TodoChanged(BaseEvent):
     """The list of the event's agent changed: the model wrote it, or the conversation went back to
     an earlier one."""

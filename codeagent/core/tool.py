@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
@@ -26,7 +26,7 @@ ToolMode = Literal["direct", "background", "stateful"]
 messages."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolResult:
     """What a call answered, once for the model and once for the user."""
 
