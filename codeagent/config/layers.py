@@ -13,19 +13,14 @@ from codeagent.config.checking import WrongValue, checked
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.local_environment import PROJECT_FILE
 from codeagent.config.settings import (
-    ContextSettings,
-    ExperimentalSettings,
     ExtensionSettings,
     FileSettings,
     LimitSettings,
-    QueueSettings,
     RuleLayers,
     RuleSetting,
     RuleSettings,
     SandboxSettings,
-    Section,
     Settings,
-    ToolsetSettings,
 )
 from codeagent.core.dataclass import dataclass, field_types
 from codeagent.core.errors import ConfigError
@@ -44,16 +39,10 @@ ENVIRONMENT = {
     "CODEAGENT_SANDBOX_IMAGE": ("sandbox", "image"),
 }
 """Variables and the setting each one sets."""
-_SECTIONS: dict[str, type[Section]] = {
-    "limits": LimitSettings,
-    "context": ContextSettings,
-    "queue": QueueSettings,
-    "rules": RuleSettings,
-    "sandbox": SandboxSettings,
-    "toolsets": ToolsetSettings,
-    "experimental": ExperimentalSettings,
-    "extensions": ExtensionSettings,
-}
+_SECTIONS = frozenset(
+    name for name, kind in field_types(FileSettings).items() if is_dataclass(kind)
+)
+"""The settings that are tables of settings: layers add up in them key by key."""
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset(
@@ -139,9 +128,7 @@ def load_settings(
     ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
     """
     user, source = _read_user(user_file)
-    given = {
-        section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
-    }
+    given = dict(flags)
     check = _Check(decides, _extensions_on(extensions or all_extensions(), given, user, source))
     unused = _drop_unused(user, source, check.extensions)
     check(user, source)
@@ -164,7 +151,7 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
-    tables = {*_SECTIONS, *check.extensions.sections}
+    tables = _SECTIONS.union(check.extensions.sections)
     merged["origins"] = {
         key: name
         for name, layer in layers
@@ -211,7 +198,7 @@ def _extensions_on(
     """
     for layer, where in ((given, _Source(_COMMAND_LINE)), (user, source)):
         section = layer.get("extensions")
-        if not isinstance(section, dict) or "off" not in section:
+        if not isinstance(section, Mapping) or "off" not in section:
             continue
         try:
             off = checked(ExtensionSettings, section).off

@@ -206,7 +206,12 @@ class _Reading:
 
     def call(
         self,
-        event: ToolCallAdded | ToolStarted | ApprovalRequested | ApprovalResolved | ToolResultAdded,
+        event: ToolCallAdded
+        | CallEdited
+        | ToolStarted
+        | ApprovalRequested
+        | ApprovalResolved
+        | ToolResultAdded,
     ) -> _Call:
         return self._calls.setdefault((event.agent, event.call_id), _Call())
 
@@ -217,7 +222,7 @@ class _Reading:
             call.reason = plan.reason
 
     def edited(self, event: CallEdited) -> None:
-        call = self._calls.setdefault((event.agent, event.call_id), _Call())
+        call = self.call(event)
         call.arguments = event.arguments
         call.target = event.target
         call.reason = "edited by the user"

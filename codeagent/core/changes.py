@@ -70,12 +70,6 @@ class Change(Generic[SideT]):
         return _content(self.before, texts), _content(self.after, texts)
 
     @property
-    def sizes(self: "Change[Node]") -> tuple[int, int]:
-        """Bytes of each side, 0 if nothing is there."""
-        before, after = self.before, self.after
-        return len(before.data) if before else 0, len(after.data) if after else 0
-
-    @property
     def base(self: "Change[Node]") -> str | None:
         """The SHA-256 of the state that it is based on; None if there is no file yet."""
         return None if self.before is None else digest(self.before.data)

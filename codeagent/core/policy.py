@@ -308,10 +308,8 @@ class Policy:
         if key.host and (reach := self.reach(key.host)).permission == "deny":
             return reach
         stopping = self._stopping(tool, key)
-        for rule in _having("deny", stopping):
-            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
-        for rule in _having("prompt", stopping):
-            return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
+        for rule in (*_having("deny", stopping), *_having("prompt", stopping)):
+            return _by_rule(rule)
         if (doubt := self._doubt(tool, key)) is not None:
             return doubt
         rules = _having("auto", [rule for rule in self.rules if rule.covers(tool)])
@@ -373,13 +371,13 @@ class Policy:
             if rule.reaches(host) or (rule.pattern is None and rule.covers(HOSTS))
         ]
         for rule in _having("deny", about):
-            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+            return _by_rule(rule)
         asking = next(iter(_having("prompt", about)), None)
         allowed = next((rule for rule in _having("auto", about) if rule.tool == HOSTS), None)
         if asking is not None and self.network != "allow-list":
-            return Verdict("prompt", "rule", f"the rule {asking} asks", str(asking))
+            return _by_rule(asking)
         if allowed is not None and asking is None:
-            return Verdict("auto", "rule", f"allowed by the rule {allowed}", str(allowed))
+            return _by_rule(allowed)
         match self.network:
             case "open":
                 return Verdict("auto", "auto", "the network is open")
@@ -424,7 +422,7 @@ class Policy:
         if key.network:
             rules = [rule for rule in rules if (rule.pattern or "").startswith(NETWORK)]
         if (bare := next((rule for rule in rules if rule.pattern is None), None)) is not None:
-            return Verdict("auto", "rule", f"allowed by the rule {bare}", str(bare))
+            return _by_rule(bare)
         free = frozenset() if self.ask_reads else key.reading
         said = NETWORK if key.network else ""
         matched = [_first(rules, said + part, key.kind) for part in key.parts if part not in free]
@@ -463,6 +461,13 @@ def _runs_only(key: ApprovalKey) -> bool:
     if any(runs_by_folder(part) or secret_reason(part) for part in key.parts):
         return False
     return key.sensitive in map(host_reason, key.parts)
+
+
+def _by_rule(rule: Rule) -> Verdict:
+    """Judge as the rule says."""
+    words = {"deny": "denied by the rule {}", "prompt": "the rule {} asks"}
+    reason = words.get(rule.permission, "allowed by the rule {}").format(rule)
+    return Verdict(rule.permission, "rule", reason, str(rule))
 
 
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:
