@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.checkpoints import WorkspaceLock
@@ -19,7 +20,6 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.changes.change_set import ChangeSet, diff_blocks, listing, named
 from codeagent.changes.diff import count
 from codeagent.changes.hunks import Answered
-from codeagent.core.agents import Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
@@ -42,6 +42,9 @@ from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import file_node
 from codeagent.tools.edit.accepted import land_all
+
+if TYPE_CHECKING:  # most agents work where their parent does
+    from codeagent.extensions.agents.worktrees import AgentWorktree
 
 _WRITE = "write"
 """The tool whose rules and hooks decide what is taken, together with the rules that deny or ask
@@ -94,7 +97,7 @@ class Merge:
         """Paths that were not taken, each with the reason."""
         self._handle = ""
 
-    async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
+    async def carry_out(self, worktree: "AgentWorktree", result: ToolResult) -> ToolResult:
         """Take what is allowed; return the child's result, with what became of its changes.
 
         Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the
@@ -135,7 +138,7 @@ class Merge:
             return f"{_NOTHING_TAKEN}.", "denied" if self._changes else "failed"
         return f"Taken into the workspace: {', '.join(map(listing, self._taken))}.", None
 
-    async def _read(self, worktree: Worktree) -> None:
+    async def _read(self, worktree: "AgentWorktree") -> None:
         """Read all changes: keep the whole diff, and sort what can be offered. Raises
         CheckpointError."""
         paths = await worktree.changed()
