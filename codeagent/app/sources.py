@@ -362,7 +362,7 @@ def misnamed(
     rules = hand_written(rules)
     unknown = catalog.unknown(rules)
     off = dependencies.extensions.off
-    more = any(each.sources or each.in_folders.loaders for each in off)
+    more = any(each.sources or each.in_folders.suffixes(apart=False) for each in off)
     certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
         *(catalog.unknown(certain) if catalog.complete else ()),

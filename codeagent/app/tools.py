@@ -18,7 +18,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.changes import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, FileKind, Reference, resolved
+from codeagent.core.extension import Extension, Reference, resolved
 from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.model import ModelOpener
 from codeagent.core.patterns import AllowList
@@ -48,28 +48,19 @@ from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.extension import ExtensionContext
-from codeagent.tools.folders import (
-    FirstFileLoader,
-    Loaded,
-    LoaderBySuffix,
-    LoaderNeeds,
-    ToolFolder,
-    ToolLoader,
-)
+from codeagent.tools.folders import FirstFileLoader, Loaded, LoaderNeeds, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.toolsets import Toolsets
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
-    from importlib.metadata import EntryPoint
-
     from codeagent.tools.source import BuiltInSet, ToolsByName
 
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
-_PROJECT_TOOLS = (".codeagent", "tools")
+_PROJECT_TOOLS = ".codeagent/tools"
 
 
 @dataclass(frozen=True)
@@ -165,15 +156,6 @@ class ToolDependencies:
         folder = self.local.state_dir / "none" if self.session is None else self.session[1]
         return ScratchpadFile(folder / NAME, self.local.redactor)
 
-    @cached_property
-    def packages(self) -> Sequence["EntryPoint"]:
-        """The tools that installed packages bring; looked for only once. Blocks on small files."""
-        if not may_bring((TOOL_PACKAGES,), sys.path):
-            return ()
-        from importlib.metadata import entry_points  # slow, and few packages bring anything
-
-        return tuple(entry_points(group=TOOL_PACKAGES))
-
     def catalog(
         self, toolsets: Toolsets, sets: Callable[[], Sequence["BuiltInSet"]]
     ) -> ToolCatalog:
@@ -191,7 +173,6 @@ class ToolDependencies:
 
             return ToolsByName((*built_in, info, *_switches(self.extensions.on, toolsets)), sets())
 
-        tool_files = self._tool_files(narrowable)
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(self.extensions.on, toolsets)) if toolsets.sources else ()
@@ -205,8 +186,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(tool_files),
-            (tool_files, *self._other_loaders()),
+            self._folders(),
+            self._loaders(narrowable),
             Loaded(
                 packages.tools,
                 (*self._exposed(), *packages.problems, *self.services.parts.problems),
@@ -222,36 +203,22 @@ class ToolDependencies:
         )
         return catalog
 
-    @property
-    def _file_kinds(self) -> tuple[FileKind, ...]:
-        return tuple(kind for each in self.extensions.on for kind in each.in_folders.kinds)
-
-    def _other_loaders(self) -> tuple[ToolLoader, ...]:
-        """Make the loaders of the files of extensions that are not tools."""
-        return tuple(
-            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
-        )
-
-    def _folders(self, tool_files: ToolLoader) -> list[ToolFolder]:
+    def _folders(self) -> list[ToolFolder]:
         """Return the folders of files: of tools, and of extensions; the user's first."""
-
-        def of_tools() -> tuple[str, ...]:
-            return tool_files.suffixes
-
-        root, own = self.workspace.root, self.local.own_folder
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
-        folders += [
-            ToolFolder(root, parts, "project", partial(_suffixes, kind))
-            for kind in self._file_kinds
-            for parts in kind.project
+        on, own = self.extensions.on, self.local.own_folder
+        of_tools = tuple(suffix for one in on for suffix in one.in_folders.suffixes(apart=False))
+        project, user = [(_PROJECT_TOOLS, of_tools)], [("tools", of_tools)]
+        for one in on:
+            if suffixes := one.in_folders.suffixes(apart=True):
+                user += [(name, suffixes) for name in one.in_folders.own]
+                project += [(name, suffixes) for name in one.in_folders.project]
+        folders = (
+            [] if own is None else [ToolFolder(own / name, (), "user", each) for name, each in user]
+        )
+        return folders + [
+            ToolFolder(self.workspace.root, tuple(name.split("/")), "project", each)
+            for name, each in project
         ]
-        if own is None:
-            return folders
-        of_user = [
-            ToolFolder(own / kind.own, (), "user", partial(_suffixes, kind))
-            for kind in self._file_kinds
-        ]
-        return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
 
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
@@ -263,9 +230,9 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    def _tool_files(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> ToolLoader:
-        """Make the loader of the files with tools, whose modules, a tenth of a run's, are imported
-        only if there are files.
+    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
+        """Make the loaders of files with tools and agents, whose modules, a tenth of a run's, are
+        imported only if there are files.
 
         `by_name` returns the tools that a file may narrow.
         """
@@ -277,22 +244,25 @@ class ToolDependencies:
             inputs=self.state.inputs,
             root=str(self.workspace.root),
         )
-
-        def files() -> Sequence[ToolLoader]:
-            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
-
-            return file_loaders(self.extensions.on, needs)
-
-        return LoaderBySuffix(files)
+        return tuple(
+            FirstFileLoader(one.suffixes, partial(_made, one.make, needs))
+            for each in self.extensions.on
+            for one in each.in_folders.loaders
+        )
 
     def _packages(self) -> Loaded:
-        """Load the tools of installed packages."""
-        points = self.packages
-        if not points:
+        """Load the tools of installed packages. Blocks on small files."""
+        if not may_bring((TOOL_PACKAGES,), sys.path):
             return Loaded()
-        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
+        from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        return packaged_tools(self.extensions.on, self.outputs, points)
+        points = tuple(entry_points(group=TOOL_PACKAGES))
+        loads = (one.packages for each in self.extensions.on for one in each.in_folders.loaders)
+        found = [resolved(load)(self.outputs, points) for load in loads if load and points]
+        return Loaded(
+            tuple(tool for loaded in found for tool in loaded.tools),
+            tuple(problem for loaded in found for problem in loaded.problems),
+        )
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -370,12 +340,8 @@ class Assembly:
     snapshots: GitCheckpoints
 
 
-def _suffixes(kind: FileKind) -> tuple[str, ...]:
-    return kind.suffixes
-
-
-def _made(make: Reference) -> ToolLoader:
-    loader: ToolLoader = resolved(make)()
+def _made(make: Reference, needs: LoaderNeeds) -> ToolLoader:
+    loader: ToolLoader = resolved(make)(needs)
     return loader
 
 

@@ -178,7 +178,7 @@ def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, 
 def file_kind(name: str) -> FileLoader | None:
     """Return the kind of a tool file, by its name; None if no extension loads it."""
     kinds = (kind for extension in all_extensions().on for kind in extension.in_folders.loaders)
-    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+    return next((kind for kind in kinds if not kind.apart and name.endswith(kind.suffixes)), None)
 
 
 def names_of(parts: Iterable[object]) -> list[str]:

@@ -49,19 +49,6 @@ class OfferedSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileKind:
-    """Files that bring tools or agents, in folders of the user and of a project."""
-
-    suffixes: tuple[str, ...]
-    own: str
-    """The folder of the user's, below their folder of settings."""
-    project: tuple[tuple[str, ...], ...]
-    """The folders of a project, each as its parts."""
-    make: Reference
-    """Of a function that makes the `tools.folders.ToolLoader`, called if there is such a file."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Subcommand:
     """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
@@ -177,12 +164,14 @@ class OnScreen:
 
 @dataclass(frozen=True, kw_only=True)
 class FileLoader:
-    """A kind of tool file."""
+    """A kind of file that brings tools or agents."""
 
     suffixes: tuple[str, ...]
     make: Reference
     """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
     the first such file."""
+    apart: bool = False
+    """Its files are in the extension's own folders, and not in those for tools."""
     look: Reference = ""
     """Of a function from a ToolFile to the names of its tools and their problems, which runs
     nothing of it; empty if loading the file runs nothing either."""
@@ -247,15 +236,20 @@ class InFolders:
     """Of a function from a path, and its name in messages, that does what `codeagent tools check`
     does for a file of its kind, and returns the exit code; None for a file of another kind. It
     blocks."""
-    kinds: tuple[FileKind, ...] = ()
     loaders: tuple[FileLoader, ...] = ()
-    """Of the files in the folders for tools."""
     prompts: Reference = ""
     """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user
     runs by name."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
     is called, if there is such a folder, before a session is opened."""
+
+    def suffixes(self, *, apart: bool) -> tuple[str, ...]:
+        """Return those of the files in its own folders, or of the files in the folders for
+        tools."""
+        return tuple(
+            suffix for one in self.loaders if one.apart == apart for suffix in one.suffixes
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,31 +1,29 @@
-"""Loaders of several kinds of files, of which each is made only when it is needed."""
+"""Loaders of files, each made only when it is needed."""
 
 from pathlib import Path
 
 from codeagent.config.extensions import file_kind
-from codeagent.tools.folders import LoaderBySuffix, ToolFolder, ToolLoader
+from codeagent.tools.folders import FirstFileLoader, ToolFolder, ToolLoader
 from tests.table import for_each
 from tests.tools.catalog_setting import Lines
 
 
-def test_the_kinds_of_files_are_asked_for_only_once_there_is_a_folder_for_them(
-    tmp_path: Path,
-) -> None:
-    asked: list[ToolLoader] = []
+def test_a_loader_is_made_only_once_there_is_a_file_for_it(tmp_path: Path) -> None:
+    made: list[ToolLoader] = []
 
-    def loaders() -> list[ToolLoader]:
-        asked.append(Lines())
-        return asked
+    def make() -> ToolLoader:
+        made.append(Lines())
+        return made[-1]
 
-    loader = LoaderBySuffix(loaders)
-    folder = ToolFolder(tmp_path, ("tools",), "project", lambda: loader.suffixes)
-    assert folder.read().files == () and asked == []
+    loader = FirstFileLoader((".txt",), make)
+    folder = ToolFolder(tmp_path, ("tools",), "project", loader.suffixes)
+    assert folder.read().files == () and made == []
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "a.txt").write_text("one two")
     (tmp_path / "tools" / "b.py").write_text("")
     [file] = folder.read().files
+    assert made == []
     assert [tool.name for tool in loader.load(file).tools] == ["one", "two"]
-    assert len(asked) == 1
 
 
 @for_each(

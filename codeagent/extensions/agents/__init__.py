@@ -2,7 +2,7 @@
 
 from codeagent.core.extension import (
     Extension,
-    FileKind,
+    FileLoader,
     InConversations,
     InFolders,
     OfferedSet,
@@ -42,12 +42,11 @@ EXTENSION = Extension(
     in_folders=InFolders(
         own={"agents": ""},
         project=(".codeagent/agents", ".claude/agents"),
-        kinds=(
-            FileKind(
+        loaders=(
+            FileLoader(
                 suffixes=(".md",),
-                own="agents",
-                project=((".codeagent", "agents"), (".claude", "agents")),
-                make="codeagent.extensions.agents.definitions:AgentLoader",
+                make="codeagent.extensions.agents.definitions:agent_loader",
+                apart=True,
             ),
         ),
         leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},

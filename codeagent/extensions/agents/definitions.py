@@ -84,6 +84,10 @@ class AgentFields(YamlSection):
 _SECTIONS: Mapping[str, type[BaseModel]] = {"": AgentFields, "limits": LimitFields}
 
 
+def agent_loader(needs: object) -> "AgentLoader":
+    return AgentLoader()
+
+
 class AgentLoader:
     """Loads `.md` files (a ToolLoader of agents)."""
 

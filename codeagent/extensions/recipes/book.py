@@ -20,11 +20,11 @@ _SUFFIXES = (".md", ".yaml", ".yml")
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
     """Return the folders of recipes: the user's own, if there is one, then the project's."""
     project = [
-        ToolFolder(root, (".codeagent", "commands"), "project", lambda: _SUFFIXES),
-        ToolFolder(root, (".claude", "commands"), "project", lambda: (".md",)),
+        ToolFolder(root, (".codeagent", "commands"), "project", _SUFFIXES),
+        ToolFolder(root, (".claude", "commands"), "project", (".md",)),
     ]
     return (
-        *(() if own is None else (ToolFolder(own / "commands", (), "user", lambda: _SUFFIXES),)),
+        *(() if own is None else (ToolFolder(own / "commands", (), "user", _SUFFIXES),)),
         *project,
     )
 
