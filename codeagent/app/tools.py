@@ -15,7 +15,7 @@ from codeagent.config.extensions import Extensions, all_extensions, may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
-from codeagent.core.changes import CommitPlan, CommitRefused, Committed, Committer
+from codeagent.core.changes import CommitRefused, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, Reference, resolved
@@ -59,21 +59,12 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
 
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
-_IN_SANDBOX = (Bash.name, Python.name)
+_ABSENT = {
+    name: f"no sandbox is available, so {name} is disabled; nothing was run"
+    for name in (Bash.name, Python.name)
+}
+"""The tools that a conversation would have with a sandbox, and why it does not."""
 _PROJECT_TOOLS = ".codeagent/tools"
-
-
-@dataclass(frozen=True)
-class FirstCommit:
-    """A Committer that is made, and whose modules are imported, only if the model commits."""
-
-    make: Callable[[], Committer]
-
-    def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
-        return self.make().plan(message, paths)
-
-    def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        return self.make().commit(message, paths, base)
 
 
 @dataclass(frozen=True)
@@ -197,7 +188,7 @@ class ToolDependencies:
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
             of_sets=off.union(_tools_of_sets(self.extensions.on)),
             off=off,
-            absent=self._absent(),
+            absent={} if self.kind else _ABSENT,
             companions=companions,
             toolsets=toolsets,
         )
@@ -219,16 +210,6 @@ class ToolDependencies:
             ToolFolder(self.workspace.root, tuple(name.split("/")), "project", each)
             for name, each in project
         ]
-
-    def _absent(self) -> dict[str, str]:
-        """Return the tools that this conversation would have with a sandbox, and why it does
-        not."""
-        if self.kind is not None:
-            return {}
-        return {
-            name: f"no sandbox is available, so {name} is disabled; nothing was run"
-            for name in _IN_SANDBOX
-        }
 
     def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
         """Make the loaders of files with tools and agents, whose modules, a tenth of a run's, are
@@ -252,7 +233,7 @@ class ToolDependencies:
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages. Blocks on small files."""
-        if not may_bring((TOOL_PACKAGES,), sys.path):
+        if not may_bring(TOOL_PACKAGES, sys.path):
             return Loaded()
         from importlib.metadata import entry_points  # slow, and few packages bring anything
 
@@ -297,7 +278,7 @@ class ToolDependencies:
 
             return GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
 
-        return GitCommit(self.workspace, FirstCommit(committer), hooks=hooks)
+        return GitCommit(self.workspace, committer, hooks=hooks)
 
     def _agreed(self, git: OutsideGit) -> bool:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer

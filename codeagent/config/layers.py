@@ -44,7 +44,6 @@ _SECTIONS = frozenset(
 )
 """The settings that are tables of settings: layers add up in them key by key."""
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
-_SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset(
     {
         ("rules",),
@@ -118,18 +117,17 @@ def load_settings(
     user_file: Path,
     workspace: Path,
     decides: Decides,
-    extensions: Extensions | None = None,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
     the project's limits apply if they are lower, and its list of tools besides the user's.
-    `extensions` are those whose sections are read unless they are switched off; None: all. Raises
-    ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
+    Raises ConfigError naming file, line and key, and for a rule whose examples it does not bear
+    out.
     """
     user, source = _read_user(user_file)
     given = dict(flags)
-    check = _Check(decides, _extensions_on(extensions or all_extensions(), given, user, source))
+    check = _Check(decides, _extensions_on(all_extensions(), given, user, source))
     unused = _drop_unused(user, source, check.extensions)
     check(user, source)
     project = _read_project(workspace, check)
@@ -348,18 +346,18 @@ def _try_rule(
         rule = Rule.parse(setting.rule, permission)
     except ConfigError as error:
         raise ConfigError(f"{source.at(path, setting.rule)}{error}") from error
-    word, end = _SAYS[permission], "; nothing was run: change the rule or the example"
-    for example in setting.matches:
-        if not decides(rule, example):
-            place = source.at(path, setting.rule, example)
-            raise ConfigError(
-                f"{place}rules.{name}: {rule} does not {word} {_shown(example)}, which it must{end}"
+    word = "ask about" if permission == "prompt" else name
+    for wanted, examples in ((True, setting.matches), (False, setting.never)):
+        for example in examples:
+            if decides(rule, example) == wanted:
+                continue
+            does, must = (
+                ("does not", "which it must") if wanted else ("would", "which it never may")
             )
-    for example in setting.never:
-        if decides(rule, example):
             place = source.at(path, setting.rule, example)
             raise ConfigError(
-                f"{place}rules.{name}: {rule} would {word} {_shown(example)}, which it never may{end}"
+                f"{place}rules.{name}: {rule} {does} {word} {_shown(example)}, {must}; "
+                "nothing was run: change the rule or the example"
             )
 
 

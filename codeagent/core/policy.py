@@ -1,7 +1,7 @@
 """Who may do what without being asked: a pure function of call, rules and mode."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -138,6 +138,12 @@ class ApprovalKey:
     def doubts(self) -> tuple[str, ...]:
         """Return the texts for which such a rule asks if it could match one."""
         return self._said((*(run for run in self.runs if HOLE in run), *self.perhaps))
+
+    def as_calls(self, tool: str) -> Iterator[tuple[str, "ApprovalKey"]]:
+        """Yield the call of this tool, and the calls of other tools that it takes the place of."""
+        yield tool, self
+        for call in self.does:
+            yield call.tool, call.key
 
     def _said(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         return (*texts, *(NETWORK + text for text in texts)) if self.network else texts
@@ -392,7 +398,7 @@ class Policy:
         """Return the rules that match the call or what it does; a denying one without a pattern
         matches everything."""
         found = []
-        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
+        for name, one in key.as_calls(tool):
             for rule in self.rules:
                 whole = rule.pattern is None and rule.permission == "deny"
                 if rule.covers(name) and (
@@ -404,7 +410,7 @@ class Policy:
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
         """Return why a rule that denies or asks might match what cannot be seen of the call; None
         if none might."""
-        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
+        for name, one in key.as_calls(tool):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
                     continue

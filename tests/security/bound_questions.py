@@ -168,7 +168,7 @@ async def hunk_review(folder: Path, change: bool) -> Outcome:
 
 async def git_commit(folder: Path, change: bool) -> Outcome:
     workspace, committer = LocalWorkspace(folder), FakeCommitter()
-    tool = GitCommit(workspace, committer)
+    tool = GitCommit(workspace, lambda: committer)
     call = (tool.name, json.dumps({"message": "m", "paths": ["a.py"]}))
     s = scene(Turn("", (call,)), Turn("done"), more=(tool,), attended=True)
 
