@@ -141,7 +141,7 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         base = await _base(settings, local, opening, stack)
         stack.push_async_callback(base.files.catalog.toolsets.sources.close)
         builder = _builder(base, in_use.context_window)
-        agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
+        agent = _agent(base, builder, opener, (model, in_use), stack)
         stack.push_async_callback(agent.close)
         agent.observe(opening.observer)
         _begin(agent, base)
@@ -176,18 +176,9 @@ def _other_server(before: str, now: str) -> Iterator[CodedText]:
 
 
 @dataclass(frozen=True)
-class _OpenedModel:
-    model: Model
-    in_use: ModelInUse
-    opener: ModelOpener
-
-
-@dataclass(frozen=True)
 class _Base:
     """What the agent of a session is made from, but for its model."""
 
-    settings: Settings
-    """With the sets that were chosen in the session."""
     opening: _Opening
     workspace: LocalWorkspace
     session: OpenedSession
@@ -247,7 +238,6 @@ async def _base(
 
     dependencies, files = await asyncio.to_thread(read)
     return _Base(
-        settings=settings,
         opening=opening,
         workspace=workspace,
         session=session,
@@ -260,24 +250,31 @@ async def _base(
 
 
 def _agent(
-    base: _Base, builder: PromptBuilder, opened: _OpenedModel, stack: AsyncExitStack
+    base: _Base,
+    builder: PromptBuilder,
+    opener: ModelOpener,
+    opened: tuple[Model, ModelInUse],
+    stack: AsyncExitStack,
 ) -> Agent:
-    dependencies, settings = base.dependencies, base.settings
+    dependencies, settings = base.dependencies, base.dependencies.settings
+    model, in_use = opened
     environment = _environment(base)
-    snapshots = _checkpoints(dependencies.local, base.workspace, stack)
+    snapshots = GitCheckpoints(dependencies.local.state_dir, base.workspace.root)
+    stack.callback(snapshots.close)
+    base.workspace.recorder = snapshots.landing  # it also records what is written there
     conversation = Conversation(
-        opened.model,
+        model,
         builder.system_prompt,
         builder.tools,
         Strategy.parse(settings.strategy),
         environment.limits,
         attended=environment.attended,
         prompt_builder=builder,
-        server=opened.in_use.server,
+        server=in_use.server,
         early_reads=settings.early_reads,
     )
     assembly = Assembly(
-        dependencies, environment, opened.opener, catalog=base.files.catalog, snapshots=snapshots
+        dependencies, environment, opener, catalog=base.files.catalog, snapshots=snapshots
     )
     dependencies.services.parts.assembled(assembly)
     return Agent(
@@ -287,8 +284,8 @@ def _agent(
         base.session.history,
         services=dependencies.services,
         checkpoints=snapshots,
-        model=opened.in_use,
-        open_model=opened.opener,
+        model=in_use,
+        open_model=opener,
     )
 
 
@@ -302,16 +299,6 @@ def _builder(base: _Base, window: int | None) -> PromptBuilder:
     )
     builder.fit(window)
     return builder
-
-
-def _checkpoints(
-    local: LocalEnvironment, workspace: LocalWorkspace, stack: AsyncExitStack
-) -> GitCheckpoints:
-    """Open the store of snapshots, which also records what is written to the workspace."""
-    snapshots = GitCheckpoints(local.state_dir, workspace.root)
-    stack.callback(snapshots.close)
-    workspace.recorder = snapshots.landing
-    return snapshots
 
 
 def _prepare_first_call() -> Callable[[KnownEvent], None]:
@@ -357,7 +344,8 @@ def _read_files(
 
 def _environment(base: _Base) -> ToolEnvironment:
     """Make what the tools work with."""
-    dependencies, settings, catalog = base.dependencies, base.settings, base.files.catalog
+    dependencies, catalog = base.dependencies, base.files.catalog
+    settings = dependencies.settings
     return ToolEnvironment(
         tools=catalog,
         workspace=dependencies.workspace,
@@ -415,7 +403,7 @@ def _begin(agent: Agent, base: _Base) -> None:
         agent.do(SetNetwork(level))
     if (found := base.files.first_look) is not None:
         tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)
-    for name in newly_given(base.settings, history):
+    for name in newly_given(base.dependencies.settings, history):
         agent.emitter.emit(
             ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
         )
