@@ -171,7 +171,7 @@ def duration(text: str) -> float:
     ArgumentTypeError."""
     with suppress(ValueError):
         return _above_zero(float(text))
-    from codeagent.core.durations import as_seconds  # most durations are given as numbers
+    from codeagent.core.budget import as_seconds  # most durations are given as numbers
 
     try:
         return _above_zero(as_seconds(text))

@@ -15,12 +15,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from codeagent.core.dataclass import dataclass, field_types
+from codeagent.core.errors import ConfigError
 
 KindT = TypeVar("KindT")
 Path = tuple[str | int, ...]
 Check = Callable[[Any], Any]
-"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError with what is
-wrong."""
+"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError or ConfigError
+with what is wrong."""
 _Reader = Callable[[Any, Path], Any]
 _SHOULD_BE = "Input should be "
 """How a fault begins that is about the value as a whole."""
@@ -178,7 +179,7 @@ def _tried(make: Check, value: Any, path: Path) -> Any:
         return make(value)
     except WrongValue:
         raise
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:
         raise WrongValue(path, str(error)) from error
 
 

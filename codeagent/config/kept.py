@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from codeagent.config.checking import WrongValue, as_given, checked, filled, matching
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Objection, Rule
 from codeagent.core.sanitize import one_line, visible
@@ -26,7 +26,7 @@ LASTS = timedelta(days=90)
 """How long a rule is kept. Use does not renew it: after that the user is asked again."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Entry:
     """One line of a file."""
 
@@ -39,14 +39,11 @@ class _Entry:
 
 
 def _rule(text: str) -> str:
-    try:
-        Rule.parse(text, "auto", "saved")
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
+    Rule.parse(text, "auto", "saved")
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptRule(_Entry):
     rule: Annotated[str, filled("rule"), _rule]
     permission: Literal["auto", "deny"] = "auto"
@@ -54,12 +51,12 @@ class _KeptRule(_Entry):
     expires: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptTrust(_Entry):
     digest: Annotated[str, matching("^[0-9a-f]{64}$", "It should have 64 hexadecimal digits")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptGrant(_KeptTrust):
     server: Annotated[str, filled("name")]
     variable: Annotated[

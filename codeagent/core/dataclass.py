@@ -64,8 +64,8 @@ else:
     frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
 )
 def record(cls: type[KindT]) -> type[KindT]:
-    """Make the class a dataclass of what the log holds: frozen, with slots, its fields given by
-    name."""
+    """Make the class a frozen dataclass with slots, its fields given by name, as events, messages,
+    settings and manifests are."""
     return dataclass(frozen=True, kw_only=True, slots=True)(cls)
 
 
