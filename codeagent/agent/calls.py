@@ -64,7 +64,7 @@ class PreparedCall:
 
     @property
     def kind(self) -> CallKind:
-        reads = self.tool.effect == "nothing" or self.tool.approval_key(self.args).reads_only
+        reads = self.tool.effect == "nothing" or self.tool.approval_key(self.args).reads == "freely"
         return "read" if reads else "change"
 
     @property

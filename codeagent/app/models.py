@@ -6,7 +6,6 @@ from dataclasses import asdict, field, replace
 from functools import cache, partial
 
 from codeagent.config.extensions import all_extensions
-from codeagent.config.keys import server_variable
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
@@ -157,6 +156,8 @@ def _kept_key(name: str, api_base: str | None, local: LocalEnvironment) -> tuple
     """
     own = own_server(name, api_base, local.environment)
     if own is not None:
+        from codeagent.config.keys import server_variable  # only for the user's own servers
+
         variable = server_variable(own)
         if value := local.find_key(variable):
             return variable, value

@@ -122,10 +122,10 @@ class ToolDependencies:
         """Whether the model may call the tool only once it has read its documentation."""
         if tool.name == Info.name:
             return False
-        if self.settings.toolsets.require_info is True:
-            return tool.require_info or of_a_set
+        if tool.require_info or not self.to_read:
+            return tool.require_info or (of_a_set and self.settings.toolsets.require_info is True)
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+        return any(listed.allows(name) for name in (tool.name, tool.narrows))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
@@ -170,10 +170,9 @@ class ToolDependencies:
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
-            useful = (
-                (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
-            )
-            return (*(switches or useful), *starts)
+            every = (*tools, *starts)
+            useful = Info.is_useful(every, self.skills) or any(map(self.must_read, every))
+            return (*(switches or ((info,) if useful else ())), *starts)
 
         catalog = ToolCatalog(
             built_in,

@@ -4,14 +4,13 @@ variables and the kept keys."""
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
 import platformdirs
 
 from codeagent.config.kept import TrustFile
-from codeagent.config.keys import KeyStore
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
@@ -54,7 +53,7 @@ class LocalEnvironment:
             workspace,
             state_dir(),
             dict(os.environ),
-            KeyStore(own).find,
+            partial(_find_key, own),
             own,
             trust_project=trust_project,
             accepted_image=accepted_image,
@@ -81,6 +80,12 @@ class LocalEnvironment:
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""
         return Redactor(self.environment)
+
+
+def _find_key(own: Path, variable: str) -> str | None:
+    from codeagent.config.keys import KeyStore  # only if the environment has no key
+
+    return KeyStore(own).find(variable)
 
 
 def local_environment(workspace: LocalEnvironment | Path | str) -> LocalEnvironment:

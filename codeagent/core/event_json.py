@@ -231,7 +231,7 @@ def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
         for name, default in unsaid.items():
             if getattr(value, name) == default:
                 del out[name]
-        return form.applied(out)
+        return form.applied(out) if form.spread or form.inner else out
 
     return write
 

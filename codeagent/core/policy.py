@@ -18,8 +18,8 @@ Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 Reads = Literal["no", "if asked", "freely"]
-"""`if asked`: it only reads, so it needs no checkpoint, but is asked about anyway, as on this
-machine."""
+"""`freely`: it is asked about only if `Policy.ask_reads` is set. `if asked`: it only reads, so it
+needs no checkpoint, but is asked about anyway, as on this machine."""
 NetworkLevel = Literal["none", "allow-list", "ask", "open"]
 """What a command with network access may reach: nothing; the hosts that rules allow; also those
 that the user allows when asked; every public host."""
@@ -117,11 +117,6 @@ class ApprovalKey:
     does: tuple["EquivalentCall", ...] = ()
     """What the call does in place of other tools: their rules that deny or ask apply to it, but
     none allows it."""
-
-    @property
-    def reads_only(self) -> bool:
-        """Whether all of it only reads, and is asked about only if `Policy.ask_reads` is set."""
-        return self.reads == "freely"
 
     @property
     def answered_by(self) -> str:
@@ -444,7 +439,7 @@ class Policy:
             return Verdict("prompt", "auto", key.sensitive)
         if default == "auto":
             return Verdict("auto", "auto", "this tool needs no question")
-        if key.reads_only and not self.ask_reads:
+        if key.reads == "freely" and not self.ask_reads:
             return Verdict("auto", "auto", "it only reads, in the sandbox")
         if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
             return Verdict("auto", "auto", f"the mode {self.mode} does not ask")

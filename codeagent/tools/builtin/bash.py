@@ -87,14 +87,14 @@ class Bash(Tool[BashArgs]):
     def access(self, args: BashArgs, workspace: Workspace) -> Access:
         return (
             SHARED
-            if self.approval_key(args).reads_only and not args.run_in_background
+            if self.approval_key(args).reads == "freely" and not args.run_in_background
             else EXCLUSIVE
         )
 
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:
             return args.timeout
-        if args.timeout is None and self.approval_key(args).reads_only:
+        if args.timeout is None and self.approval_key(args).reads == "freely":
             return UNASKED_SECONDS
         return min(args.timeout or DEFAULT_SECONDS, MOST_SECONDS)
 
@@ -115,14 +115,14 @@ class Bash(Tool[BashArgs]):
             return replace(key, needs=hosts_needed(key.parts), offline=offline)
         if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
             key = replace(key, reads="no", reading=frozenset())
-        unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""
+        unseen = self._exposed() if key.reads == "freely" and sweeps(args.command) else ""
         sensitive = self._always_ask or unseen
         if not sensitive:
             return key
         return replace(
             key,
             sensitive=sensitive,
-            reads="if asked" if key.reads_only else "no",
+            reads="if asked" if key.reads == "freely" else "no",
             reading=frozenset(),
         )
 
