@@ -12,7 +12,7 @@ A set of built-in tools is an `OfferedSet`. It is there if the settings name it:
 lets the model turn it on, `use` turns it on from the start.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -65,9 +65,11 @@ def _set_of(one: OfferedSet, dependencies: ToolDependencies) -> "BuiltInSet":
     return BuiltInSet(one.name, one.about, _tools_of(one, dependencies.settings), make)
 
 
-def _unused_sets(settings: Settings, off: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each set that a file names, and that is not there as its extension is
-    switched off."""
+def _unused(dependencies: ToolDependencies) -> Iterator[str]:
+    """Yield a line for what was given and nobody reads, and for each set that a file names, and
+    that is not there as its extension is switched off."""
+    settings, off = dependencies.settings, dependencies.extensions.sets_off
+    yield from settings.unused
     for key in ("offer", "use"):
         for name in getattr(settings.toolsets, key):
             if name in off:
@@ -186,7 +188,7 @@ def _offered(dependencies: ToolDependencies) -> "Iterator[ToolSource]":
 def _named_tools(settings: Settings) -> set[str]:
     """The names in the user's list of tools; the project's may only take away, and so brings in no
     set."""
-    return {name for names in settings.tools[:1] for name in names}
+    return set[str]().union(*settings.tools[:1])
 
 
 def with_messages(settings: Settings, group: "Group | None") -> Settings:
@@ -340,9 +342,8 @@ def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterato
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from _remarks_of_extensions(dependencies)
-    settings = dependencies.settings
-    unused = (*settings.unused, *_unused_sets(settings, dependencies.extensions.sets_off))
-    yield from (("settings.unused", visible(line)) for line in unused)
+    for line in _unused(dependencies):
+        yield "settings.unused", visible(line)
 
 
 def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:

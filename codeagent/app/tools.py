@@ -122,10 +122,10 @@ class ToolDependencies:
         """Whether the model may call the tool only once it has read its documentation."""
         if tool.name == Info.name:
             return False
-        if tool.require_info or not self.to_read:
-            return tool.require_info or (of_a_set and self.settings.toolsets.require_info is True)
-        listed = AllowList((self.to_read,))
-        return any(listed.allows(name) for name in (tool.name, tool.narrows))
+        named = self.settings.toolsets.require_info
+        if tool.require_info or isinstance(named, bool):
+            return tool.require_info or (of_a_set and named is True)
+        return any(map(AllowList((named,)).allows, (tool.name, tool.narrows)))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed

@@ -57,6 +57,11 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
     """List the calls in the order in which they were asked for, the user's own commands
     included."""
     rows: dict[str, CallRecord] = {}
+
+    def known(event: ToolStarted | ToolResultAdded) -> CallRecord:
+        row = rows.get(event.call_id)
+        return row or CallRecord(event.call_id, event.name, "", event.ts)
+
     for event in events:
         match event:
             case ToolCallAdded():
@@ -64,12 +69,10 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
                     event.call_id, event.name, event.arguments, event.ts
                 )
             case ToolStarted():
-                row = rows.get(event.call_id) or CallRecord(event.call_id, event.name, "", event.ts)
                 arguments = json.dumps(event.arguments, ensure_ascii=False)
-                rows[event.call_id] = replace(row, tool=event.name, arguments=arguments)
+                rows[event.call_id] = replace(known(event), tool=event.name, arguments=arguments)
             case ToolResultAdded():
-                row = rows.get(event.call_id) or CallRecord(event.call_id, event.name, "", event.ts)
-                rows[event.call_id] = _ended(row, event)
+                rows[event.call_id] = _ended(known(event), event)
             case JobStarted() if event.call_id in rows:
                 rows[event.call_id] = replace(rows[event.call_id], job=event.job_id)
             case JobFinished() if event.call_id in rows:

@@ -161,7 +161,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
     Raises ValueError for a wrong field, and for a value that is nested too deeply to be read again.
     """
     try:
-        plain = to_plain(value)
+        plain = _writer(type(value))(value)
         text = _encoded(plain, indent)
         if text.count("{") + text.count("[") > _DEEPEST and _depth(plain) > _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} levels deep")
@@ -197,11 +197,6 @@ def _depth(plain: Any) -> int:
             return 1 + max(map(_depth, plain), default=0)
         case _:
             return 0
-
-
-def to_plain(value: Any) -> dict[str, Any]:
-    """Return the JSON of a dataclass as plain values. Raises TypeError for a wrong field."""
-    return _writer(type(value))(value)
 
 
 @cache
@@ -257,7 +252,7 @@ def _part(hint: Any) -> _Part:
     if origin is Literal:
         return _literal(inner)
     if origin is tuple:
-        return _tuple(inner)
+        return _tuple(_part(inner[0]))
     if origin is dict:
         return _object(_part(inner[1]))
     if hint is Any:
@@ -293,14 +288,8 @@ def _literal(values: tuple[Any, ...]) -> _Part:
     return write
 
 
-def _tuple(members: tuple[Any, ...]) -> _Part:
-    if members[1:] == (...,):
-        part = _part(members[0])
-        return lambda value: [part(item) for item in _of_type(value, (tuple,))]
-    parts = [_part(member) for member in members]
-    return lambda value: [
-        part(item) for part, item in zip(parts, _of_type(value, (tuple,)), strict=True)
-    ]
+def _tuple(part: _Part) -> _Part:
+    return lambda value: [part(item) for item in _of_type(value, (tuple,))]
 
 
 def _object(part: _Part) -> _Part:
