@@ -76,6 +76,8 @@ class FakeSandbox:
             case other:
                 raise AssertionError(f"not a step: {other}")
 
+    is_ready = False
+
     async def ready(self) -> None: ...
 
     @asynccontextmanager

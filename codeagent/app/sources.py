@@ -20,9 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import AgentServices
 from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.parts import ConversationPart, Opening, Parts
+from codeagent.agent.parts import AgentServices, ConversationPart, Opening, Parts
 from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import BUILT_IN, all_extensions

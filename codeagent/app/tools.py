@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import AgentServices
 from codeagent.agent.environment import AgentState, ToolEnvironment
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import Extensions, all_extensions, may_bring
 from codeagent.config.kept import TrustFile

@@ -59,8 +59,8 @@ class JsonForm:
     """The field whose items are written beside the other fields."""
 
     def applied(self, whole: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of an instance from that with one key for each field, if it has `spread` or
-        `inner`."""
+        """Return the JSON of an instance from that with one key for each field; the form has
+        `inner` or `spread`."""
         if self.spread:
             beside: dict[str, Any] = whole[self.spread]
             return {key: item for key, item in whole.items() if key != self.spread} | beside
