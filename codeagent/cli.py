@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from codeagent import __version__
 from codeagent.app import LocalApp
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
-from codeagent.core.sanitize import VisibleStream
+from codeagent.core.sanitize import VisibleStream, json_escape
 
 COMMANDS = {
     "run": "work on a prompt, without a screen",
@@ -257,7 +257,7 @@ def _complain(error: object, code: int) -> int:
 
 def _say_bug(error: Exception) -> int:
     """Report a bug in one line; the traceback goes into a file."""
-    from codeagent.config.paths import state_dir  # all of this is for a failure only
+    from codeagent.config.local_environment import state_dir  # all of this is for a failure only
     from codeagent.core.redact import Redactor
     from codeagent.tui.crash import record_crash
 
@@ -298,10 +298,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     """Escape what an encoding lacks as JSON does: so JSON stays JSON on a Latin-1 terminal."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)
-    ), error.end
+    return json_escape(error.object[error.start : error.end]), error.end
 
 
 def _silence_stdout() -> None:

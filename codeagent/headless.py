@@ -36,6 +36,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
+from codeagent.core.jobs import TriggerFired
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.notices import (
@@ -50,7 +51,6 @@ from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
-from codeagent.core.triggers import TriggerFired
 
 if TYPE_CHECKING:  # only on a terminal
     from codeagent.live_line import LiveLine

@@ -10,17 +10,15 @@ from typing import Any
 from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.memory import OutputPage, Skill, SkillText
 from codeagent.core.ports import (
     Command,
     CommandResult,
     OnOutput,
-    OutputPage,
     RunningProgram,
     Sandbox,
     SandboxInfo,
     SandboxSweep,
-    Skill,
-    SkillText,
     StdioProgram,
     Workspace,
 )

@@ -95,7 +95,8 @@ def facts(path: Path) -> Facts:
 
 
 def is_dataclass(node: ast.ClassDef) -> bool:
-    return any("dataclass" in ast.dump(decorator) for decorator in node.decorator_list)
+    dumped = [ast.dump(decorator) for decorator in node.decorator_list]
+    return any("dataclass" in each or "'record'" in each for each in dumped)
 
 
 def is_squeezed(node: ast.Assign) -> bool:

@@ -147,7 +147,7 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
     exit_code, *loaded = done.stdout.splitlines()[-1].split()
     assert exit_code == "0"
     assert UNUSED.isdisjoint(loaded)
-    assert sum(name.startswith("codeagent") for name in loaded) <= 213
+    assert sum(name.startswith("codeagent") for name in loaded) <= 209
 
 
 def test_the_modes_of_the_screen_are_those_there_are() -> None:

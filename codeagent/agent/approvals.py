@@ -13,13 +13,12 @@ from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.work_time import WorkTime
-from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved, Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
-from codeagent.core.ports import Reply
 from codeagent.core.tool import Denied, Failed, Preview, ToolError
 from codeagent.tools.arguments import parse_arguments
 

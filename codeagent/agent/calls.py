@@ -18,7 +18,8 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
-from codeagent.core.json_writing import to_json
+from codeagent.core.event_json import to_json
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
@@ -30,7 +31,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import RunStopped
 from codeagent.core.policy import ApprovalKey, ApprovalSource
-from codeagent.core.ports import OutputStore
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 
 CallKind = Literal["read", "change"]
@@ -70,7 +70,7 @@ class PreparedCall:
 
     @property
     def kind(self) -> CallKind:
-        return "read" if self.tool.effect == "nothing" or self.key.reads_only else "change"
+        return "read" if self.tool.effect == "nothing" or self.key.reads == "freely" else "change"
 
     @property
     def reads_here(self) -> bool:
@@ -87,7 +87,7 @@ class PreparedCall:
 
     @property
     def may_change_files(self) -> bool:
-        return self.kind == "change" and not self.key.leaves_files
+        return self.kind == "change" and self.key.reads != "if asked"
 
     @property
     def runs_commands(self) -> bool:

@@ -9,8 +9,9 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
+from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.policy import Objection, Policy, RuleBook
-from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
+from codeagent.core.ports import Sandbox, SandboxKind, Workspace
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails

@@ -23,6 +23,7 @@ from codeagent.core.events import (
     ToolCallDelta,
 )
 from codeagent.core.json_types import JsonValue
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from codeagent.core.model import (
     Adapted,
@@ -43,7 +44,6 @@ from codeagent.core.model import (
     from_now_on,
 )
 from codeagent.core.notices import ModelFellBack, ModelRetried
-from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled
 
 if TYPE_CHECKING:  # most answers are too short

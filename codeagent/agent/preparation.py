@@ -26,9 +26,11 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
     Access,
+    CallingAgent,
     Denied,
     Failed,
     Preview,
+    ReadingRules,
     Skipped,
     Tool,
     ToolContext,
@@ -252,20 +254,24 @@ class CallContexts:
             environment.workspace,
             reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
             token,
-            withheld=partial(self._permissions.withheld, acts_as, paths),
-            denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             # What a tool says of itself is made true for its commands.
             read_only=reads and environment.sandbox_kind == "docker",
-            session_id=self._emitter.session_id,
-            agent=self._emitter.agent,
-            scratchpad=environment.state.scratchpad,
-            model="" if self._model is None else self._model.name,
-            mode=mode,
-            limits=self._limits.in_force,
-            channels=self._channels(partial(self._may_not_send, token)),
-            recall=self._recall,
+            reading=ReadingRules(
+                partial(self._permissions.withheld, acts_as, paths),
+                partial(self._permissions.denies_path, acts_as),
+            ),
+            caller=CallingAgent(
+                session_id=self._emitter.session_id,
+                agent=self._emitter.agent,
+                model="" if self._model is None else self._model.name,
+                mode=mode,
+                limits=self._limits.in_force,
+                scratchpad=environment.state.scratchpad,
+                channels=self._channels(partial(self._may_not_send, token)),
+                recall=self._recall,
+            ),
         )
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:

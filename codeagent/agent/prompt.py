@@ -11,11 +11,11 @@ from codeagent.core.acts import SetToolset
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
+from codeagent.core.memory import Skill
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Mode, Rule
-from codeagent.core.ports import Skill
 from codeagent.core.sanitize import on_one_line, one_line, visible
 from codeagent.core.tool import Tool, ToolDefinition, ToolError
 from codeagent.tools.catalog import CatalogChange, ToolCatalog

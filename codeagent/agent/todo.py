@@ -4,11 +4,11 @@ along."""
 from codeagent.agent.emitter import Emitter
 from codeagent.core.events import CheckpointCreated
 from codeagent.core.history import TodoTimeline
-from codeagent.core.todo import TodoChanged, TodoItem
+from codeagent.core.memory import TodoChanged, TodoItem
 
 
 class Todo:
-    """The to-do list of one agent (the TodoList of `core.todo`). Made before its tool, and empty
+    """The to-do list of one agent (the TodoList of `core.memory`). Made before its tool, and empty
     until connected."""
 
     def __init__(self) -> None:

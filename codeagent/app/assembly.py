@@ -18,7 +18,6 @@ from codeagent.app.sandbox import start_sandbox
 from codeagent.app.sources import tools_by_reads
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for
 from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.model import ModelOpener
 from codeagent.core.ports import Workspace
@@ -35,7 +34,6 @@ from codeagent.workspace.files import LocalWorkspace
 class Assembly:
     """Implements `agent.parts.Assembled`."""
 
-    settings: Settings
     dependencies: ToolDependencies
     environment: ToolEnvironment
     open_model: ModelOpener
@@ -82,13 +80,7 @@ class Assembly:
         there = replace(above, local=local, workspace=workspace, project=above.workspace.root)
         if above.kind is not None:
             started = await start_sandbox(
-                self.settings,
-                local,
-                workspace,
-                session=session_id,
-                tell=_say_nothing,
-                stack=stack,
-                ready=False,
+                above.settings, local, workspace, session_id, stack, tell=_say_nothing, ready=False
             )
             if started.trouble is not None:
                 raise started.trouble
@@ -101,7 +93,7 @@ class Assembly:
     ) -> Mapping[str, Tool[Any]]:
         own = self.dependencies
         info = Info(tools, own.skills, own.read_about)
-        by_reads = tools_by_reads(self.settings, own, names)
+        by_reads = tools_by_reads(own, names)
         return {tool.name: tool for tool in (*own.built_in(), *by_reads, info)}
 
     def must_read(self, tool: Tool[Any]) -> bool:
@@ -140,10 +132,10 @@ class Assembly:
             model,
             prompt,
             tools.definitions(),
-            Strategy.parse(self.settings.strategy),
+            Strategy.parse(self.dependencies.settings.strategy),
             environment.limits,
             server=in_use.server,
-            early_reads=self.settings.early_reads,
+            early_reads=self.dependencies.settings.early_reads,
         )
         agent = Agent(
             conversation,

@@ -1,15 +1,12 @@
 """The tools and the system prompt that a conversation would have, without beginning one."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeagent.agent.parts import AgentServices
-from codeagent.app.sources import extensions_on, open_catalog, open_parts
+from codeagent.app.sources import open_catalog, open_services
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
 from codeagent.config.layers import extensions_of
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.settings import ExtensionSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import resolved
@@ -28,13 +25,13 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes
 def describe_tools(local: LocalEnvironment, settings: Settings | None = None) -> ToolCatalog:
     """Load the tools that a conversation with a container would have; no source is started. Raises
     CodeagentError."""
-    return _looked_at(_dependencies(local, "docker"), settings)
+    return open_catalog(_dependencies(local, "docker", settings or _settings_of_user()))[0]
 
 
 def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
     """Build the system prompt that a conversation there would have. Raises CodeagentError."""
-    dependencies = _dependencies(local, kind)
-    return prompt_for(dependencies)(_looked_at(dependencies, None).always)
+    dependencies = _dependencies(local, kind, _settings_of_user())
+    return prompt_for(dependencies)(open_catalog(dependencies)[0].always)
 
 
 def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "RecipeBook":
@@ -61,23 +58,16 @@ def _settings_of_user() -> Settings:
     return Settings(extensions=ExtensionSettings(off=off))
 
 
-def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    settings = settings or _settings_of_user()
-    services = AgentServices()
-    parts = open_parts(
-        settings,
-        History(),
-        dependencies.local,
-        root=dependencies.workspace.root,
-        questions=services.questions,
-    )
-    services = replace(services, parts=parts)
-    dependencies = replace(dependencies, services=services, extensions=extensions_on(settings))
-    catalog, _ = open_catalog(settings, dependencies)
-    return catalog
-
-
-def _dependencies(local: LocalEnvironment, kind: SandboxKind) -> ToolDependencies:
+def _dependencies(
+    local: LocalEnvironment, kind: SandboxKind, settings: Settings
+) -> ToolDependencies:
     workspace = LocalWorkspace(local.workspace)
-    outputs = FileOutputs(local.state_dir / "none", Redactor({}))
-    return ToolDependencies(local, kind, workspace, outputs, ReadTracker(workspace))
+    return ToolDependencies(
+        settings,
+        local,
+        kind,
+        workspace,
+        outputs=FileOutputs(local.state_dir / "none", Redactor({})),
+        reads=ReadTracker(workspace),
+        services=open_services(settings, local, History(), workspace.root),
+    )

@@ -48,9 +48,9 @@ async def start_sandbox(
     local: LocalEnvironment,
     workspace: Workspace,
     session: str,
-    tell: Tell,
     stack: AsyncExitStack,
     *,
+    tell: Tell,
     ready: bool,
 ) -> StartedSandbox:
     """Start the sandbox that was asked for, and never a weaker one.

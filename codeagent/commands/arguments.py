@@ -104,7 +104,7 @@ def _effort(text: str) -> "Effort":
 
 
 def _tools(text: str) -> tuple[str, ...]:
-    from codeagent.core.allow import split_names  # as above
+    from codeagent.core.patterns import split_names  # as above
 
     try:
         return split_names(text)
@@ -115,7 +115,7 @@ def _tools(text: str) -> tuple[str, ...]:
 def is_off(extension: str) -> bool:
     """Tell whether the user switched off an extension. Raises ConfigError."""
     from codeagent.config.layers import extensions_of
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
 
     return any(each.name == extension for each in extensions_of(user_config_file()).off)
 
@@ -123,7 +123,7 @@ def is_off(extension: str) -> bool:
 def refuse_if_off(extension: str, what: str) -> None:
     """Raise ConfigError if the user switched off the extension that has this command, or reads
     this file."""
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
 
     if is_off(extension):
         raise ConfigError(
@@ -136,7 +136,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     """Load the settings; values that were not given come from the environment and the files. Raises
     ConfigError."""
     from codeagent.config.layers import load_settings
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
     from codeagent.config.settings import LIMITS
     from codeagent.tools.shell.rules import decides
 
@@ -192,7 +192,7 @@ def duration(text: str) -> float:
     ArgumentTypeError."""
     with suppress(ValueError):
         return _above_zero(float(text))
-    from codeagent.core.durations import as_seconds  # most durations are given as numbers
+    from codeagent.core.budget import as_seconds  # most durations are given as numbers
 
     try:
         return _above_zero(as_seconds(text))
@@ -248,7 +248,7 @@ def read_named(path: Path, shown: str, largest: int) -> bytes:
 
 
 def open_store() -> "SessionStore":
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
 

@@ -85,7 +85,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
     # Other commands and --help do not import the screen.
     import asyncio
 
-    from codeagent.config.paths import config_dir, state_dir
+    from codeagent.config.local_environment import config_dir, state_dir
     from codeagent.tui.app import run_app
     from codeagent.tui.launcher import AppFolders, LaunchOptions
 
@@ -103,7 +103,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.arguments import add_cwd, add_flag, settings_of, workspace_of
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
-from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json

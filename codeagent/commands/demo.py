@@ -68,8 +68,7 @@ def _headless(args: argparse.Namespace, repository: Path, app: "App") -> Corouti
     # The screen does not need what a headless run imports.
     from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import print_work
-    from codeagent.config.local_environment import LocalEnvironment
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import LocalEnvironment, state_dir
     from codeagent.config.sessions import Task
 
     args.model = "demo"

@@ -23,8 +23,14 @@ from codeagent.commands.arguments import (
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
-from codeagent.config.local_environment import LocalEnvironment, active_environment
-from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import (
+    PROJECT_FILE,
+    LocalEnvironment,
+    active_environment,
+    config_dir,
+    state_dir,
+    user_config_file,
+)
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import user_config_file
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible

@@ -15,8 +15,13 @@ from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import (
+    LocalEnvironment,
+    config_dir,
+    git_elsewhere,
+    state_dir,
+    user_config_file,
+)
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent

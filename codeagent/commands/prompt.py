@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, add_flag, say, workspace_of
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace

@@ -26,8 +26,7 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.extensions import all_extensions
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, user_config_file
+from codeagent.config.local_environment import LocalEnvironment, config_dir, user_config_file
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunGroup, RunRecipe, Steer, Stop

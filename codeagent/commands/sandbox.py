@@ -18,8 +18,12 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.extensions import actions_of
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import (
+    LocalEnvironment,
+    config_dir,
+    git_elsewhere,
+    state_dir,
+)
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import visible

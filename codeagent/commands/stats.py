@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codeagent.commands.arguments import add_flag, open_store
 from codeagent.commands.sessions import add_session_argument
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
-from codeagent.core.json_writing import to_json
+from codeagent.core.event_json import to_json
 from codeagent.core.sanitize import visible, visible_json
 
 if TYPE_CHECKING:

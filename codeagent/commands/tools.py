@@ -31,8 +31,7 @@ from codeagent.commands.arguments import (
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
 from codeagent.config.extensions import all_extensions, file_kind
 from codeagent.config.layers import extensions_of
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe

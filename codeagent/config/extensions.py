@@ -1,7 +1,7 @@
 """The extensions that are there: those of this package, and those that installed packages bring."""
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
@@ -15,6 +15,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import (
     Extension,
     FileKind,
+    OfferedSet,
     OnScreen,
     Reference,
     RunOption,
@@ -84,6 +85,16 @@ class Extensions:
         """The sections that nobody reads, and the extension that is switched off."""
         return {name: extension.name for extension in self.off for name in extension.settings}
 
+    @property
+    def sets(self) -> Mapping[str, OfferedSet]:
+        """Every set of built-in tools, whether it is offered or not, by name."""
+        return {one.name: one for extension in self.on for one in extension.sets}
+
+    @property
+    def sets_off(self) -> Mapping[str, str]:
+        """The sets that are not there, and the extension that is switched off."""
+        return {one.name: extension.name for extension in self.off for one in extension.sets}
+
 
 @cache
 def all_extensions() -> Extensions:
@@ -116,7 +127,7 @@ def _built_in() -> Iterator[Extension]:
 
 
 def _entry_points() -> "Iterable[EntryPoint]":
-    if not may_bring((PACKAGES,), sys.path):
+    if not may_bring(PACKAGES, sys.path):
         return ()
     from importlib.metadata import entry_points  # slow, and few packages bring anything
 
@@ -137,21 +148,9 @@ def _loaded(point: "EntryPoint") -> Extension:
 def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
     """Raise ConfigError if another one has a name that this one brings."""
     for other in others:
-        for kind, own, taken in (
-            ("the name", [extension.name], [other.name]),
-            ("the settings", extension.settings, other.settings),
-            ("the toolset", names_of(extension.sets), names_of(other.sets)),
-            ("the command", _commands(extension), _commands(other)),
-            ("the slash command", _slash_commands(extension), _slash_commands(other)),
-            ("the option", names_of(extension.run_options), names_of(other.run_options)),
-            ("the act", extension.in_conversations.acts, other.in_conversations.acts),
-            (
-                "the part",
-                ["at_provider"] if extension.at_provider else [],
-                ["at_provider"] if other.at_provider else [],
-            ),
-        ):
-            if both := [name for name in own if name in taken]:
+        taken = _brings(other)
+        for kind, own in _brings(extension).items():
+            if both := [name for name in own if name in taken[kind]]:
                 raise ConfigError(
                     f"it brings {kind} {both[0]}, which {other.name} has; that of {other.name} is used"
                 )
@@ -187,12 +186,20 @@ def _names(file: str) -> list[str]:
     return (Path(core.__file__).parent / "names" / file).read_text(encoding="ascii").splitlines()
 
 
-def _commands(extension: Extension) -> list[str]:
-    return [each.words for each in extension.subcommands]
-
-
-def _slash_commands(extension: Extension) -> list[str]:
-    return [name for each in extension.screen.commands for name in (each.name, *each.aliases)]
+def _brings(extension: Extension) -> dict[str, list[str]]:
+    """Return the names that only one extension can have, by what they are of."""
+    return {
+        "the name": [extension.name],
+        "the settings": [*extension.settings],
+        "the toolset": [each.name for each in extension.sets],
+        "the command": [each.words for each in extension.subcommands],
+        "the slash command": [
+            name for each in extension.screen.commands for name in (each.name, *each.aliases)
+        ],
+        "the option": [each.name for each in extension.run_options],
+        "the act": [*extension.in_conversations.acts],
+        "the part": ["at_provider"] if extension.at_provider else [],
+    }
 
 
 def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, Subcommand]]:
@@ -216,19 +223,14 @@ def file_kind(name: str) -> tuple[Extension, FileKind] | None:
     return None
 
 
-def names_of(parts: Iterable[object]) -> list[str]:
-    """Return the names of parts that have one."""
-    return [str(getattr(part, "name", "")) for part in parts]
-
-
-def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
-    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on
+def may_bring(group: str, path: Iterable[str]) -> bool:
+    """Whether a package in a folder of `path` may have an entry point of this group. Blocks on
     small files.
 
     This is about ten times faster than asking `importlib`. A place that is not a folder may have
     anything.
     """
-    heads = [f"[{group}]".encode() for group in groups]
+    head = f"[{group}]".encode()
     for place in filter(may_exist, map(Path, path)):
         try:
             found = list(place.iterdir())
@@ -237,14 +239,14 @@ def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
         except OSError:
             return True
         packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
-        if any(_declares(package, heads) for package in packages):
+        if any(_declares(package, head) for package in packages):
             return True
     return False
 
 
-def _declares(package: Path, heads: Sequence[bytes]) -> bool:
+def _declares(package: Path, head: bytes) -> bool:
     try:
         declared = (package / "entry_points.txt").read_bytes()
     except OSError:
         return package.suffix == ".egg"  # it may be an archive
-    return any(head in declared for head in heads)
+    return head in declared

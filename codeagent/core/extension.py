@@ -6,7 +6,7 @@ from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 
 SectionT = TypeVar("SectionT")
 Reference = str
@@ -26,7 +26,7 @@ class Sections(Protocol):
         """Return what the section holds; `kind()` if it was not given."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OfferedSet:
     """A set of tools that `[toolsets] offer` lets the model turn on, and `use` turns on from the
     start."""
@@ -48,7 +48,7 @@ class OfferedSet:
     """It is also there beside other sets if the extension has files."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class FileKind:
     """Files that bring tools or agents, in folders of the user and of a project; several kinds may
     share a folder."""
@@ -70,7 +70,7 @@ class FileKind:
     these load: tools that installed packages bring instead of files."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Subcommand:
     """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
@@ -122,7 +122,7 @@ CommandGroup = Literal["conversation", "model and money", "screen", "about"]
 """The headings of /help."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class SlashCommand:
     """`/NAME` on the screen."""
 
@@ -144,7 +144,7 @@ class SlashCommand:
     """It waits until there is a conversation."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PageKey:
     """A key of an extension's page."""
 
@@ -158,7 +158,7 @@ class PageKey:
     """It makes something run, so Enter or Space alone never triggers it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PageKeys:
     """The keys of an extension's page: one scope of the key sheet and of `keys.yaml`."""
 
@@ -170,7 +170,7 @@ class PageKeys:
     """The scope that it follows in the key sheet; if empty, it is the last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OnScreen:
     """What an extension adds to the screen."""
 
@@ -184,7 +184,7 @@ class OnScreen:
     `codeagent.tui.reduce.AgentCards`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RunOption:
     """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
 
@@ -204,7 +204,7 @@ class RunOption:
     """The error if it is given without an option that names the work."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class InConversations:
     """What an extension adds to each conversation."""
 
@@ -222,7 +222,7 @@ class InConversations:
     and turn them on; called once there is a set."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class InFolders:
     """What an extension keeps in folders of the user, of a project and of the state."""
 
@@ -249,7 +249,7 @@ class InFolders:
     is called, if there is such a folder, before a session is opened."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 

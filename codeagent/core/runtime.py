@@ -9,9 +9,10 @@ from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import JobBook
+from codeagent.core.memory import OutputStore, Skills
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
+from codeagent.core.ports import Sandbox, SandboxInfo
 from codeagent.core.toolbox import Toolbox
 
 PartT = TypeVar("PartT")

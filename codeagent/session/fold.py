@@ -24,7 +24,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
-from codeagent.core.jobs import EndedJob, Job
+from codeagent.core.jobs import EndedJob, Job, Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN, JsonObject
 from codeagent.core.messages import (
     AssistantMessage,
@@ -61,7 +61,6 @@ from codeagent.core.notices import (
     ToolsetChosen,
 )
 from codeagent.core.policy import Mode, NetworkLevel
-from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript, with_typed_pins
 
 if TYPE_CHECKING:  # it needs pydantic

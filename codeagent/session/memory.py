@@ -12,7 +12,7 @@ from typing import Any, Literal
 from codeagent.core.deferred import BaseModel, ConfigDict, Field
 from codeagent.core.errors import SessionError
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
+from codeagent.core.memory import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.disk.private import UnsafeFile, read_small, replace_private

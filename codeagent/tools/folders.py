@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore
+from codeagent.core.memory import OutputStore
 from codeagent.core.tool import OpenArgs, Tool
 from codeagent.core.toolbox import ToolProblem, TrustBook
 from codeagent.disk.opens import open_below, open_folder, read_regular

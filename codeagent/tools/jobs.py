@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
 from codeagent.core.jobs import Job, JobBook
+from codeagent.core.memory import OutputPage
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputPage
 from codeagent.core.text_files import shown
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, Count

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem, TrustBook
 from codeagent.tools.folders import (

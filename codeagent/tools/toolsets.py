@@ -4,9 +4,9 @@ room for their tools."""
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonValue
+from codeagent.core.patterns import AllowList
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolProblem, ToolsetFacts

@@ -12,10 +12,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject
-from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
+from codeagent.core.patterns import IgnoreLine, IgnoreRules
+from codeagent.core.ports import DirEntry, Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolResult
-from codeagent.core.wildmatch import IgnoreLine
 
 
 @dataclass

@@ -17,7 +17,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     UnknownEvent,
 )
-from codeagent.core.jobs import Job
+from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.notices import (
     CompactionBegun,
@@ -28,7 +28,6 @@ from codeagent.core.notices import (
     RunStopped,
     SummaryWritten,
 )
-from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState

@@ -16,12 +16,12 @@ from codeagent.core.events import (
     ToolUpdated,
 )
 from codeagent.core.extension import Reference, resolved
+from codeagent.core.jobs import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN
+from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.notes import words_of
 from codeagent.core.pulse_events import follow
-from codeagent.core.todo import TodoChanged
-from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
 from codeagent.tui.reduce_calls import CallReducer
 from codeagent.tui.reduce_run import RunReducer

@@ -9,7 +9,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.core.commits import CommitRefused
+from codeagent.core.changes import CommitRefused
 from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace

@@ -9,9 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, CommitRefused, Committed
 from codeagent.core.checkpoints import Node, NodeKind
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
 from codeagent.core.host_programs import COMMIT_HOOKS, run_program
 from codeagent.core.ports import Workspace
@@ -36,7 +35,7 @@ _MOST_SAID = 2000
 
 
 class GitCommitter:
-    """A `codeagent.core.commits.Committer` that uses git's plumbing over a git directory of
+    """A `codeagent.core.changes.Committer` that uses git's plumbing over a git directory of
     ours."""
 
     def __init__(

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.core.memory import Skill, SkillText
 from codeagent.core.paths import secret_reason
-from codeagent.core.ports import Skill, SkillText, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, spelled, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist

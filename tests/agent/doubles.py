@@ -25,6 +25,7 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import (
     AssistantMessage,
     ProviderContent,
@@ -44,7 +45,7 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
-from codeagent.core.ports import OutputPage, OutputStore, Sandbox
+from codeagent.core.ports import Sandbox
 from codeagent.core.tool import (
     Access,
     BaseChanged,

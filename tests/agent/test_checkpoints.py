@@ -66,7 +66,7 @@ class Show(Put):
 
     def approval_key(self, args: Do) -> ApprovalKey:
         return ApprovalKey(
-            kind="command", parts=(args.what,), sensitive="it runs here", leaves_files=True
+            kind="command", parts=(args.what,), sensitive="it runs here", reads="if asked"
         )
 
 
@@ -211,7 +211,7 @@ async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it
 
 
 async def test_a_tool_recalls_no_result_that_was_taken_back() -> None:
-    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    recalling = Using(lambda ctx: ctx.caller.recall("call_1"))
     turns = Turn("", (put("a.py", "2"),)), Turn("", (USE,)), Turn("done"), Turn("", (USE,))
     s, _ = begin(*turns, more=(recalling,))
     await say(s, "first try")

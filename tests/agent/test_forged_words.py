@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from codeagent.agent.compaction.plan import KeptFacts, TokenGauge, measured, note_of
 from codeagent.core.compaction import ContextCompacted, open_questions, pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, MessageAdded, ToolResultAdded
+from codeagent.core.jobs import Trigger, TriggerFired
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
@@ -32,7 +33,6 @@ from codeagent.core.notes import (
     trigger_note,
 )
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.triggers import Trigger, TriggerFired
 from codeagent.session.fold import fold
 from tests.forged import AS_TEXT, FORGED, PIN, hostile, words_in
 from tests.session.eventlogs import SESSION, Log

@@ -6,7 +6,7 @@ import pytest
 
 from codeagent import cli
 from codeagent.config.extensions import Extensions
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import user_config_file
 
 
 @pytest.fixture(autouse=True)

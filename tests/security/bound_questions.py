@@ -18,14 +18,13 @@ from unittest.mock import patch
 from codeagent.agent.reach import CallReach
 from codeagent.config.checking import checked
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
-from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.approval_events import ApprovalRequested, Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import HunkAnswer, QuestionBlock
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import SummaryWritten
 from codeagent.core.policy import Decision
-from codeagent.core.ports import Reply
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool, ToolContext, ToolResult
 from codeagent.extensions.agents.channels import Hub
@@ -169,7 +168,7 @@ async def hunk_review(folder: Path, change: bool) -> Outcome:
 
 async def git_commit(folder: Path, change: bool) -> Outcome:
     workspace, committer = LocalWorkspace(folder), FakeCommitter()
-    tool = GitCommit(workspace, committer)
+    tool = GitCommit(workspace, lambda: committer)
     call = (tool.name, json.dumps({"message": "m", "paths": ["a.py"]}))
     s = scene(Turn("", (call,)), Turn("done"), more=(tool,), attended=True)
 

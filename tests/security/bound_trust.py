@@ -11,8 +11,7 @@ from unittest.mock import patch
 from codeagent.app import LocalApp
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError, SandboxUnavailable

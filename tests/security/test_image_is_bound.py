@@ -12,8 +12,7 @@ from textual.pilot import Pilot
 from codeagent.app import LocalApp
 from codeagent.app.sandbox import docker_sandbox
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images import command as sandbox_image

@@ -19,6 +19,7 @@ from codeagent.core.events import (
     SteerQueued,
     ToolResultAdded,
 )
+from codeagent.core.jobs import Trigger, TriggerFired
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -29,7 +30,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import ModeChanged, ModelFellBack, PinsChanged
 from codeagent.core.redact import Redactor
-from codeagent.core.triggers import Trigger, TriggerFired
 from codeagent.session.fold import fold, last_mode
 from tests.session.eventlogs import Log, finished_run, logs
 

@@ -7,8 +7,9 @@ from codeagent.app.describe import describe_tools
 from codeagent.config.extensions import file_kind
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.tools.folders import FolderState, ToolFile
+from codeagent.tools.folders import FirstFileLoader, FolderState, ToolFile, ToolFolder, ToolLoader
 from tests.table import for_each
+from tests.tools.catalog_setting import Lines
 
 
 def test_trust_is_about_the_files_of_tools_of_every_kind_and_then_those_of_agents(
@@ -26,6 +27,24 @@ def test_trust_is_about_the_files_of_tools_of_every_kind_and_then_those_of_agent
     a, b, c = (ToolFile(file, "", b"#", "project") for file in files)
     digests = f"{FolderState((a, b)).digest} {FolderState((c,)).digest}"
     assert catalog.now.digest == hashlib.sha256(digests.encode()).hexdigest()
+
+
+def test_a_loader_is_made_only_once_there_is_a_file_for_it(tmp_path: Path) -> None:
+    made: list[ToolLoader] = []
+
+    def make() -> ToolLoader:
+        made.append(Lines())
+        return made[-1]
+
+    loader = FirstFileLoader((".txt",), make)
+    folder = ToolFolder(tmp_path, ("tools",), "project", loader.suffixes)
+    assert folder.read().files == () and made == []
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "a.txt").write_text("one two")
+    (tmp_path / "tools" / "b.py").write_text("")
+    [file] = folder.read().files
+    assert made == []
+    assert [tool.name for tool in loader.load(file).tools] == ["one", "two"]
 
 
 @for_each(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.changes import CommitRefused, Committed
 from codeagent.core.checkpoints import Node
-from codeagent.core.commits import CommitRefused, Committed
 from codeagent.core.errors import ContentChanged, OutsideWorkspace
 from codeagent.disk.repository import repository_of
 from codeagent.workspace.commits import GitCommitter

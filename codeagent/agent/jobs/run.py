@@ -10,8 +10,8 @@ from codeagent.agent.calls import kept_text
 from codeagent.agent.jobs.work import CallWork, JobOutput, end_of
 from codeagent.core.events import JobFinished
 from codeagent.core.jobs import Job
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
-from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 

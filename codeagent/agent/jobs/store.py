@@ -13,9 +13,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.jobs import EndedJob, Job
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.notes import job_answer, job_note, told_by
 from codeagent.core.notices import JobListens
-from codeagent.core.ports import OutputPage, OutputStore, Sandbox
+from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.tools.shell.run import readable
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.json_types import JsonValue
@@ -25,6 +25,9 @@ from codeagent.core.tool import (
 from codeagent.extensions.agents.children import Children
 from codeagent.tools.arguments import written
 from codeagent.tools.schema_check import faults_of, problems_of
+
+if TYPE_CHECKING:  # which starts agents
+    from codeagent.extensions.agents.children import Children
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "

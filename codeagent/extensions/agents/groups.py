@@ -14,13 +14,13 @@ from codeagent.agent.limits import Limits, RunMeter
 from codeagent.agent.parts import Host
 from codeagent.core.acts import RunGroup
 from codeagent.core.agents import AgentDefinition
-from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, ConfigError, RunCancelled
 from codeagent.core.events import MessageAdded, RunReason
 from codeagent.core.groups import Group, GroupMember
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage
+from codeagent.core.patterns import AllowList
 from codeagent.core.recipes import NAME
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, InvalidArgs, Tool

@@ -33,10 +33,11 @@ from codeagent.core.errors import (
     WorkspaceError,
 )
 from codeagent.core.json_types import JsonValue
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
-from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import file_node

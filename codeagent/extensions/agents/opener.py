@@ -11,11 +11,11 @@ from codeagent.agent.parts import Assembled, OpenedModel, Parts
 from codeagent.agent.prompt import role
 from codeagent.config.local_environment import agrees_to
 from codeagent.core.agents import WORKTREES, AgentDefinition
-from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice
 from codeagent.core.model import ModelInUse, from_now_on, same_provider
+from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Tool
 from codeagent.disk.repository import OutsideGit
 from codeagent.extensions.agents.children import Membership, OpenedChild, Origin, Parent

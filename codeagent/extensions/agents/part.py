@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
 from codeagent.core.acts import Act
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
 from codeagent.session.fold import created_channels, watched_channels

@@ -55,6 +55,7 @@ class AgentWorktree:
 
     @property
     def left_out(self) -> tuple[str, ...]:
+        """What `changed` could not compare, a phrase each, as in `Snapshot.left_out`."""
         return tuple(phrase for phrase in self._now.left_out if phrase not in self._begun.left_out)
 
     async def changed(self) -> tuple[str, ...]:

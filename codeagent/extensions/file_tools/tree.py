@@ -4,11 +4,11 @@ from typing import Annotated
 
 from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
+from codeagent.core.patterns import ignore_line
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import DEEPEST, Count, PathText
 from codeagent.tools.walk import TreeWalk
 
@@ -66,7 +66,7 @@ class Glob(Tool[GlobArgs]):
             ctx.cancel,
             DEEPEST,
             found,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
         )
         return await walk.result(ctx.workspace.resolve(args.path))
@@ -97,7 +97,7 @@ class Tree(Tool[TreeArgs]):
             ctx.cancel,
             args.depth,
             only_folders=args.folders,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
             most_in_one=_MOST_IN_ONE,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
 from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import config_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.mcp import PROJECT_FILE

@@ -4,10 +4,10 @@ name."""
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from codeagent.core.approval_events import Asker
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock
 from codeagent.core.forms import FormValues, field_of, values_of
-from codeagent.core.ports import Asker
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolContext
 

@@ -12,8 +12,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.toml_lines import line_of_text
+from codeagent.core.budget import as_seconds
 from codeagent.core.dataclass import dataclass
-from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line

@@ -17,12 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.kept import TrustFile
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import ConfiguredHost
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
+
+DOCUMENTS = "openapi"
+"""The folder of documents, below the configuration's."""
+PROJECT_DOCUMENTS = Path(".codeagent/openapi")
 
 LARGEST_DOCUMENT = 32 << 20
 """Bytes of one document, as it is kept."""

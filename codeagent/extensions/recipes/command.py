@@ -14,8 +14,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import TextBlock
+from codeagent.core.jobs import Trigger
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.tool import (
@@ -19,7 +20,6 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.core.triggers import Trigger
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.extension import ExtensionContext

@@ -12,10 +12,10 @@ from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.jobs import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import trigger_note
 from codeagent.core.tool import Failed
-from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 
 if TYPE_CHECKING:  # most sessions watch no files
     from codeagent.extensions.triggers.watching import FileWatch

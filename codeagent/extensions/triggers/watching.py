@@ -5,10 +5,10 @@ from collections import OrderedDict
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.patterns import ignore_line
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, unspelled
 from codeagent.core.tool import Failed
-from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import DEEPEST
 from codeagent.tools.walk import TreeWalk
 

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.ports import OutputStore
+from codeagent.core.memory import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.extensions.user_tools.decorator import ToolMark, marked_as, marks_collected

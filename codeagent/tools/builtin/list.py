@@ -4,11 +4,11 @@ from typing import Annotated
 
 from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
+from codeagent.core.patterns import ignore_line
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import DEEPEST, Count, PathText
 
 _DEPTH = 3
@@ -49,6 +49,11 @@ class List(Tool[ListArgs]):
         depth = args.depth or (DEEPEST if glob else _DEPTH)
         globs = () if glob is None else (glob,)
         walk = TreeWalk(
-            ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, globs, denied=ctx.denied
+            ctx.workspace,
+            ctx.workspace.ignores(),
+            ctx.cancel,
+            depth,
+            globs,
+            denied=ctx.reading.denied,
         )
         return await walk.result(path)

@@ -168,7 +168,7 @@ class Read(Tool[ReadArgs]):
         context."""
         calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
         wanted = "\n{}\n".format("\n".join(page.lines))
-        return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)
+        return next((call for call in calls if wanted in f"\n{ctx.caller.recall(call)}\n"), None)
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """Return one page of a file that is too large for memory; it is not recorded, so it cannot

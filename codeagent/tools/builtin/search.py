@@ -119,7 +119,10 @@ class Search(Tool[SearchArgs]):
         more = len(hits) > args.limit
         # If the named file itself holds secrets, the user was asked about it.
         page = _Results(
-            args.context, self._reads, ctx.withheld, allowed=path if status.kind == "file" else None
+            args.context,
+            self._reads,
+            ctx.reading.withheld,
+            allowed=path if status.kind == "file" else None,
         )
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit, left_out)

@@ -99,7 +99,7 @@ def command_key(text: str) -> ApprovalKey:
     parse error, more than 100 nodes. `runs`, `perhaps` and `unseen` are for rules that deny or ask:
     what else runs, may run, or cannot be seen.
 
-    It is `reads_only` if it is not opaque, a second, strict reading sees the same commands, and
+    It `reads` freely if it is not opaque, a second, strict reading sees the same commands, and
     each is known to only read; `reading` are the parts known to do so. It is `sensitive` if one of
     them would read a file of secrets.
     """
@@ -137,7 +137,7 @@ def command_key(text: str) -> ApprovalKey:
     return replace(
         key,
         sensitive=next((its.secret for its in judged if its.secret), None),
-        reads_only=not others,
+        reads="no" if others else "freely",
         reading=frozenset(every) - others,
     )
 

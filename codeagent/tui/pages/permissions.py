@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.events import Mount
 
-from codeagent.config.paths import PROJECT_FILE, user_config_file
+from codeagent.config.local_environment import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError

@@ -19,8 +19,8 @@ from codeagent.core.acts import (
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
+from codeagent.core.memory import how_far
 from codeagent.core.sanitize import one_line
-from codeagent.core.todo import how_far
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen, TextScreen

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.events import Click
 
-from codeagent.core.todo import TodoItem, TodoState, how_far
+from codeagent.core.memory import TodoItem, TodoState, how_far
 from codeagent.tui.parts.rows import RowsWidget
 from codeagent.tui.rendering.lines import Line, cut_end, line
 from codeagent.tui.rendering.palette import Palette

@@ -168,7 +168,7 @@ async def test_a_conversation_that_fills_four_fifths_of_the_window_is_compacted_
 
 
 async def test_a_tool_recalls_a_result_only_until_it_is_summarized() -> None:
-    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    recalling = Using(lambda ctx: ctx.caller.recall("call_1"))
     turns = (*shows(1), Turn("", (USE,)), *shows(11), Turn("", (USE,)))
     s, _ = begin(*turns, more=(Show(), recalling))
     await run(s)

@@ -3,9 +3,9 @@
 import pytest
 
 from codeagent.core.errors import MissingPath
+from codeagent.core.memory import Skill, SkillText
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission
-from codeagent.core.ports import Skill, SkillText
 from codeagent.core.tool import Access, NotFound, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.builtin.info import Info, InfoArgs
 from tests.fakes import FakeSkills, tool_context
