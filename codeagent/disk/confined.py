@@ -25,7 +25,9 @@ from codeagent.disk.opens import open_folder
 
 _SYS_OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MOST_LINKS = 40
 _MOST_RETRIES = 64
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -98,6 +100,13 @@ class ConfinedRoot:
         link, and any other link raises ContentChanged. Missing directories are made on request, but
         never in a protected one. Raises WorkspaceError.
         """
+        found = self._located(path, follow=follow) if self.kernel else None
+        if found is not None:
+            try:
+                yield found
+            finally:
+                os.close(found.parent)
+            return
         with _named(path):
             walk = _Walk(self._root, self._shown_root, path)
         try:
@@ -106,6 +115,26 @@ class ConfinedRoot:
             yield location
         finally:
             walk.close()
+
+    def _located(self, path: str, *, follow: bool) -> Location | None:
+        """Open the folder of a path that no link leads to, in one call; None if only the walk can
+        say what is there."""
+        *folders, name = _parts(path) or [".."]
+        if name == ".." or ".." in folders:
+            return None
+        try:
+            fd = _openat2(self._root, "/".join(folders) or ".", _FOLDER, _RESOLVE_NO_SYMLINKS)
+        except (OSError, ValueError):
+            return None
+        if fd is None:
+            return None
+        try:
+            if not follow or _link_target(fd, name) is None:
+                return Location(fd, name, "/".join((*folders, name)))
+        except (OSError, ValueError):
+            pass
+        os.close(fd)
+        return None
 
 
 class _Walk:
@@ -228,7 +257,7 @@ def _link_target(parent: int, name: str) -> str | None:
 
 def _has_openat2(root: int) -> bool:
     try:
-        fd = _openat2(root, ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = _openat2(root, ".", _FOLDER)
     except OSError:
         return False
     if fd is not None:
@@ -236,9 +265,11 @@ def _has_openat2(root: int) -> bool:
     return fd is not None
 
 
-def _openat2(root: int, path: str, flags: int) -> int | None:
-    """Return a descriptor, or None if the walk has to decide. Raises OSError."""
-    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+def _openat2(root: int, path: str, flags: int, resolve: int = 0) -> int | None:
+    """Return a descriptor, or None if the walk has to decide. Raises OSError, UnicodeEncodeError."""
+    if "\0" in path:
+        return None
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | resolve)
     name = os.fsencode(path)
     for _ in range(_MOST_RETRIES):
         fd: int = _libc.syscall(
@@ -257,18 +288,17 @@ def _openat2(root: int, path: str, flags: int) -> int | None:
 @contextmanager
 def _named(path: str) -> Iterator[None]:
     """Turn the system's errors into ours, with the path as the user knows it."""
-    shown = spelled(path)
     try:
         yield
     except FileNotFoundError:
-        raise MissingPath(f"{shown} does not exist") from None
+        raise MissingPath(f"{spelled(path)} does not exist") from None
     except NotADirectoryError:
-        raise NotAFile(f"a part of {shown} is not a directory") from None
-    except UnicodeEncodeError:
+        raise NotAFile(f"a part of {spelled(path)} is not a directory") from None
+    except ValueError:
         raise WorkspaceError(f"{path!r} is not a path") from None
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise NotAFile(f"{shown} is a socket or pipe, not a regular file") from None
+            raise NotAFile(f"{spelled(path)} is a socket or pipe, not a regular file") from None
         raise WorkspaceError(
-            f"cannot open {shown}: {os.strerror(error.errno or 0)}; nothing was touched"
+            f"cannot open {spelled(path)}: {os.strerror(error.errno or 0)}; nothing was touched"
         ) from None

@@ -5,7 +5,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -180,11 +180,9 @@ class LocalWorkspace:
                     f"{', '.join(map(spelled, paths))}"
                 ) from None
 
-    @contextmanager
-    def _located(self, path: str, make: bool) -> Iterator[Location]:
-        with self._beneath.locate(path, make_parents=make, follow=False) as location:
-            refuse_protected(location.path)
-            yield location
+    def _located(self, path: str, make: bool) -> AbstractContextManager[Location]:
+        refuse_protected(posixpath.normpath(path))
+        return self._beneath.locate(path, make_parents=make, follow=False)
 
     def _lost(self, how: str) -> WorkspaceLost:
         moved_to = self._where()
