@@ -19,12 +19,11 @@ from codeagent.core.errors import (
     ProtectedPath,
     WorkspaceError,
 )
-from codeagent.core.paths import protected_part
+from codeagent.core.paths import protected_part, refuse_hidden_secret
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import open_folder
 
 _SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -52,9 +51,9 @@ class Location:
 class ConfinedRoot:
     """A root directory and the two ways to open what is in it.
 
-    With `kernel`, openat2 resolves the whole path in one call. Without, each part is opened with
-    O_NOFOLLOW and links are resolved here. Both refuse paths that lead out; only the walk can say
-    where to, and accepts absolute links back into the root, so it has the last word.
+    With `kernel`, openat2 opens a path without links in one call. Without, and if there are links,
+    each part is opened with O_NOFOLLOW and links are resolved here. Both refuse paths that lead
+    out.
     """
 
     def __init__(self, root: int, shown_root: str, *, kernel: bool | None = None) -> None:
@@ -64,7 +63,10 @@ class ConfinedRoot:
         self.kernel = _has_openat2(root) if kernel is None else kernel
 
     def open(self, path: str, flags: int) -> int:
-        """Open the path and return its descriptor. Raises WorkspaceError."""
+        """Open the path and return its descriptor.
+
+        A file of secrets is not opened through a link with a harmless name. Raises WorkspaceError.
+        """
         if self.kernel:
             with _named(path):
                 fd = _openat2(self._root, path, flags | os.O_CLOEXEC)
@@ -72,6 +74,8 @@ class ConfinedRoot:
                 return fd
         for _ in range(_MOST_RETRIES):
             with self.locate(path) as location, _named(path):
+                if not flags & os.O_DIRECTORY:
+                    refuse_hidden_secret(path, location.path)
                 try:
                     return os.open(
                         location.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=location.parent
@@ -123,7 +127,7 @@ class ConfinedRoot:
         if name == ".." or ".." in folders:
             return None
         try:
-            fd = _openat2(self._root, "/".join(folders) or ".", _FOLDER, _RESOLVE_NO_SYMLINKS)
+            fd = _openat2(self._root, "/".join(folders) or ".", _FOLDER)
         except (OSError, ValueError):
             return None
         if fd is None:
@@ -265,11 +269,12 @@ def _has_openat2(root: int) -> bool:
     return fd is not None
 
 
-def _openat2(root: int, path: str, flags: int, resolve: int = 0) -> int | None:
-    """Return a descriptor, or None if the walk has to decide. Raises OSError, UnicodeEncodeError."""
+def _openat2(root: int, path: str, flags: int) -> int | None:
+    """Return a descriptor; None if there is a link on the way, so that the walk has to decide.
+    Raises OSError, UnicodeEncodeError."""
     if "\0" in path:
         return None
-    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | resolve)
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_RETRIES):
         fd: int = _libc.syscall(

@@ -62,7 +62,7 @@ class FileTool(Tool[AnyArgsT]):
     ) -> Replacing:
         """Return the file for replacing parts of it; `makes`: it may be missing. Raises ToolError,
         WorkspaceError."""
-        path = ctx.workspace.resolve(asked)
+        path = ctx.workspace.resolve(asked, reading=False)
         old = self._present(path, ctx)
         if old is None and not makes:
             raise MissingPath(f"{spelled(path)} does not exist")

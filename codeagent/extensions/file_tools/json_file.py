@@ -30,7 +30,6 @@ from codeagent.tools.edit.accepted import change_set
 from codeagent.tools.edit.reads import Lines, ReadTracker, line_of, text_lines
 from codeagent.tools.edit.replacing import Edited, Replacing
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _MOST_CHARACTERS = 16_000
 _MOST_MEMBERS = 200
@@ -95,7 +94,6 @@ class JsonRead(Tool[JsonReadArgs]):
 
     async def run(self, args: JsonReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
-        refuse_hidden_secret(args.path, path)
         return await asyncio.to_thread(self._read, path, args, ctx.workspace)
 
     def _read(self, path: str, args: JsonReadArgs, workspace: Workspace) -> ToolResult:

@@ -69,7 +69,7 @@ class Glob(Tool[GlobArgs]):
             denied=ctx.denied,
             most_lines=_MOST_LINES,
         )
-        return await walk.result(ctx.workspace.resolve(args.path))
+        return await walk.result(ctx.workspace.resolve(args.path, reading=False))
 
 
 class Tree(Tool[TreeArgs]):
@@ -101,4 +101,4 @@ class Tree(Tool[TreeArgs]):
             most_lines=_MOST_LINES,
             most_in_one=_MOST_IN_ONE,
         )
-        return await walk.result(ctx.workspace.resolve(args.path))
+        return await walk.result(ctx.workspace.resolve(args.path, reading=False))

@@ -44,7 +44,7 @@ class List(Tool[ListArgs]):
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
         from codeagent.tools.walk import TreeWalk  # once something is listed
 
-        path = ctx.workspace.resolve(args.path)
+        path = ctx.workspace.resolve(args.path, reading=False)
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (DEEPEST if glob else _DEPTH)
         globs = () if glob is None else (glob,)

@@ -27,7 +27,6 @@ from codeagent.core.tool import (
 from codeagent.tools.arguments import Count, PathText
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, text_lines
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -123,7 +122,6 @@ class Read(Tool[ReadArgs]):
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
-        refuse_hidden_secret(args.path, path)
         if ctx.workspace.stat(path).size > _IN_PLACE:
             return await asyncio.to_thread(self._read, path, args, ctx)
         return self._read(path, args, ctx)

@@ -93,7 +93,6 @@ class Search(Tool[SearchArgs]):
         status = ctx.workspace.stat(path)
         if status.kind not in ("file", "directory"):
             raise NotFound(f"{spelled(args.path)} is neither a file nor a directory")
-        _refuse_hidden(args.path, path)
         if status.kind == "file" and status.size > LARGEST_FILE:
             raise Failed(
                 f"{spelled(args.path)} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "

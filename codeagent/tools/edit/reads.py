@@ -290,12 +290,12 @@ class ReadTracker:
         found: dict[str, None] = {}
         for name in names[: _MOST_NAMED * 4]:
             if self._kind(name) == "file":
-                found[self._workspace.resolve(name)] = None
+                found[self._workspace.resolve(name, reading=False)] = None
         return list(found)
 
     def _kind(self, name: str) -> str | None:
         try:
-            return self._workspace.stat(self._workspace.resolve(name)).kind
+            return self._workspace.stat(self._workspace.resolve(name, reading=False)).kind
         except (WorkspaceError, OSError, ValueError):
             return None
 
