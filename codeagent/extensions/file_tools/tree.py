@@ -59,15 +59,8 @@ class Glob(Tool[GlobArgs]):
                 f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*"
             )
         found = tuple(glob for _, glob in globs if glob is not None)
-        ignores = ctx.workspace.ignores()
         walk = TreeWalk(
-            ctx.workspace,
-            ignores,
-            ctx.cancel,
-            DEEPEST,
-            found,
-            denied=ctx.denied,
-            most_lines=_MOST_LINES,
+            ctx.workspace, ctx.cancel, DEEPEST, found, denied=ctx.denied, most_lines=_MOST_LINES
         )
         return await walk.result(ctx.workspace.resolve(args.path, reading=False))
 
@@ -93,7 +86,6 @@ class Tree(Tool[TreeArgs]):
     async def run(self, args: TreeArgs, ctx: ToolContext) -> ToolResult:
         walk = TreeWalk(
             ctx.workspace,
-            ctx.workspace.ignores(),
             ctx.cancel,
             args.depth,
             only_folders=args.folders,

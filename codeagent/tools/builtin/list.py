@@ -48,7 +48,5 @@ class List(Tool[ListArgs]):
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (DEEPEST if glob else _DEPTH)
         globs = () if glob is None else (glob,)
-        walk = TreeWalk(
-            ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, globs, denied=ctx.denied
-        )
+        walk = TreeWalk(ctx.workspace, ctx.cancel, depth, globs, denied=ctx.denied)
         return await walk.result(path)

@@ -102,10 +102,10 @@ class Search(Tool[SearchArgs]):
             args.pattern,
             path,
             args.glob,
-            args.literal,
-            args.ignore_case,
-            ctx.workspace.ignores().from_above,
-            LARGEST_FILE,
+            literal=args.literal,
+            ignore_case=args.ignore_case,
+            from_above=ctx.workspace.ignores().from_above,
+            largest=LARGEST_FILE,
         )
         hits, left_out = list[MatchedLine](), LeftOut()
         async with aclosing(

@@ -240,7 +240,8 @@ class ReadTracker:
         would be useless.
         """
         with self._changing:
-            before, self._files = self._files, {}
+            before = self._files
+            self._files = {}
             for details in results:
                 self.restore(details)
             self._forgotten |= before.keys()

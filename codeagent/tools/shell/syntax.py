@@ -284,11 +284,11 @@ def _take_apart(text: str) -> _ParsedLine:
     return _ParsedLine(
         commands,
         clear and count <= _MOST_NODES,
-        has_tests,
-        expands,
-        pieces,
-        tuple(texts),
-        tuple(settings),
+        has_tests=has_tests,
+        expands=expands,
+        pieces=pieces,
+        texts=tuple(texts),
+        settings=tuple(settings),
     )
 
 
