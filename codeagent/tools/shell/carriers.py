@@ -12,7 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
 from codeagent.tools.shell.git_carriers import git_carries
-from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT
+from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT, word_set
 from codeagent.tools.shell.quiet_code import (
     awk_is_quiet,
     node_is_quiet,
@@ -66,53 +66,29 @@ _TAR = Carrier(
     "-IFT --use-compress-program --to-command --checkpoint-action --rsh-command --rmt-command --info-script"
     " --new-volume-script --files-from"
 )
-_COPIES = frozenset({"cp", "mv", "ln", "install", "dd", "rsync", "link", "symlink"})
+_COPIES = word_set("cp mv ln install dd rsync link symlink")
 """Programs that may give a program another name."""
 _PROGRAMS = re.compile(r"(?:.*/)?s?bin|.*\x00", re.DOTALL)
 """A folder that may hold programs."""
-_MAKES = frozenset({"make", "gmake", "bmake", "mk"})
+_MAKES = word_set("make gmake bmake mk")
 _MAKE = Carrier("-fEI --file --makefile --eval --include-dir")
 _MAKE_VARIABLE = re.compile(r"([^\s=]*?)(:{0,3}|[+?!])=(.*)", re.DOTALL)
-_MAKE_OWN = frozenset(
-    {"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"}
-)
+_MAKE_OWN = word_set("SHELL .SHELLFLAGS MAKE MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES")
 _HIDES = re.compile(rf"[$`'\"\\{HOLE}]")
 """Characters with which a text can hide what it runs."""
 _SPLIT = re.compile(r"(?:-[a-zA-Z0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
 _TAR_BUNDLE = re.compile(r"[A-Za-z]*[IFT][A-Za-z]*")
-_AWK_FLAGS = (
-    "--posix",
-    "--csv",
-    "--re-interval",
-    "--sandbox",
-    "--version",
-    "--help",
-    "--field-separator",
-    "--assign",
-    "--characters-as-bytes",
-    "--traditional",
-    "--lint",
-)
+_AWK_FLAGS = word_set("""
+    --posix --csv --re-interval --sandbox --version --help --field-separator --assign
+    --characters-as-bytes --traditional --lint
+""")
 """Long flags of awk that load no code."""
-_NODE_VALUED = frozenset(
-    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"}
-)
-_EVALUATING_MODULES = frozenset(
-    {
-        "timeit",
-        "pdb",
-        "trace",
-        "cProfile",
-        "profile",
-        "runpy",
-        "code",
-        "webbrowser",
-        "IPython",
-        "bdb",
-        "pty",
-        "idlelib",
-    }
-)
+_NODE_VALUED = word_set("""
+    -r --require --import --loader --experimental-loader -C --conditions
+""")
+_EVALUATING_MODULES = word_set("""
+    timeit pdb trace cProfile profile runpy code webbrowser IPython bdb pty idlelib
+""")
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.known_git import GIT_COMMANDS
+from codeagent.tools.shell.programs import word_set
 
 _PLAIN_KEY = re.compile(
     r"user\.(?:name|email|useconfigonly)|(?:color|advice|column|status|versionsort|branch|fetch|index|pack|blame"
@@ -43,10 +44,10 @@ _PLAIN_VALUES: dict[str, frozenset[str]] = {
 }
 _PAGERS = re.compile(r"pager\.[\w-]+")
 _REMOTE_HELPER = re.compile(r"[\w+.-]+::.*", re.DOTALL)
-_WITH_VALUE = frozenset(
-    {"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"}
-)
-_STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree"})
+_WITH_VALUE = word_set("""
+    -C --git-dir --work-tree --namespace --super-prefix --attr-source
+""")
+_STRATEGIES = word_set("ort recursive resolve octopus ours subtree")
 _TRANSFER = ("--upload-pack", "--exec")
 _FLAGS: dict[str, tuple[str, ...]] = {
     "clone": ("-u", "--upload-pack", "--template"),
@@ -63,15 +64,15 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "grep": ("-O", "--open-files-in-pager"),
 }
 """Flags of subcommands that name a command, or a folder of hooks."""
-_REMOTE = frozenset(
-    {"clone", "fetch", "pull", "ls-remote", "fetch-pack", "archive", "push", "send-pack", "remote"}
-)
+_REMOTE = word_set("""
+    clone fetch pull ls-remote fetch-pack archive push send-pack remote
+""")
 _FIRST: dict[str, frozenset[str]] = {
-    "bisect": frozenset({"run", "visualize", "view", "replay"}),
+    "bisect": word_set("run visualize view replay"),
     "submodule": frozenset({"foreach"}),
 }
 """What follows a subcommand and runs a command."""
-_OTHER_COMMANDS = """
+_OTHER_COMMANDS = word_set("""
 add am annotate apply bundle check-mailmap check-ref-format checkout checkout-index cherry-pick
 clean column commit commit-graph commit-tree fast-export fmt-merge-msg format-patch fsck gc
 hash-object index-pack interpret-trailers mailinfo mailsplit merge merge-file merge-tree mktag
@@ -80,18 +81,15 @@ prune-packed read-tree remote repack replace rerere reset restore revert rm show
 show-index sparse-checkout stage stripspace switch unpack-file unpack-objects update-index
 update-ref update-server-info var verify-commit verify-pack verify-tag write-tree backfill refs
 repo
-"""
-_KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS.split()))
+""")
+_KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS))
 """Subcommands that are part of git, which no alias can replace, and that run nothing but what is
 configured."""
-_CONFIG_READS_AS_TEXT = """
+_CONFIG_READS = word_set("""
 --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool -l --list get list
 --unset --unset-all unset --remove-section remove-section
-"""
-_CONFIG_READS = frozenset(_CONFIG_READS_AS_TEXT.split())
-_CONFIG_VALUED = frozenset(
-    {"-f", "--file", "--blob", "--type", "--default", "--comment", "--value", "--url", "-t"}
-)
+""")
+_CONFIG_VALUED = word_set("-f --file --blob --type --default --comment --value --url -t")
 
 
 def git_carries(words: Sequence[str]) -> str | None:
