@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
@@ -44,13 +44,14 @@ class Info(Tool[InfoArgs]):
 
     @staticmethod
     def is_useful(
-        tools: Iterable[Tool[Any]],
+        tools: Collection[Tool[Any]],
         skills: Skills,
         required: Callable[[Tool[Any]], bool] = lambda tool: False,
     ) -> bool:
         """Whether there is more to read than the definitions, or a tool whose documentation is
         `required` reading."""
-        return bool(skills.listed) or any(tool.documentation or required(tool) for tool in tools)
+        documented = any(tool.documentation for tool in tools)
+        return bool(skills.listed) or documented or any(map(required, tools))
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:
         return Access("shared", "")
