@@ -12,7 +12,14 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
 from codeagent.tools.shell.git_carriers import git_carries
-from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT, word_set
+from codeagent.tools.shell.programs import (
+    PYTHON,
+    RUN_BEHIND,
+    RUN_THEIR_INPUT,
+    RUNNERS,
+    SHELLS,
+    word_set,
+)
 from codeagent.tools.shell.quiet_code import (
     awk_is_quiet,
     node_is_quiet,
@@ -89,6 +96,9 @@ _NODE_VALUED = word_set("""
 _EVALUATING_MODULES = word_set("""
     timeit pdb trace cProfile profile runpy code webbrowser IPython bdb pty idlelib
 """)
+_LEADING = word_set("git env node nodejs perl")
+"""Those of `_SPECIAL` whose own words end before their first operand."""
+_HIDDEN_FLAG = re.compile(rf"-+{HOLE}")
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 
@@ -98,7 +108,34 @@ def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
     message; else empty."""
     name = words[0].rpartition("/")[2] or words[0]
     found = _carried(name, words, feed)
+    if found is None and any(map(_HIDDEN_FLAG.match, _before_operands(name, words))):
+        found = "with a flag that is not known"
     return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
+
+
+def _before_operands(name: str, words: Sequence[str]) -> list[str]:
+    """Return the words among which a known program looks for its flags; none if it is unknown."""
+    known = _table_row(name)
+    if known is not None:
+        return _own_words(words, leading=known.leading, beyond=bool(known.words))
+    leads = name in RUNNERS or name in SHELLS or name in _LEADING or PYTHON.fullmatch(name)
+    if leads or name in _SPECIAL or name in RUN_BEHIND:
+        return _own_words(words, leading=bool(leads))
+    return []
+
+
+def _own_words(words: Sequence[str], *, leading: bool, beyond: bool = False) -> list[str]:
+    """Return a program's words without those after `--`, unless `beyond`, and if `leading` without
+    its first operand and those after that."""
+    own = list(words[1:])
+    if leading:
+        ends = (
+            at
+            for at, word in enumerate(own)
+            if not word.startswith("-") and (not at or own[at - 1][:1] != "-")
+        )
+        own = own[: next(ends, len(own))]
+    return own[: own.index("--")] if "--" in own and not beyond else own
 
 
 def program_within(words: Sequence[str]) -> tuple[int, int] | None:
@@ -145,27 +182,21 @@ def _carried(name: str, words: Sequence[str], feed: Feed) -> str | None:
         return special(words, feed)
     if PYTHON.fullmatch(name):
         return _python(words, feed)
-    known = CARRIERS.get(name) or CARRIERS.get(re.sub(r"[\d.]+$", "", name))
+    known = _table_row(name)
     if known is None:
         return _run_input(name, words, feed)
     found = _by(known, words)
     return _run_input(name, words, feed) if found is None else found
 
 
+def _table_row(name: str) -> Carrier | None:
+    return CARRIERS.get(name) or CARRIERS.get(re.sub(r"[\d.]+$", "", name))
+
+
 def _by(known: Carrier, words: Sequence[str]) -> str | None:
     if known.always:
         return ""
-    own = list(words[1:])
-    if known.leading:
-        ends = (
-            at
-            for at, word in enumerate(own)
-            if not word.startswith("-") and (not at or own[at - 1][:1] != "-")
-        )
-        own = own[: next(ends, len(own))]
-    if "--" in own and not known.words:
-        own = own[: own.index("--")]
-    for word in own:
+    for word in _own_words(words, leading=known.leading, beyond=bool(known.words)):
         if word.startswith("-") and _is_flag(word, known):
             return word.partition("=")[0]
         if known.words and re.fullmatch(known.words, word, re.DOTALL):
@@ -185,8 +216,6 @@ def _is_flag(word: str, known: Carrier) -> bool:
     same word."""
     name = word.partition("=")[0].partition(HOLE)[0]
     flags = known.flags.split()
-    if word[1:].startswith(HOLE):
-        return bool(flags or known.dashed)
     if any(
         name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag)
         for flag in known.dashed.split()
