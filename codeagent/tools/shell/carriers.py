@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
-from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
+from codeagent.tools.shell.carrier_table import CARRIERS, Carrier, is_hidden, names_flag
 from codeagent.tools.shell.git_carriers import git_carries
 from codeagent.tools.shell.programs import (
     PYTHON,
@@ -98,7 +98,6 @@ _EVALUATING_MODULES = word_set("""
 """)
 _LEADING = word_set("git env node nodejs perl")
 """Those of `_SPECIAL` whose own words end before their first operand."""
-_HIDDEN_FLAG = re.compile(rf"-+{HOLE}")
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 
@@ -108,7 +107,7 @@ def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
     message; else empty."""
     name = words[0].rpartition("/")[2] or words[0]
     found = _carried(name, words, feed)
-    if found is None and any(map(_HIDDEN_FLAG.match, _before_operands(name, words))):
+    if found is None and any(map(is_hidden, _before_operands(name, words))):
         found = "with a flag that is not known"
     return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
 
@@ -196,12 +195,13 @@ def _table_row(name: str) -> Carrier | None:
 def _by(known: Carrier, words: Sequence[str]) -> str | None:
     if known.always:
         return ""
+    flags, dashed = known.flags.split(), known.dashed.split()
     for word in _own_words(words, leading=known.leading, beyond=bool(known.words)):
-        if word.startswith("-") and _is_flag(word, known):
+        if word.startswith("-") and names_flag(word, flags, dashed):
             return word.partition("=")[0]
         if known.words and re.fullmatch(known.words, word, re.DOTALL):
             return word if word.startswith("-") else ""
-        if word == HOLE and (known.flags or known.dashed):
+        if word == HOLE and (flags or dashed):
             return "with a word that is not known"
     operands = [word for word in words[1:] if not word.startswith("-")]
     return (
@@ -209,23 +209,6 @@ def _by(known: Carrier, words: Sequence[str]) -> str | None:
         if known.first and re.fullmatch(known.first, " ".join(operands[:2]), re.DOTALL)
         else None
     )
-
-
-def _is_flag(word: str, known: Carrier) -> bool:
-    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value in the
-    same word."""
-    name = word.partition("=")[0].partition(HOLE)[0]
-    flags = known.flags.split()
-    if any(
-        name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag)
-        for flag in known.dashed.split()
-    ):
-        return True
-    if word.startswith("--"):
-        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
-    letters = {letter for flag in flags if not flag.startswith("--") for letter in flag[1:]}
-    cluster = re.match(r"-[A-Za-z0-9]+", word)
-    return cluster is not None and not letters.isdisjoint(cluster[0][1:])
 
 
 def _run_input(name: str, words: Sequence[str], feed: Feed) -> str | None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.carrier_table import is_hidden, names_flag
 from codeagent.tools.shell.known_git import GIT_COMMANDS
 from codeagent.tools.shell.programs import word_set
 
@@ -131,7 +132,7 @@ def _subcommand(name: str, rest: Sequence[str]) -> str | None:
             return name
         if word == "--" or "--" in rest[:at]:
             continue
-        if _names(word, named):
+        if is_hidden(word) or names_flag(word, named):
             return f"{name} {word.partition('=')[0] if word.startswith('-') else ''}"
         if word == HOLE and named:
             return f"{name} with a word that is not known"
@@ -148,20 +149,6 @@ def _subcommand(name: str, rest: Sequence[str]) -> str | None:
     operands = [word for word in rest if not word.startswith("-")]
     runs = _FIRST.get(name, frozenset())
     return f"{name} {operands[0]}" if runs and operands and operands[0] in runs | {HOLE} else None
-
-
-def _names(word: str, flags: Sequence[str]) -> bool:
-    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value."""
-    if not word.startswith("-") or word in ("-", "--"):
-        return False
-    name = word.partition("=")[0]
-    if name.startswith("--"):
-        return any(
-            flag.startswith(name.partition(HOLE)[0]) for flag in flags if flag.startswith("--")
-        )
-    letters = {flag[1] for flag in flags if not flag.startswith("--")}
-    cluster = re.match(r"-[A-Za-z]*", word)
-    return HOLE in word[:2] or (cluster is not None and bool(letters & set(cluster[0][1:])))
 
 
 def _clone_setting(word: str, following: str) -> str | None:
