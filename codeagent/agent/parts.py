@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,6 +14,7 @@ from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.inspection import Inspection
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.run import Runs
@@ -290,3 +291,13 @@ class Parts:
             self._host.context.emitter.warn(
                 "extension.broken", f"a part of an extension was not closed: {why}"
             )
+
+
+@dataclass(frozen=True)
+class AgentServices:
+    """What tools ask of their agent: made with the tools, and connected once the agent is made."""
+
+    questions: UserQuestions = field(default_factory=UserQuestions)
+    jobs: Jobs = field(default_factory=Jobs)
+    parts: Parts = field(default_factory=Parts)
+    """What extensions add to the conversation."""

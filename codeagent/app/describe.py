@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeagent.agent.agent import AgentServices
+from codeagent.agent.parts import AgentServices
 from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions

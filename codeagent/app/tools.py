@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import AgentServices
 from codeagent.agent.environment import AgentState, ToolEnvironment
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
@@ -121,8 +121,10 @@ class ToolDependencies:
             return False
         if self.require_info is True:
             return tool.require_info or of_a_set
+        if tool.require_info or not self.to_read:
+            return tool.require_info
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+        return listed.allows(tool.name) or listed.allows(tool.narrows)
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed

@@ -105,6 +105,11 @@ class SessionContainer:
         return self._resources.opened()[1], self._target(container)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether there is a container to run commands in."""
+        return self._container is not None and not self._resources.shut
+
+    @property
     def busy(self) -> bool:
         """Whether a command runs, or has left processes behind."""
         return bool(self._running) or self._left

@@ -109,6 +109,11 @@ class DockerSandbox:
         """The result of the last start's self-test."""
         return self._default.tested
 
+    @property
+    def is_ready(self) -> bool:
+        """See the port."""
+        return self._default.is_ready
+
     async def ready(self) -> None:
         """See the port; costs nothing while there is a container."""
         await self._default.start()

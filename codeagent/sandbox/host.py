@@ -110,6 +110,8 @@ class HostSandbox:
             warnings=("there is no sandbox: commands run on this machine with your rights",),
         )
 
+    is_ready = True
+
     async def ready(self) -> None:
         """Return at once."""
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.parts import Assembled, Parts
+from codeagent.agent.parts import AgentServices, Assembled, Parts
 from codeagent.agent.prompt import role
 from codeagent.agent.todo import Todo
 from codeagent.app.sandbox import start_sandbox

@@ -155,6 +155,9 @@ class Triggers(ConversationPart):
     async def at_rest(self, token: CancelToken) -> None:
         """Fire what is due when the agent would stop, or wait for the next awaited trigger. Raises
         RunCancelled."""
+        if not self._active:
+            self._follow_clock()
+            return
         await token.guard(self._fire_due())
         while self._awaited and self._active and not self._queue.wakes:
             self._changed.clear()
