@@ -55,11 +55,11 @@ class Workspace(Protocol):
         Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
         """
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str, *, reading: bool = True) -> str:
         """Return where the path leads after every link inside the workspace, relative to the root.
 
         The last part need not exist. The answer may be outdated at once: open it again beneath the
-        root.
+        root. For `reading` a link with a harmless name must not lead to a file of secrets.
         """
 
     def check(self) -> None:
@@ -79,8 +79,8 @@ class Workspace(Protocol):
         """Look at a file or folder; links inside the workspace are followed. Raises MissingPath."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a regular file for reading, never blocking on a FIFO. Raises MissingPath,
-        NotAFile."""
+        """Open a regular file for reading, never blocking on a FIFO, nor a file of secrets that a
+        link with a harmless name leads to. Raises MissingPath, NotAFile."""
 
     def entries(self, path: str) -> Iterator[DirEntry]:
         """List a directory, links not followed, in byte order of the names."""

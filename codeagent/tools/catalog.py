@@ -204,6 +204,8 @@ class ToolCatalog(ToolRegistry):
         return None if states is None and not self.toolsets.moved else self._use()
 
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
+        if not self._allow:
+            return tuple(tools)
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
 
     @property
@@ -226,12 +228,11 @@ class ToolCatalog(ToolRegistry):
         self._define_within(self.toolsets.definitions)
         builtin, found = narrowed(self._builtin, self.files.tools)
         instead = {tool.name for tool in found if tool.in_place_of is not None}
-        self._withheld = frozenset(instead | self.files.refused.keys())
+        unsafe = self.files.refused.keys()
+        self._withheld = frozenset(instead | unsafe)
         held = (tool for tool in self.toolsets.held if tool.name not in instead)
         kept, refused = without_doubles((*builtin, *held), found, self._reserved)
-        own = self._allowed(
-            (*(tool for tool in builtin if tool.name not in self.files.refused), *kept)
-        )
+        own = self._allowed((*(tool for tool in builtin if tool.name not in unsafe), *kept))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept))
         misnamed = self._use_agents()
         companions = tuple(one for one in self._companions(own) if one.name not in self._withheld)
@@ -251,7 +252,8 @@ class ToolCatalog(ToolRegistry):
             *broken,
             *doubled,
         )
-        facts = tuple(ToolFacts.of(tool, self.toolsets.held.get(tool, "")) for tool in self)
+        held_from = self.toolsets.held
+        facts = tuple(map(ToolFacts.of, self, [held_from.get(tool, "") for tool in self]))
         self._now = Toolbox(facts, problems, self.files.untrusted, digest=self.files.digest or "")
         after = self._tools
         return CatalogChange(

@@ -213,9 +213,8 @@ def _changes(
 ) -> Iterator[tuple[Change[Node], str]]:
     """Yield the commit's changes, with paths of the workspace, and why contents were not read.
     Raises CommitRefused if one is outside it."""
-    raw = git.run(
-        "diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True
-    )
+    differences = "diff-tree -r -z --raw --no-renames"
+    raw = git.run(*differences.split(), parent or _EMPTY_TREE, tree, whole=True)
     words = os.fsdecode(raw).split("\0")
     rows = [
         (*facts.lstrip(":").split(" "), path)

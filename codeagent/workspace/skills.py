@@ -231,7 +231,7 @@ def _text(source: _SkillSource, path: str, inside: str) -> str:
     WorkspaceError."""
     full = source.path(path)
     fence = source.path(inside)
-    where = source.files.resolve(full)
+    where = source.files.resolve(full, reading=False)
     if not where.startswith(fence):
         raise OutsideWorkspace(f"{source.shown(full)} leads out of its folder; it is not read")
     if (reason := secret_reason(where)) is not None:

@@ -409,7 +409,7 @@ def _present(workspace: Workspace, path: str) -> Node | None:
     Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises
     OSError.
     """
-    if workspace.resolve(path) != path:
+    if workspace.resolve(path, reading=False) != path:
         raise NotAFile(f"{path} leads through a link")
     try:
         with workspace.open(path) as file:

@@ -67,14 +67,7 @@ class FileWatch:
         glob = ignore_line(pattern)
         if glob is None:
             raise Failed(f"{pattern!r} is not a pattern; write one such as *.py or src/**")
-        walk = TreeWalk(
-            self._workspace,
-            self._workspace.ignores(),
-            CancelToken(),
-            DEEPEST,
-            (glob,),
-            most_lines=_MOST_FILES,
-        )
+        walk = TreeWalk(self._workspace, CancelToken(), DEEPEST, (glob,), most_lines=_MOST_FILES)
         walk.list(".")
         found: Seen = {}
         for path in walk.files:

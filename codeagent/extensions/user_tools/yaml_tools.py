@@ -321,7 +321,7 @@ class CommandTool(_YamlTool):
         )
         if self._folder is not None:
             try:
-                workspace.resolve(self._folder)
+                workspace.resolve(self._folder, reading=False)
             except WorkspaceError as error:
                 raise Denied(f"its folder {one_line(self._folder, 100)}: {error}") from None
         return script

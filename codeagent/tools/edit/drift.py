@@ -297,7 +297,7 @@ def _placed(
     if missing > _BLANK_LINES or indentation.is_unlike:
         return None
     slips = set(_slips(old, there, indentation)) | ({reading.slip} if reading.slip else set())
-    return _Place(start, stop, there, old, new, frozenset(slips))
+    return _Place(start, stop, there, old, new=new, slips=frozenset(slips))
 
 
 def _cut_at_begin(before: str, old: Passage, new: Passage) -> tuple[Passage, Passage] | None:

@@ -96,7 +96,8 @@ class Indentation:
         self._table: dict[str, set[str]] = {}
         for mine, actual in zip(had, has, strict=True):
             self._table.setdefault(mine, set()).add(actual)
-        self._had, self._has = had, has
+        self._had = had
+        self._has = has
         self.width = _width(had, has)
         """The number of spaces per tab, if nothing else differs; else None."""
         self._shift = _shift(had, has)
@@ -241,7 +242,11 @@ class _Merge:
     def __init__(
         self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: IndentReading
     ) -> None:
-        self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
+        self._old = old
+        self._new = new
+        self._there = there
+        self._codes = codes
+        self._way = way
         self._typed, self._real = _typography(old, there)
 
     def text(self) -> str:

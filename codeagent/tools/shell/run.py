@@ -322,7 +322,7 @@ async def run_command(
     match work.exception():
         case SandboxLost() as lost:
             return CommandRun(
-                command.text, timeout, ending, output, CommandResult(exit_code=None), lost
+                command.text, timeout, ending, output, CommandResult(exit_code=None), lost=lost
             )
         case None:
             result = work.result()
