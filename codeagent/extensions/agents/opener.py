@@ -13,7 +13,6 @@ from codeagent.config.local_environment import agrees_to
 from codeagent.core.agents import WORKTREES, AgentDefinition
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import Notice
 from codeagent.core.model import ModelInUse, from_now_on, same_provider
 from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Tool
@@ -214,7 +213,7 @@ def _tell_server(parent: Parent, name: str, in_use: ModelInUse) -> None:
     """Report that what the agent is told goes to another host than the conversation."""
     if where := from_now_on(in_use.server, parent.model.server):
         text = f"the agent {name} has the model {in_use.name}{where}"
-        parent.shared.emitter.emit(Notice(level="warning", code="model.server", text=text))
+        parent.shared.emitter.warn("model.server", text)
 
 
 def _wanted_model(definition: AgentDefinition, parent: ModelInUse) -> tuple[str, str | None, Any]:
