@@ -83,6 +83,7 @@ def look(made: Machine) -> None:
 
 FILES = {
     "users-settings": Case(SHOW),
+    "spelled-settings": Case(SHOW),
     "both-settings": Case(SHOW),
     "wrong-settings": Case(SHOW),
     "widened-settings": Case(SHOW),
