@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.old.reading import RECORDED, Json, Machine, keys, placed, sent, shown, told
+from tests.old.reading import RECORDED, Json, Machine, own_look, placed, sent, shown, told
 
 OLD = Path(__file__).parents[1] / "old"
 SESSIONS = sorted(path.parent for path in OLD.glob("sessions/*/known.json"))
@@ -48,7 +48,7 @@ def test_an_old_file_is_read_as_it_was(case: Path) -> None:
     before = known(case)
     with placed(case) as made:
         assert_told(made, before)
-        assert keys(made) == before["keys"]
+        assert own_look(made) == before["look"]
 
 
 def assert_told(made: Machine, before: Json) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 os.environ.setdefault("CODEAGENT_TESTS_RUN", str(os.getpid()))
 from tests.old import file_cases, session_cases  # the variable is read at import
 from tests.old.machines import put
-from tests.old.reading import RECORDED, Machine, keys, machine, placed, sent, shown, told
+from tests.old.reading import RECORDED, Machine, machine, own_look, placed, sent, shown, told
 
 HERE = Path(__file__).parent
 _LATER = re.compile(r'"expires":"[^"]*"')
@@ -71,7 +71,7 @@ def record_files(case: file_cases.Case, into: Path) -> None:
             path.chmod(0o700 if path.is_dir() else 0o600)
         case.make(made)
         store(made, into)
-    write_known(into, case.commands, lambda made: {"keys": keys(made)})
+    write_known(into, case.commands, lambda made: {"look": own_look(made)})
 
 
 def store(made: Machine, into: Path) -> None:
