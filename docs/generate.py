@@ -85,6 +85,7 @@ def main() -> int:
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
         "../codeagent/tools/schemas.json": argument_schemas(),
+        "../codeagent/core/names/commands.txt": command_names(),
         "../codeagent/core/names/slash_commands.txt": slash_commands(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
@@ -115,6 +116,17 @@ def keys() -> str:
         "\n\n".join([*parts, help_markdown(table).replace("# Commands", "# Slash commands", 1)])
         + "\n"
     )
+
+
+def command_names() -> str:
+    """Return the names of all commands, with their actions and the options of `run`, one a line: no
+    package can bring one of them."""
+    found = [each.name for each in commands()]
+    for name in tuple(found):
+        found += [f"{name} {action}" for action in _subcommands(build_parser(name))]
+    options = (one for action in build_parser("run")._actions for one in action.option_strings)
+    found += [f"run {option}" for option in options if option.startswith("--")]
+    return "\n".join(sorted(found)) + "\n"
 
 
 def slash_commands() -> str:

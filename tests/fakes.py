@@ -78,6 +78,8 @@ class FakeSandbox:
             case other:
                 raise AssertionError(f"not a step: {other}")
 
+    is_ready = False
+
     async def ready(self) -> None: ...
 
     @asynccontextmanager

@@ -4,15 +4,20 @@ in."""
 import ast
 import collections
 import functools
+import io
 import json
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.config.extensions import BUILT_IN
+
 ROOT = Path(__file__).parent.parent
+EXTENSIONS = ROOT / "codeagent" / "extensions"
 MODULES = sorted((ROOT / "codeagent").rglob("*.py"))
 SOURCES = (
     MODULES + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
@@ -22,6 +27,10 @@ MAX_FUNCTION_LINES = 60
 MAX_HUB_LINES = 300
 MAX_FIELDS = 15
 MAX_POSITIONAL = 5
+MAX_EXTENSION_TOKENS = 20_000
+LARGER_EXTENSIONS = {"mcp": 32_000, "user_tools": 32_000}
+"""The limits of those that have more to do."""
+LAYOUT = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"}
 WIDTH = 100
 MOST_WIDE = 0.02
 """The share of lines that may be wider: a table, a message, a pattern."""
@@ -165,6 +174,38 @@ def test_a_hub_of_the_screen_has_at_most_300_lines() -> None:
     hubs = ("app", "actions", "reduce", "session_client", "pages/chat", "parts/card")
     lengths = {hub: facts(ROOT / "codeagent/tui" / f"{hub}.py").lines for hub in hubs}
     assert {hub: lines for hub, lines in lengths.items() if lines > MAX_HUB_LINES} == {}
+
+
+def test_an_extension_has_at_most_its_number_of_tokens() -> None:
+    found: collections.Counter[str] = collections.Counter()
+    for path in MODULES:
+        if path.is_relative_to(EXTENSIONS):
+            found[path.relative_to(EXTENSIONS).parts[0]] += tokens(path)
+    del found["__init__.py"]
+    limits = {name: LARGER_EXTENSIONS.get(name, MAX_EXTENSION_TOKENS) for name in found}
+    assert set(found) == set(BUILT_IN)
+    assert {name: size for name, size in found.items() if size > limits[name]} == {}
+
+
+def tokens(path: Path) -> int:
+    """Count the tokens of a module without comments, layout and docstrings, which squeezing does
+    not change; a string counts once, whatever it is made of."""
+    text = path.read_text()
+    docstrings = {
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+    count, within = 0, 0
+    for each in tokenize.generate_tokens(io.StringIO(text).readline):
+        kind = tokenize.tok_name[each.type]
+        within -= kind == "FSTRING_END"  # of Python 3.12; before, it is one token
+        is_docstring = kind == "STRING" and each.start[0] in docstrings
+        count += within == 0 and not is_docstring and kind not in {*LAYOUT, "FSTRING_END"}
+        within += kind == "FSTRING_START"
+    return count
 
 
 def test_few_lines_are_wider_than_the_code() -> None:

@@ -153,7 +153,7 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
     assert exit_code == "0"
     assert UNUSED.isdisjoint(loaded)
     ours = [name for name in loaded if name.startswith("codeagent")]
-    assert len([name for name in ours if not FEATURE.fullmatch(name)]) <= 188
+    assert len([name for name in ours if not FEATURE.fullmatch(name)]) <= 185
 
 
 def test_the_modes_of_the_screen_are_those_there_are() -> None:
@@ -188,7 +188,13 @@ def test_a_folder_opens_the_screen_there_with_what_was_given(
     assert opened == [
         (
             tmp_path / "project",
-            {"named": True, "model": "m", "mode": "plan", "theme": "ink", "sandbox": "off"},
+            {
+                "named": True,
+                "model": "m",
+                "mode": "plan",
+                "theme": "ink",
+                "flags": {"sandbox": "off"},
+            },
         ),
         (tmp_path / "project", {"named": True, "step": True}),
         (tmp_path, {"resume": "last"}),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import CallKind, CallRefused, Permit, PreparedCall, result_of_refusal
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.limits import TOO_OFTEN, Limits
@@ -22,7 +21,7 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
-from codeagent.core.policy import ApprovalKey, Verdict
+from codeagent.core.policy import ApprovalKey
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -42,6 +41,7 @@ from codeagent.tools.arguments import parse_arguments, read_arguments
 if TYPE_CHECKING:  # few agents write to others
     from codeagent.core.channels import OwnChannels
 
+Channels = Callable[[Callable[[str], str]], "OwnChannels"]
 _INFO = "info"
 """The tool that shows the documentation of other tools."""
 _SENDS = "send_message"
@@ -74,7 +74,7 @@ class CallPreparation:
             return PlannedCall(
                 call_id=call.id, name=call.name, target="", permission="deny", reason=reason
             )
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         return PlannedCall(
             call_id=call.id,
             name=call.name,
@@ -103,14 +103,17 @@ class CallPreparation:
         """Return name and target of a call that may change files, as far as known before it runs;
         otherwise empty."""
         try:
-            prepared = self.prepare(call)
+            # What the call is about may have changed since its plan was shown.
+            prepared = replace(self.prepare(call))
         except ToolError:
             return ""
         tool = prepared.tool
         if tool.starts_agents and self._permissions.mode != "plan":
             return f"{tool.name} {tool.target(prepared.args)}"
-        harmless = tool.effect == "nothing" or not tool.may_write or self.confined(tool)
-        if harmless or self.judge(prepared).permission == "deny":
+        harmless = (
+            tool.effect == "nothing" or not tool.may_write or self._permissions.confines(tool)
+        )
+        if harmless or self._permissions.judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.may_change_files
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
@@ -174,7 +177,7 @@ class CallPreparation:
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
         access = self.access(call)
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         reads = access.mode == "shared" and access.key != ""
         return reads and verdict.permission == "auto" and not verdict.later
 
@@ -184,7 +187,10 @@ class CallPreparation:
         Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read
         first, and unavailable if it cannot be.
         """
-        tool, known = self.tools.get(call.name), self._prepared.get(call)
+        tool = self.tools.get(call.name)
+        known = self._prepared.get(call)
+        if known is not None and known.tool is tool:
+            return known
         if self._environment.recall.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
@@ -194,8 +200,6 @@ class CallPreparation:
             raise Skipped(
                 f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")'
             )
-        if known is not None and known.tool is tool:
-            return known
         read = read_arguments(tool, call.arguments)
         if len(self._prepared) == _MOST_PREPARED:
             self._prepared.clear()
@@ -210,34 +214,17 @@ class CallPreparation:
         del self._prepared[call]
         return prepared
 
-    def judge(self, prepared: PreparedCall) -> Verdict:
-        return self._permissions.judge(
-            prepared.tool, prepared.args, confined=self.confined(prepared.tool)
-        )
-
-    def confined(self, tool: Tool[Any]) -> bool:
-        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
-        return (
-            self._permissions.mode == "plan"
-            and tool.sandboxed
-            and self._environment.sandbox_kind == "docker"
-        )
-
 
 class CallContexts:
     """Makes the ToolContext of each call of one agent."""
 
     def __init__(
-        self,
-        environment: ToolEnvironment,
-        emitter: Emitter,
-        approvals: Approvals,
-        channels: "Callable[[Callable[[str], str]], OwnChannels]",
+        self, environment: ToolEnvironment, approvals: Approvals, channels: Channels
     ) -> None:
         """`channels` returns those of one call; it is given why the call must not send to a name,
         empty if it may."""
         self._environment = environment
-        self._emitter = emitter
+        self._emitter = approvals.emitter
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._model: Model | None = None
@@ -256,32 +243,30 @@ class CallContexts:
     ) -> ToolContext:
         environment = self._environment
         acts_as = prepared.acts_as
+        paths = prepared.paths
+        mode = self._permissions.mode
+        reads = mode == "plan" or prepared.tool.effect == "nothing"
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
             reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
             token,
-            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
+            withheld=partial(self._permissions.withheld, acts_as, paths),
             denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._commands_only_read(prepared.tool),
+            # What a tool says of itself is made true for its commands.
+            read_only=reads and environment.sandbox_kind == "docker",
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
             scratchpad=environment.state.scratchpad,
             model="" if self._model is None else self._model.name,
-            mode=self._permissions.mode,
+            mode=mode,
             limits=self._limits.in_force,
             channels=self._channels(partial(self._may_not_send, token)),
             recall=self._recall,
         )
-
-    def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made
-        true that way."""
-        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
-        return reads and self._environment.sandbox_kind == "docker"
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.
@@ -321,6 +306,7 @@ class Admission:
         self._calls = calls
         self._contexts = contexts
         self._approvals = approvals
+        self._permissions = approvals.permissions
 
     async def admit(
         self, call: ToolCall, token: CancelToken, *, edited: bool, repeated: int
@@ -344,17 +330,10 @@ class Admission:
             case None:
                 return prepared
 
-    async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
-        """Judge a call that is about to run, once the sandbox is ready and what it confines is
-        known."""
-        if self._calls.judge(prepared).permission == "auto":
-            await self.sandbox_ready(prepared.tool, token)
-        return self._calls.judge(prepared)
-
     async def sandbox_ready(self, tool: Tool[Any], token: CancelToken) -> None:
         """Wait for the sandbox, if the call runs there. Raises SandboxUnavailable, RunCancelled."""
         sandbox = self._environment.sandbox
-        if sandbox is not None and tool.sandboxed:
+        if sandbox is not None and tool.sandboxed and not sandbox.is_ready:
             await token.guard(sandbox.ready())
 
     async def _permitted(
@@ -362,7 +341,11 @@ class Admission:
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
-        verdict = await self._verdict(prepared, token)
+        verdict = self._permissions.judge(prepared)
+        if verdict.permission == "auto" and prepared.tool.sandboxed:
+            await self.sandbox_ready(prepared.tool, token)
+            prepared = replace(prepared)  # what commands may come across is known only now
+            verdict = self._permissions.judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(

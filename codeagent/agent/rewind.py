@@ -19,7 +19,7 @@ from codeagent.core.checkpoints import (
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import CheckpointCreated, CheckpointRestored, Notice
+from codeagent.core.events import CheckpointCreated, CheckpointRestored
 from codeagent.core.notes import restored_note
 from codeagent.core.sanitize import spelled
 
@@ -135,7 +135,7 @@ class SessionRewind:
         )
         if theirs.refused:
             text = f"left as it is: {'; '.join(_phrases(theirs))}"
-            self.emitter.emit(Notice(level="warning", code="checkpoint.left", text=text))
+            self.emitter.warn("checkpoint.left", text)
         return changed
 
     async def _theirs(self, point: str, present: str) -> Theirs:

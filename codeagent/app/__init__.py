@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, RunReader, Task
     from codeagent.config.settings import Settings
+    from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
     from codeagent.core.runtime import Session
@@ -43,6 +44,13 @@ class LocalApp:
         from codeagent.app.work import work
 
         return await work(task, reader)
+
+    async def ask(
+        self, prompt: str, instructions: str, settings: "Settings", local: "LocalEnvironment"
+    ) -> "RunFinished":
+        from codeagent.app.work import ask
+
+        return await ask(prompt, instructions, settings, local)
 
     def describe_tools(
         self, local: "LocalEnvironment", settings: "Settings | None" = None

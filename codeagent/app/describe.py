@@ -3,12 +3,15 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codeagent.agent.agent import AgentServices
+from codeagent.agent.parts import AgentServices
 from codeagent.app.sources import extensions_on, open_catalog, open_parts
 from codeagent.app.tools import ToolDependencies, prompt_for
 from codeagent.config.extensions import all_extensions
+from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.settings import Settings
+from codeagent.config.paths import user_config_file
+from codeagent.config.settings import ExtensionSettings, Settings
+from codeagent.core.errors import ConfigError
 from codeagent.core.extension import resolved
 from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
@@ -34,20 +37,32 @@ def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
     return prompt_for(dependencies)(_looked_at(dependencies, None).always)
 
 
-def read_recipes(local: LocalEnvironment) -> "RecipeBook":
+def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "RecipeBook":
     """Read the recipes that a conversation would have. Blocks on small files. Raises
-    CodeagentError."""
+    CodeagentError, also if the extension that reads them is switched off."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
 
-    readers = [
-        resolved(each.in_folders.prompts) for each in all_extensions().on if each.in_folders.prompts
-    ]
-    book: RecipeBook = readers[0](local) if readers else NoRecipes()
-    return book
+    extensions = all_extensions().without((settings or _settings_of_user()).extensions.off)
+    for each in extensions.on:
+        if each.in_folders.prompts:
+            book: RecipeBook = resolved(each.in_folders.prompts)(local)
+            return book
+    for each in extensions.off:
+        if each.in_folders.prompts:
+            raise ConfigError(
+                f"recipes cannot be read: the extension {each.name} is switched off; nothing was run"
+            )
+    return NoRecipes()
+
+
+def _settings_of_user() -> Settings:
+    """Return settings without the extensions that the user switched off. Raises ConfigError."""
+    off = tuple(each.name for each in extensions_of(user_config_file()).off)
+    return Settings(extensions=ExtensionSettings(off=off))
 
 
 def _looked_at(dependencies: ToolDependencies, settings: Settings | None) -> ToolCatalog:
-    settings = settings or Settings()
+    settings = settings or _settings_of_user()
     services = AgentServices()
     parts = open_parts(
         settings,

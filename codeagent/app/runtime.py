@@ -9,13 +9,14 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.limits import ContextLimits, Limits
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
@@ -32,7 +33,7 @@ from codeagent.app.sources import (
     with_chosen,
     with_messages,
 )
-from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
+from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
 from codeagent.config.kept import RuleBookFile
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.local_environment import LocalEnvironment, local_environment
@@ -42,7 +43,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import TurnStarted
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
@@ -58,7 +59,8 @@ from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
-if TYPE_CHECKING:  # few sessions run a group
+if TYPE_CHECKING:  # few sessions run a group, or start agents
+    from codeagent.app.assembly import Assembly
     from codeagent.core.groups import Group
 
 _HEAD_START = 0.3
@@ -74,7 +76,7 @@ async def open_session(
     attended: bool = False,
     needs_sandbox: bool = False,
     tell: Tell = lambda text: None,
-    observer: Observer = lambda event: None,
+    observer: Observer | None = None,
     open_model: ModelOpener | None = None,
     group: "Group | None" = None,
 ) -> Session:
@@ -122,7 +124,7 @@ class _Opening:
     attended: bool
     needs_sandbox: bool
     tell: Tell
-    observer: Observer
+    observer: Observer | None
     open_model: ModelOpener | None
     group: "Group | None"
 
@@ -147,11 +149,12 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         builder = _builder(base, in_use.context_window)
         agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
         stack.push_async_callback(agent.close)
-        agent.observe(opening.observer)
+        if opening.observer is not None:
+            agent.observe(opening.observer)
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
-            *_other_server(base.session.history.server, in_use.server),
+            *_other_server(base.session.history.hosts.model, in_use.server),
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
@@ -265,15 +268,20 @@ def _agent(
         server=opened.in_use.server,
         early_reads=settings.early_reads,
     )
-    assembly = Assembly(
-        settings,
-        dependencies,
-        environment,
-        opened.opener,
-        catalog=base.files.catalog,
-        snapshots=snapshots,
-    )
-    dependencies.services.parts.assembled(assembly)
+
+    def assembly() -> "Assembly":
+        from codeagent.app.assembly import Assembly  # only once an agent is started
+
+        return Assembly(
+            settings,
+            dependencies,
+            environment,
+            opened.opener,
+            catalog=base.files.catalog,
+            snapshots=snapshots,
+        )
+
+    dependencies.services.parts.assembled(base.files.catalog, assembly)
     return Agent(
         conversation,
         environment,
@@ -308,14 +316,14 @@ def _checkpoints(
     return snapshots
 
 
-def _prepare_first_call() -> Callable[[KnownEvent], None]:
+def _prepare_first_call() -> Callable[[TurnStarted], None]:
     """Return an observer that imports pydantic, which checks arguments, while the model works on
     its first answer."""
     waiting = True
 
-    def observe(event: KnownEvent) -> None:
+    def observe(_: TurnStarted) -> None:
         nonlocal waiting
-        if waiting and event.type == "turn.started":
+        if waiting:
             waiting = False
             thread = Thread(
                 target=import_module, args=("pydantic",), daemon=True
@@ -387,10 +395,11 @@ def _environment(base: _Base) -> ToolEnvironment:
 
 
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
-    of_a_set = tool in catalog.toolsets.held
-    return tool.name not in dependencies.read_about and dependencies.must_read(
-        tool, of_a_set=of_a_set
-    )
+    required = tool.require_info or dependencies.require_info
+    if not required or tool.name in dependencies.read_about:
+        return False
+    of_a_set = dependencies.require_info is True and tool in catalog.toolsets.held
+    return dependencies.must_read(tool, of_a_set=of_a_set)
 
 
 def _dependencies(
@@ -431,10 +440,10 @@ def _dependencies(
 
 
 def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
-    network = settings.network_after(history.network)
+    network = settings.network_after(history.hosts.network)
     rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
     return Policy(
-        settings.mode, rules, settings.read_only_commands == "ask", network, history.heard
+        settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
     )
 
 
@@ -445,9 +454,9 @@ def _begin(agent: Agent, base: _Base) -> None:
     turned on.
     """
     history, level = base.session.history, base.policy.network
-    agent.observe(_prepare_first_call())
+    agent.emitter.observe(_prepare_first_call(), TurnStarted)
     agent.begin_checkpoints()
-    if level != (history.network or "ask"):
+    if level != (history.hosts.network or "ask"):
         agent.do(SetNetwork(level))
     if (found := base.files.first_look) is not None:
         tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)

@@ -439,7 +439,8 @@ def misnamed(
     rules = hand_written(rules)
     unknown = catalog.unknown(rules)
     off = _extensions_off(settings)
-    more = any(each.sources or each.in_folders.loaders for each in off)
+    kinds = (kind for each in off for kind in each.in_folders.kinds)
+    more = any(each.sources for each in off) or any(kind.brings == "tools" for kind in kinds)
     certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
         *(catalog.unknown(certain) if catalog.complete else ()),

@@ -2,25 +2,24 @@
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from codeagent.agent.agent import AgentServices
-from codeagent.agent.environment import AgentState, ToolEnvironment
+from codeagent.agent.environment import AgentState
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
 from codeagent.config.extensions import may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
-from codeagent.config.settings import Settings
 from codeagent.core.allow import AllowList
 from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
-from codeagent.core.model import ModelOpener
 from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
@@ -46,17 +45,9 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import (
-    FirstFileLoader,
-    Loaded,
-    LoaderBySuffix,
-    LoaderNeeds,
-    ToolFolder,
-    ToolLoader,
-)
+from codeagent.tools.folders import FirstFileLoader, Loaded, LoaderNeeds, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.toolsets import Toolsets
-from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
@@ -67,7 +58,7 @@ if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packa
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
 _IN_SANDBOX = (Bash.name, Python.name)
-_PROJECT_TOOLS = (".codeagent", "tools")
+_Owner = Literal["project", "user"]
 
 
 @dataclass(frozen=True)
@@ -121,8 +112,10 @@ class ToolDependencies:
             return False
         if self.require_info is True:
             return tool.require_info or of_a_set
+        if tool.require_info or not self.to_read:
+            return tool.require_info
         listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+        return listed.allows(tool.name) or listed.allows(tool.narrows)
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
@@ -174,7 +167,6 @@ class ToolDependencies:
 
             return ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
 
-        tool_files = self._tool_files(narrowable)
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
         switches = (info, *_switches(self.extensions, toolsets)) if toolsets.sources else ()
@@ -188,8 +180,8 @@ class ToolDependencies:
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(tool_files),
-            (tool_files, *self._other_loaders()),
+            self._folders(),
+            self._loaders(narrowable),
             Loaded(
                 packages.tools,
                 (*self._exposed(), *packages.problems, *self.services.parts.problems),
@@ -209,32 +201,17 @@ class ToolDependencies:
     def _file_kinds(self) -> tuple[FileKind, ...]:
         return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
 
-    def _other_loaders(self) -> tuple[ToolLoader, ...]:
-        """Make the loaders of the files of extensions that are not tools."""
-        return tuple(
-            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
-        )
-
-    def _folders(self, tool_files: ToolLoader) -> list[ToolFolder]:
-        """Return the folders of files: of tools, and of extensions; the user's first."""
-
-        def of_tools() -> tuple[str, ...]:
-            return tool_files.suffixes
-
+    def _folders(self) -> list[ToolFolder]:
+        """Return the folders of the files of extensions; the user's first."""
         root, own = self.workspace.root, self.local.own_folder
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
-        folders += [
-            ToolFolder(root, parts, "project", partial(_suffixes, kind))
-            for kind in self._file_kinds
-            for parts in kind.project
-        ]
-        if own is None:
-            return folders
-        of_user = [
-            ToolFolder(own / kind.own, (), "user", partial(_suffixes, kind))
-            for kind in self._file_kinds
-        ]
-        return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
+        suffixes = defaultdict[tuple[Path, tuple[str, ...], _Owner], list[str]](list)
+        if own is not None:
+            for kind in self._file_kinds:
+                suffixes[own / kind.own, (), "user"] += kind.suffixes
+        for kind in self._file_kinds:
+            for parts in kind.project:
+                suffixes[root, parts, "project"] += kind.suffixes
+        return [ToolFolder(*place, tuple(found)) for place, found in suffixes.items()]
 
     def _absent(self) -> dict[str, str]:
         """Return the tools that this conversation would have with a sandbox, and why it does
@@ -246,9 +223,9 @@ class ToolDependencies:
             for name in _IN_SANDBOX
         }
 
-    def _tool_files(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> ToolLoader:
-        """Make the loader of the files with tools, whose modules, a tenth of a run's, are imported
-        only if there are files.
+    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
+        """Make the loaders of files, whose modules, a tenth of a run's, are imported only if there
+        are files.
 
         `by_name` returns the tools that a file may narrow.
         """
@@ -260,22 +237,21 @@ class ToolDependencies:
             inputs=self.state.inputs,
             root=str(self.workspace.root),
         )
-
-        def files() -> Sequence[ToolLoader]:
-            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
-
-            return file_loaders(self.extensions, needs)
-
-        return LoaderBySuffix(files)
+        return tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make, needs))
+            for kind in self._file_kinds
+        )
 
     def _packages(self) -> Loaded:
         """Load the tools of installed packages."""
-        points = self.packages
-        if not points:
+        if not self.packages:
             return Loaded()
-        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
-
-        return packaged_tools(self.extensions, self.outputs, points)
+        loads = [kind.packages for kind in self._file_kinds if kind.packages]
+        found = [resolved(load)(self.outputs, self.packages) for load in loads]
+        return Loaded(
+            tuple(tool for loaded in found for tool in loaded.tools),
+            tuple(problem for loaded in found for problem in loaded.problems),
+        )
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -347,26 +323,8 @@ class ToolDependencies:
         return (ToolProblem(str(folder / "tools"), text),)
 
 
-@dataclass(frozen=True)
-class Assembly:
-    """What a conversation was put together from: another one can be opened with it."""
-
-    settings: Settings
-    dependencies: ToolDependencies
-    environment: ToolEnvironment
-    open_model: ModelOpener
-    catalog: ToolCatalog
-    """An agent that names its tools has them even if a recipe's step holds its parent to others,
-    and those of a set, whether it is on or not."""
-    snapshots: GitCheckpoints
-
-
-def _suffixes(kind: FileKind) -> tuple[str, ...]:
-    return kind.suffixes
-
-
-def _made(make: Reference) -> ToolLoader:
-    loader: ToolLoader = resolved(make)()
+def _made(make: Reference, needs: LoaderNeeds) -> ToolLoader:
+    loader: ToolLoader = resolved(make)(needs)
     return loader
 
 

@@ -62,10 +62,7 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
-        (
-            "loads",
-            [f"*{suffix}" for one in extension.in_folders.loaders for suffix in one.suffixes],
-        ),
+        ("loads", [f"*{suffix}" for one in extension.in_folders.kinds for suffix in one.suffixes]),
         ("models", _of_models(extension)),
         ("files", [*extension.in_folders.own, *extension.in_folders.project]),
     ):

@@ -9,6 +9,7 @@ from codeagent.config.sessions import Sessions
 if TYPE_CHECKING:  # a command imports what it uses
     from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.settings import Settings
+    from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import RecipeBook
     from codeagent.sandbox.described_image import ImageSource
@@ -22,6 +23,12 @@ class App(Sessions, Protocol):
     def prepare(self) -> None:
         """Import what a session needs, which takes most of a start: before the event loop starts,
         or in a thread."""
+
+    async def ask(
+        self, prompt: str, instructions: str, settings: "Settings", local: "LocalEnvironment"
+    ) -> "RunFinished":
+        """Have the model of the settings answer without tools, in a session of its own, which is
+        logged and held to limits like any; return how that ended. Raises CodeagentError."""
 
     def describe_tools(
         self, local: "LocalEnvironment", settings: "Settings | None" = None

@@ -2,16 +2,25 @@
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent import core
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, FileLoader, Reference, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    FileKind,
+    OnScreen,
+    Reference,
+    RunOption,
+    SlashCommand,
+    Subcommand,
+)
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
@@ -27,13 +36,13 @@ BUILT_IN = (
     "triggers",
     "web",
     "provider_tools",
+    "user_tools",
     "agents",
     "mcp",
     "mcp_serve",
     "openapi",
     "images",
     "toolsets",
-    "user_tools",
     "recipes",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
@@ -84,7 +93,7 @@ def all_extensions() -> Extensions:
     for point in _entry_points():
         try:
             extension = _loaded(point)
-            _refuse_taken(extension, found)
+            _refuse_taken(extension, (*found, _kernel()))
         except ConfigError as error:
             broken[point.name] = str(error)
         else:
@@ -143,7 +152,39 @@ def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
             ),
         ):
             if both := [name for name in own if name in taken]:
-                raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")
+                raise ConfigError(
+                    f"it brings {kind} {both[0]}, which {other.name} has; that of {other.name} is used"
+                )
+
+
+@cache
+def _kernel() -> Extension:
+    """Return the manifest that the kernel would have: no package can bring what is in it. Blocks on
+    small files."""
+    from codeagent.config.settings import FileSettings  # only for a package, as with the rest
+
+    commands = _names("commands.txt")
+    return Extension(
+        name="codeagent",
+        about="",
+        settings=dict.fromkeys((each.name for each in fields(FileSettings)), ""),
+        subcommands=tuple(Subcommand(name=name, about="", module="") for name in commands),
+        run_options=tuple(
+            RunOption(name=name.partition(" --")[2], metavar="", about="")
+            for name in commands
+            if name.startswith("run --")
+        ),
+        screen=OnScreen(
+            commands=tuple(
+                SlashCommand(name=name, about="", does="") for name in _names("slash_commands.txt")
+            )
+        ),
+    )
+
+
+def _names(file: str) -> list[str]:
+    """Return the lines of a list that `make docs` writes."""
+    return (Path(core.__file__).parent / "names" / file).read_text(encoding="ascii").splitlines()
 
 
 def _commands(extension: Extension) -> list[str]:
@@ -165,10 +206,14 @@ def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, 
                 yield extension, each
 
 
-def file_kind(name: str) -> FileLoader | None:
-    """Return the kind of a tool file, by its name; None if no extension loads it."""
-    kinds = (kind for extension in all_extensions().on for kind in extension.in_folders.loaders)
-    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+def file_kind(name: str) -> tuple[Extension, FileKind] | None:
+    """Return the extension that loads a file, on or off, and the file's kind, by its name; None if
+    there is none."""
+    for extension in all_extensions().on:
+        for kind in extension.in_folders.kinds:
+            if name.endswith(kind.suffixes):
+                return extension, kind
+    return None
 
 
 def names_of(parts: Iterable[object]) -> list[str]:

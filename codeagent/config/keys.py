@@ -114,8 +114,7 @@ class KeyStore:
         return self.keep_secret(variable, value)
 
     def keep_secret(self, variable: str, value: str) -> str:
-        """Keep printable ASCII of any kind under a name like that of a variable (a
-        `extensions.mcp.config.SecretStore`).
+        """Keep printable ASCII of any kind under a name like that of a variable.
 
         Returns where, as a phrase. Raises ConfigError.
         """

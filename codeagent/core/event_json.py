@@ -62,13 +62,14 @@ def event_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:
 
     Raises ValueError for an event that was never emitted, or a field of the wrong type.
     """
-    return on_one_line(_cleaned_json(event, redactor))
+    text = _cleaned_json(event, redactor)
+    return text if text.isascii() else on_one_line(text)
 
 
 def on_one_line(text: str) -> str:
     """Escape what some readers take for a line break inside JSON strings; the meaning stays the
     same."""
-    return text if text.isascii() else _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _BREAKS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _cleaned_json(event: KnownEvent | UnknownEvent, redactor: Redactor) -> str:

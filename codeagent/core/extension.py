@@ -50,7 +50,8 @@ class OfferedSet:
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """Files that bring tools or agents, in folders of the user and of a project."""
+    """Files that bring tools or agents, in folders of the user and of a project; several kinds may
+    share a folder."""
 
     suffixes: tuple[str, ...]
     own: str
@@ -58,7 +59,15 @@ class FileKind:
     project: tuple[tuple[str, ...], ...]
     """The folders of a project, each as its parts."""
     make: Reference
-    """Of a function that makes the `tools.folders.ToolLoader`, called if there is such a file."""
+    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
+    each such file."""
+    brings: Literal["tools", "agents"] = "tools"
+    look: Reference = ""
+    """Of a function from a ToolFile to the names of its tools and their problems, which runs
+    nothing of it; empty if loading the file runs nothing either."""
+    packages: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load: tools that installed packages bring instead of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,22 +185,6 @@ class OnScreen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileLoader:
-    """A kind of tool file."""
-
-    suffixes: tuple[str, ...]
-    make: Reference
-    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
-    the first such file."""
-    look: Reference = ""
-    """Of a function from a ToolFile to the names of its tools and their problems, which runs
-    nothing of it; empty if loading the file runs nothing either."""
-    packages: Reference = ""
-    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
-    these load: tools that installed packages bring instead of files."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunOption:
     """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
 
@@ -248,8 +241,6 @@ class InFolders:
     does for a file of its kind, and returns the exit code; None for a file of another kind. It
     blocks."""
     kinds: tuple[FileKind, ...] = ()
-    loaders: tuple[FileLoader, ...] = ()
-    """Of the files in the folders for tools."""
     prompts: Reference = ""
     """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user
     runs by name."""

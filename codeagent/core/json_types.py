@@ -59,12 +59,11 @@ class JsonForm:
     """The field whose items are written beside the other fields."""
 
     def applied(self, whole: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of an instance from that with one key for each field."""
+        """Return the JSON of an instance from that with one key for each field; the form has
+        `inner` or `spread`."""
         if self.spread:
             beside: dict[str, Any] = whole[self.spread]
             return {key: item for key, item in whole.items() if key != self.spread} | beside
-        if not self.inner:
-            return whole
         own = {key: item for key, item in whole.items() if key not in self.outside}
         return {key: item for key, item in whole.items() if key in self.outside} | {self.inner: own}
 

@@ -93,6 +93,7 @@ def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
     parts = {name: _part(hint) for name, hint in field_types(kind).items()}
     unsaid = {field.name: field.default for field in fields(kind) if field.name in form.omitted}
     pairs = tuple(parts.items())
+    reshaped = form.inner or form.spread
     read = attrgetter(
         *parts, "__class__"
     )  # a getter of one attribute alone would not return a tuple
@@ -106,7 +107,7 @@ def _made_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
         for name, default in unsaid.items():
             if getattr(value, name) == default:
                 del out[name]
-        return form.applied(out)
+        return form.applied(out) if reshaped else out
 
     return write
 

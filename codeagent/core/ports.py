@@ -319,6 +319,10 @@ class Sandbox(RunsCommands, Protocol):
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `ready` would return at once."""
+
     async def ready(self) -> None:
         """Return once commands can run; only from then on `exposed` is known. Raises
         SandboxUnavailable."""

@@ -1,6 +1,6 @@
 """Triggers: what the agent wants to be told about later."""
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.json_types import BaseEvent
@@ -69,28 +69,3 @@ class TriggerStopped(BaseEvent):
 
 
 TriggerEvent = TriggerAdded | TriggerFired | TriggerStopped
-
-
-class TriggerBook(Protocol):
-    """The triggers of one session, including those set by earlier processes."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-
-    def triggers(self) -> tuple[Trigger, ...]:
-        """Return those that can still fire, in the order in which they were set."""
-
-    async def add(
-        self,
-        kind: TriggerKind,
-        when: str,
-        prompt: str,
-        *,
-        at_most: int,
-        every: float | None = None,
-        due: float | None = None,
-    ) -> Trigger:
-        """Set a trigger; `when` says how often, or gives a schedule or files. Raises Failed."""
-
-    def stop(self, trigger_id: str, by: Literal["agent", "user"]) -> Trigger | None:
-        """Stop a trigger and return it; None if the id is unknown."""

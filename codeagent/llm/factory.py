@@ -13,7 +13,7 @@ from codeagent.llm.catalog import is_scripted
 from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import native_target
-from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
+from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, FoldingModel, RetryingModel
 from codeagent.llm.usage import Price
 
 if TYPE_CHECKING:  # a scripted model does without
@@ -86,8 +86,6 @@ def open_model(
         provider_tools=options.provider_tools,
         learned=learned,
     )
-    from codeagent.llm.folded_roles import FoldingModel  # not for a script
-
     wrapped = _wrapped(FoldingModel(model, learned), options.wraps, learned)
     return RetryingModel(wrapped, silence=options.silence)
 

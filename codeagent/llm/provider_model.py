@@ -59,7 +59,7 @@ class ProviderModel(ABC):
         overrides what is known; `learned` is what its server has said."""
         self._learned = learned or Learned()
         self._asked = self._learned.asked
-        self._name = name
+        self.name = name
         self._api_base = api_base
         self._api_key = api_key
         self._idle = idle_timeout
@@ -76,10 +76,6 @@ class ProviderModel(ABC):
         )
         self._target: Target | None = None
         self._room = AnswerRoom()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def context_window(self) -> int | None:
@@ -132,7 +128,7 @@ class ProviderModel(ABC):
                 if less is None:
                     raise refusal.error from None
             yield Adapted(
-                f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more"
+                f"{self.name}: its server allows {less:,} tokens for this answer; asked again for no more"
             )
 
     def _declaring(self, target: Target, request: ModelRequest) -> Target:
@@ -141,7 +137,7 @@ class ProviderModel(ABC):
             return target
         known = self._provider_tools()
         searches = self._passes_searches
-        return replace(target, provider_tools=known.declared(target, self._name, searches=searches))
+        return replace(target, provider_tools=known.declared(target, self.name, searches=searches))
 
     async def _within_window(self, target: Target, request: ModelRequest) -> Target:
         """Return the target with the limits of this request."""
@@ -173,7 +169,7 @@ class ProviderModel(ABC):
                         yield AnswerBegun(count)
                     if missing := tuple(name for name in missing if name not in self._told):
                         self._told.update(missing)
-                        yield ToolsLeftOut(self._name, missing)
+                        yield ToolsLeftOut(self.name, missing)
                     for piece in pieces:
                         figures = piece.usage or figures
                         untold += accumulator.add(piece.delta)
@@ -190,13 +186,13 @@ class ProviderModel(ABC):
             if isinstance(error, ModelError):
                 raise
             failed = FailedRequest(
-                self._name, target.address, target.owner, self._idle, target.key_variable
+                self.name, target.address, target.owner, self._idle, target.key_variable
             )
             told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
             if told.kind in ("connection", "cut", "timeout"):
                 self._learned.lost()
             raise told if begun else _Refused(told, words_of(error)) from None
-        last, message = accumulator.finish(self._name, target.owner)
+        last, message = accumulator.finish(self.name, target.owner)
         for event in last:
             yield event
         if figures is None:

@@ -7,6 +7,7 @@ import stat
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -106,13 +107,15 @@ class PinnedRoot:
     def close(self) -> None:
         os.close(self.fd)
 
-    def unmoved(self) -> bool:
-        """Tell whether the path still leads to this very directory."""
-        try:
+    def refuse_moved(self) -> None:
+        """Raise SandboxUnavailable unless the path still leads to this very directory."""
+        with suppress(OSError):
             now = os.lstat(self.path)
-        except OSError:
-            return False
-        return (now.st_dev, now.st_ino) == self._identity
+            if (now.st_dev, now.st_ino) == self._identity:
+                return
+        raise SandboxUnavailable(
+            f"the workspace {self.path} was moved or replaced", "start codeagent again there"
+        )
 
     def find(self, name: str) -> PinnedEntry | None:
         """Return what is at `name` (relative), a link itself and not its target; None if nothing

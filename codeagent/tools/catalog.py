@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Rule
-from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
+from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, ToolError, Unavailable
 from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader, narrowed
 from codeagent.tools.loaded import LoadedFiles
@@ -108,28 +108,26 @@ class ToolCatalog(ToolRegistry):
         failed = any(problem.level == "error" for problem in self._now.problems)
         return not self._now.untrusted and not failed and self.toolsets.sources.names_known
 
-    def get(self, name: str) -> Tool[Any]:
-        """Return a tool. Raises Denied, Unavailable, or NotFound with the closest tools or how to
-        turn this one on."""
-        if name in self:
-            return super().get(name)
+    def _absence(self, name: str) -> ToolError:
+        """Return Denied, Unavailable, or NotFound with the closest tools or how to turn this one
+        on."""
         if name in self.files.refused:
-            raise Denied(self.files.refused[name])
+            return Denied(self.files.refused[name])
         if not self._allow.allows(name) and (
             name in self._known or name in self.toolsets.sources.tool_names()
         ):
-            raise Denied(
+            return Denied(
                 f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}"
             )
         if name in self._absent:
-            raise Unavailable(self._absent[name])
+            return Unavailable(self._absent[name])
         if (toolset := self.toolsets.available.where(name)) is not None:
             only = f', tools=["{name}"]' if len(toolset.tools) > MOST_AT_ONCE else ""
             call = f'toolset_use(name="{toolset.name}"{only})'
-            raise NotFound(
+            return NotFound(
                 f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on"
             )
-        return super().get(name)
+        return super()._absence(name)
 
     def refusals(self, file: ToolFile, tools: Sequence[Named]) -> tuple[ToolProblem, ...]:
         """Return why tools of a file could not be used beside the built-in ones and those of the

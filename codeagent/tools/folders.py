@@ -7,7 +7,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -71,9 +70,9 @@ class ToolFolder:
         base: Path,
         parts: tuple[str, ...],
         place: Literal["project", "user"],
-        suffixes: Callable[[], tuple[str, ...]],
+        suffixes: tuple[str, ...],
     ) -> None:
-        """Links below `base` are never followed. `suffixes` is called once the folder exists."""
+        """Links below `base` are never followed."""
         self._base = base
         self._parts = parts
         self.place = place
@@ -106,11 +105,10 @@ class ToolFolder:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)
-            suffixes = self._suffixes()
             names = [
                 name
                 for name in found
-                if name.endswith(suffixes) and not name.startswith((".", "_"))
+                if name.endswith(self._suffixes) and not name.startswith((".", "_"))
             ]
             signature = tuple(_stamp(folder, name) for name in names)
             same = signature == self._signature
@@ -366,23 +364,3 @@ class FirstFileLoader:
 
     def load(self, file: ToolFile) -> Loaded:
         return self.make().load(file)
-
-
-class LoaderBySuffix:
-    """The loaders of several kinds of files as one, asked for only once there is a folder for
-    them."""
-
-    def __init__(self, loaders: Callable[[], Sequence[ToolLoader]]) -> None:
-        self._asked = loaders
-
-    @cached_property
-    def _loaders(self) -> Sequence[ToolLoader]:
-        return self._asked()
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        return tuple(suffix for loader in self._loaders for suffix in loader.suffixes)
-
-    def load(self, file: ToolFile) -> Loaded:
-        found = (one for one in self._loaders if file.path.name.endswith(one.suffixes))
-        return next(found).load(file)

@@ -81,7 +81,7 @@ class LoadedFiles:
 
     def look(self) -> tuple[FolderState, ...] | None:
         """Read the folders; None if nothing has changed since `take_in`."""
-        states = tuple(folder.read() for folder in self._folders)
+        states = tuple([folder.read() for folder in self._folders])
         before = self._states
         same = before is not None and all(
             new is old for new, old in zip(states, before, strict=True)

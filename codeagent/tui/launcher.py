@@ -2,9 +2,10 @@
 need not import it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from zlib import crc32
 
 from codeagent.core.budget import Effort
@@ -24,6 +25,16 @@ LAST = "last"
 
 
 @dataclass(frozen=True)
+class Consent:
+    """The user's answer to a question about what a folder has."""
+
+    given: bool | None = None
+    """None if the user was not asked."""
+    seen: str = ""
+    """The digest of what the question showed, which alone the answer is about."""
+
+
+@dataclass(frozen=True)
 class LaunchOptions:
     """What the command line asked for; None leaves a value to the settings."""
 
@@ -31,39 +42,29 @@ class LaunchOptions:
     api_base: str | None = None
     chosen: bool = False
     """Model and server were chosen on the screen."""
-    fallback_model: str | None = None
     thinking: Effort | None = None
-    wire: str | None = None
     mode: str | None = None
-    tools: tuple[str, ...] | None = None
-    """The only tools that may be used."""
-    toolsets: tuple[str, ...] = ()
-    """The toolsets that are turned on from the start."""
-    safe: bool = False
-    """Every extension is switched off."""
-    sandbox: str | None = None
-    network: str | None = None
     theme: str | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """The other flags that the settings are made of, by their names in the parsed arguments."""
     resume: str | None = None
     """A session's id, or the beginning of one."""
     named: bool = False
     """The user named the workspace."""
     proceed: bool = False
     """The user agreed to work in a folder that is not a project."""
-    read_git: bool | None = None
-    """Whether commands may read a git directory outside the workspace; None if the user was not
-    asked."""
-    git_seen: str = ""
-    """The digest of the directory as the question showed it, which alone a yes is about."""
-    use_image: bool | None = None
-    """Whether commands run in the image that the repository describes; None if the user was not
-    asked."""
-    image_seen: str = ""
-    """The digest of the image as the question showed it, which alone the answer is about."""
+    git: Consent = Consent()
+    """Whether commands may read a git directory outside the workspace."""
+    image: Consent = Consent()
+    """Whether commands run in the image that the repository describes."""
     prompt: str = ""
     """The text in the composer at the start."""
     step: bool = False
     """Pause before every batch from the beginning."""
+
+
+OWN_FLAGS = ("model", "api_base", "thinking", "mode", "theme")
+"""The flags that are fields of `LaunchOptions`: the screen reads them, or changes them."""
 
 
 @dataclass(frozen=True)

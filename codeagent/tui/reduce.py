@@ -91,13 +91,23 @@ class Reducer:
             case (
                 ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded()
             ):
-                self._calls.apply(event)
-            case events.ToolCallAdded() | events.BatchPlanned() | events.BatchFinished():
-                self._calls.apply(event)
-            case ApprovalRequested() | ApprovalResolved():
-                self._calls.apply(event)
-            case events.JobStarted() | events.JobUpdated() | events.JobFinished():
-                self._calls.apply(event)
+                self._calls.show(event)
+            case events.ToolCallAdded():
+                self._calls.add(event)
+            case events.BatchPlanned():
+                self._calls.plan_batch(event)
+            case events.BatchFinished():
+                self._state.document.finish_batch(event.batch, event.duration_ms)
+            case ApprovalRequested():
+                self._calls.ask(event)
+            case ApprovalResolved():
+                self._calls.resolve(event)
+            case events.JobStarted():
+                self._calls.begin_job(event)
+            case events.JobUpdated():
+                self._state.jobs.feed(event.job_id, event.text)
+            case events.JobFinished():
+                self._calls.end_job(event)
             case events.RunStarted():
                 self._run.begin(event)
                 self._calls.begin_run()

@@ -128,11 +128,6 @@ class SessionReader:
         """Return the models worth offering."""
         return await self.launcher.models(await self._present_settings())
 
-    async def files(self) -> tuple[str, ...]:
-        """Return the paths of the workspace that are not ignored, for `@`; directories end with a
-        slash."""
-        return await self.launcher.files()
-
     @property
     def reads_kept_texts(self) -> bool:
         """Whether the model has the tool that reads what `keep_text` keeps."""

@@ -10,7 +10,7 @@ from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
 from codeagent.core.checkpoints import ChangedFile, Node, RestoreKind, Rewind, Theirs
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
-from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.messages import ToolCall, UserMessage, text_of
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
@@ -453,3 +453,21 @@ async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_f
     quick.act(Prompt("what is this?"))
     await to_the_end(quick)
     assert causes(quick) == []
+
+
+async def test_a_call_that_its_rule_no_longer_denies_when_its_batch_begins_gets_a_checkpoint() -> (
+    None
+):
+    class Moved(Put):
+        at = "locked"
+
+        def approval_key(self, args: Do) -> ApprovalKey:
+            return ApprovalKey(kind="text", parts=(self.at,))
+
+    tool = Moved(MemoryCheckpoints())
+    s = scene(more=(tool,), policy=Policy(rules=(Rule.parse("put(locked)", "deny", "user"),)))
+    calls = s.agent._context.executor.calls
+    call = ToolCall(id="c1", name="put", arguments='{"what": "a.txt"}')
+    assert (calls.plan(call).permission, calls.change(call)) == ("deny", "")
+    tool.at = "free"
+    assert calls.change(call) == "put a.txt"

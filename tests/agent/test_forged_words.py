@@ -222,7 +222,7 @@ class Session:
         history = fold(self.log.events)
         facts = KeptFacts(
             todo=(self._draw(hostile),),
-            questions=open_questions(history.messages, history.questions),
+            questions=open_questions(history.messages, history.compactions.questions),
             files=(self._draw(hostile),),
         )
         tail = self._draw(st.integers(0, len(history.messages)))

@@ -23,7 +23,7 @@ from codeagent.extensions.mcp.config import ServerFacts
 from codeagent.extensions.mcp.servers import McpServers
 from codeagent.extensions.mcp.source import ServerHost
 from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
-from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.launcher import Consent, LaunchOptions
 from codeagent.tui.parts.card_content import CardAct, StartPlan
 from codeagent.tui.state import PlanReady
 from tests.agent.watching import until
@@ -151,7 +151,7 @@ async def image(folder: Path, change: bool) -> Outcome:
         assert asked is not None and asked.kind == "image"
         if change:
             (work / "Dockerfile").write_text("FROM a\nRUN evil\n")
-        options = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+        options = LaunchOptions(proceed=True, image=Consent(True, asked.digest))
         again = await launcher.missing(settings, options)
         trust = RepositoryImages(work, config_dir()).found()
         return Outcome(
@@ -212,7 +212,7 @@ async def git_directory(folder: Path, change: bool) -> Outcome:
         assert asked is not None and asked.kind == "git"
         if change:
             (kept / ".git").write_text((folder / "another-work/.git").read_text())
-        options = LaunchOptions(proceed=True, read_git=True, git_seen=asked.digest)
+        options = LaunchOptions(proceed=True, git=Consent(True, asked.digest))
         again = await launcher.missing(settings, options)
         found = git_elsewhere(kept, config_dir())
         return Outcome(

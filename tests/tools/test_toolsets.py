@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.agent import AgentServices
+from codeagent.agent.parts import AgentServices
 from codeagent.app.sources import _built_in_sets
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.local_environment import LocalEnvironment

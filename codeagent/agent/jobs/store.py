@@ -270,6 +270,8 @@ class Jobs:
     def answered(self, result: ToolResultAdded) -> None:
         """Take note of a call's result: if that tells the model of a job's end, the note is not
         needed."""
+        if not self._untold:
+            return
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._queue.drop_note(job_note(finished))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Any
 
-from codeagent.core.agents import AgentDefinition, Agents
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -22,6 +22,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
+from codeagent.extensions.agents.children import Children
 from codeagent.tools.arguments import written
 from codeagent.tools.schema_check import faults_of, problems_of
 
@@ -57,7 +58,7 @@ class AgentTool(Tool[AgentArgs]):
     starts_agents = True
 
     def __init__(
-        self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False
+        self, agents: Children, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False
     ) -> None:
         """`only_reads`: whether none of the agent's tools may change anything."""
         self._agents = agents

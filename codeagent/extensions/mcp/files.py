@@ -4,7 +4,7 @@ trusted."""
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class ConfiguredServers:
     """The servers of both files; the user's come first, and the first of a name keeps it."""
 
     entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
     digest: str = ""
     """Of the project's file as it was read: what trust is given to."""
 

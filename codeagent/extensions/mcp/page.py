@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from difflib import unified_diff
+from functools import partial
 
 from rich.segment import Segment
 from rich.style import Style
 
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock
 from codeagent.extensions.mcp import EXTENSION
-from codeagent.extensions.mcp.config import ListedServers, ServerFacts
+from codeagent.extensions.mcp.config import ListedServers, ServerFacts, diff_lines
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -69,18 +68,15 @@ async def mcp(chat: ChatScreen, argument: str) -> None:
 
 def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
     """Return one piece for each server."""
-    return tuple(_piece(server, marked=server.name == chosen) for server in servers)
+    return tuple(partial(_lines, server, marked=server.name == chosen) for server in servers)
 
 
 def servers_plain(servers: Servers) -> str:
     """Return the servers as text for the clipboard."""
     return "\n\n".join(
-        "\n".join([_head(server), server.shown, *_said(server)]) for server in servers
+        "\n".join([_head(server), server.shown, *server.details, *_beside(server)])
+        for server in servers
     )
-
-
-def _piece(server: ServerFacts, *, marked: bool) -> Piece:
-    return lambda width, palette: _lines(server, width, palette, marked=marked)
 
 
 def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
@@ -116,23 +112,12 @@ def _head(server: ServerFacts) -> str:
     return flat(" · ".join(part for part in parts if part))
 
 
-def _lacks(server: ServerFacts) -> tuple[str, ...]:
-    """Return the names of the variables that it wants and was not given."""
-    return tuple(one.name for one in server.wants if not one.given)
-
-
 def _needs(server: ServerFacts) -> tuple[str, ...]:
     """Return the names of the variables without which it was not started; empty if it failed for
     another reason."""
     if server.state != "failed":
         return ()
     return tuple(one.name for one in server.wants if not one.given and one.default is None)
-
-
-def _said(server: ServerFacts) -> Iterator[str]:
-    """Return the paragraphs about a server."""
-    yield from server.details
-    yield from _beside(server)
 
 
 def _beside(server: ServerFacts) -> Iterator[str]:
@@ -149,15 +134,10 @@ def _beside(server: ServerFacts) -> Iterator[str]:
         agrees = f"a agrees to {counted(len(server.changed), 'change')}:"
         yield "its program in the workspace:" if server.state == "untrusted" else agrees
         for diff in server.changed:
-            yield from _diff(diff)
+            yield from diff_lines(diff)
     if server.wrote:
         yield "the end of what it wrote:"
         yield from server.wrote[-_MOST_LINES:]
-
-
-def _diff(diff: DiffBlock) -> Iterator[str]:
-    names = (f"{diff.path} as you agreed to it", f"{diff.path} as it is now")
-    return unified_diff(diff.before.splitlines(), diff.after.splitlines(), *names, lineterm="")
 
 
 class ServersScreen(Page[None]):
@@ -220,7 +200,7 @@ class ServersScreen(Page[None]):
     def action_give(self) -> None:
         """Ask whether to give the chosen server every variable that it wants and does not have."""
         server = self._look()
-        names = () if server is None else _lacks(server)
+        names = () if server is None else tuple(one.name for one in server.wants if not one.given)
         if server is None or not names:
             self.say(f"{self._chosen} wants no variable that it does not have")
         elif server.state == "untrusted":

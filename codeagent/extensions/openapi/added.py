@@ -217,7 +217,9 @@ class DocumentFiles:
                 )
             except ConfigError as error:
                 problem = str(error)
-            yield AddedDocument(name, record, "project", file, trusted, problem)
+            yield AddedDocument(
+                name, record, "project", file=file, trusted=trusted, problem=problem
+            )
 
     def _raw_records(self) -> Iterator[tuple[str, bytes]]:
         """Yield the project's records as they are; nothing of them is used before they are

@@ -51,7 +51,12 @@ def _source(added: AddedDocument, context: ExtensionContext) -> ToolSource:
 
     record, web = added.record, context.settings.section("web", WebHosts)
     options = DocumentOptions(
-        added.name, record.hosts, record.base, record.server, record.only, record.secrets
+        added.name,
+        record.hosts,
+        record.base,
+        record.server,
+        record.only,
+        credentials=record.secrets,
     )
     hosts = record.hosts if record.private else web.private_hosts
     client = WebClient(context.environment, hosts)

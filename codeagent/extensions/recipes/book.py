@@ -20,11 +20,11 @@ _SUFFIXES = (".md", ".yaml", ".yml")
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
     """Return the folders of recipes: the user's own, if there is one, then the project's."""
     project = [
-        ToolFolder(root, (".codeagent", "commands"), "project", lambda: _SUFFIXES),
-        ToolFolder(root, (".claude", "commands"), "project", lambda: (".md",)),
+        ToolFolder(root, (".codeagent", "commands"), "project", _SUFFIXES),
+        ToolFolder(root, (".claude", "commands"), "project", (".md",)),
     ]
     return (
-        *(() if own is None else (ToolFolder(own / "commands", (), "user", lambda: _SUFFIXES),)),
+        *(() if own is None else (ToolFolder(own / "commands", (), "user", _SUFFIXES),)),
         *project,
     )
 
@@ -91,7 +91,8 @@ class RecipeFolders:
         found: dict[str, Recipe] = {}
         for file in (file for state in self._states for file in state.files):
             self._take(file, found, problems, trusted=trusted)
-        self._listed, self._problems = tuple(found.values()), tuple(problems)
+        self._listed = tuple(found.values())
+        self._problems = tuple(problems)
         self._untrusted = () if trusted else tuple(file.shown for file in self._of_project)
         return (self._listed, self._problems, self._untrusted) != before
 
@@ -103,7 +104,8 @@ class RecipeFolders:
         self.refresh()
 
     def distrust(self) -> None:
-        self._accept, self._accepted = False, ""
+        self._accept = False
+        self._accepted = ""
         if self._trust is not None:
             self._trust.forget()
         self.refresh()
@@ -129,7 +131,8 @@ class RecipeFolders:
             return True
         digest = self._digest
         if self._accept:
-            self._accept, self._accepted = False, digest
+            self._accept = False
+            self._accepted = digest
         try:
             return digest == self._accepted or (
                 self._trust is not None and self._trust.trusts(digest)

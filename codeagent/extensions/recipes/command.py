@@ -61,11 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write it even if something in the workflow has no counterpart",
     )
-    trusting = actions.add_parser(
-        "trust", help="trust this project's recipes as they are now, in this folder"
-    )
-    distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
-    add_cwd(listing, showing, checking, importing, trusting, distrusting)
+    actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
+    actions.add_parser("distrust", help="stop trusting this project's recipes")
+    add_cwd(*actions.choices.values())
 
 
 def main(args: argparse.Namespace, app: "App") -> int:

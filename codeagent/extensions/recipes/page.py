@@ -142,7 +142,9 @@ async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None
         case "boolean":
             rows = [PickerRow("true", "true", "yes"), PickerRow("false", "false", "no")]
         case "path":
-            rows = [PickerRow(path, path) for path in await (await chat.outbox.ready()).files()]
+            rows = [
+                PickerRow(path, path) for path in await (await chat.outbox.ready()).launcher.files()
+            ]
         case _:
             pass
     about = f" · {one_line(one.description, 80)}" if one.description else ""

@@ -10,7 +10,6 @@ from codeagent.core.extension import Sections
 from codeagent.core.messages import ToolMessage
 from codeagent.core.model import Adapted, Model, ModelEvent, ModelRequest, Retrying
 from codeagent.extensions.text_calls.settings import TextToolSettings
-from codeagent.llm.errors import refuses_roles, refuses_tools
 from codeagent.llm.learned import Learned
 from codeagent.llm.retry import ModelWrapper
 
@@ -82,6 +81,8 @@ class NativeFirstModel(ModelWrapper):
     def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
         """Tell whether calls and results were refused: by what runs the model, or by the roles of
         its template."""
+        from codeagent.llm.errors import refuses_roles, refuses_tools  # most requests never fail
+
         if request.tools and refuses_tools(error):
             return True
         return refuses_roles(error) and any(

@@ -19,7 +19,7 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.core.triggers import Trigger, TriggerBook
+from codeagent.core.triggers import Trigger
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.extension import ExtensionContext
@@ -71,7 +71,7 @@ class _SetTool(Tool[ArgsT]):
     permission = "prompt"
     effect = "nothing"
 
-    def __init__(self, book: TriggerBook) -> None:
+    def __init__(self, book: Triggers) -> None:
         self._book = book
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
@@ -185,7 +185,7 @@ class TriggerListTool(Tool[NoArgs]):
     effect = "nothing"
     repeatable = True
 
-    def __init__(self, book: TriggerBook) -> None:
+    def __init__(self, book: Triggers) -> None:
         self._book = book
 
     async def run(self, args: NoArgs, ctx: ToolContext) -> ToolResult:
@@ -203,7 +203,7 @@ class TriggerStopTool(Tool[StopArgs]):
     permission = "auto"
     effect = "nothing"
 
-    def __init__(self, book: TriggerBook) -> None:
+    def __init__(self, book: Triggers) -> None:
         self._book = book
 
     def approval_key(self, args: StopArgs) -> ApprovalKey:
@@ -217,7 +217,7 @@ class TriggerStopTool(Tool[StopArgs]):
         return ToolResult.from_text(f"{trigger.id} was stopped; it fired {trigger.fired} times.")
 
 
-def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
+def trigger_tools(book: Triggers) -> tuple[Tool[Any], ...]:
     """Return the tools in the order in which the model sees them."""
     return (
         AddTimer(book),

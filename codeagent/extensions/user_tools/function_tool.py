@@ -71,7 +71,8 @@ class FunctionTool(Tool[FunctionArgs]):
     source = "python"
 
     def __init__(self, found: MarkedFunction, schema: FunctionSchema, outputs: OutputStore) -> None:
-        marked, self.name = found.marked, found.name
+        marked = found.marked
+        self.name = found.name
         self.label = (
             marked.label
             or self.name.replace("_", " ").replace("-", " ").strip().capitalize()

@@ -223,7 +223,9 @@ class CommandTool(_YamlTool):
 
         The caller sets what the file says about the tool.
         """
-        self.name, self.schema, self.origin = fields.name, arguments.schema, origin
+        self.name = fields.name
+        self.schema = arguments.schema
+        self.origin = origin
         self._arguments = arguments
         self._inputs = inputs
         self._template = template

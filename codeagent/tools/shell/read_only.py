@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
@@ -380,6 +381,7 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     )
 
 
+@lru_cache(maxsize=64)
 def sweeps(line: str) -> bool:
     """Whether a read-only line may show files that it does not name one by one; True if in
     doubt."""

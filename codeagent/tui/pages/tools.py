@@ -7,7 +7,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from codeagent.core.acts import TrustTools
-from codeagent.core.policy import Permission
 from codeagent.core.toolbox import SourceState, Toolbox, ToolFacts, ToolProblem, ToolsetFacts
 from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
@@ -15,7 +14,7 @@ from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.rendering.lines import Line, Parts, cut_end, cut_middle, flat, line, paragraph
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import PERMISSION, Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
@@ -104,15 +103,10 @@ def _heading(text: str, style: Style) -> Line:
 
 def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
     """Return a row with name, permission and how the tool runs, and below it the description."""
-    styles: dict[Permission, Style] = {
-        "auto": palette.success,
-        "prompt": palette.warning,
-        "deny": palette.error,
-    }
     lead: Parts = [
         (_INDENT, None),
         (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
-        (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
+        (f"{WORDS[tool.permission]:<{_WORD}}  ", palette.named(PERMISSION[tool.permission])),
     ]
     room = max(8, width - len(_INDENT) - name - 2 - _WORD - 2)
     texts = [(_about(tool), palette.text), (cut_end(flat(tool.description), room), palette.muted)]

@@ -72,7 +72,8 @@ class Document:
 
     def take_changes(self) -> frozenset[int]:
         """Return the keys of the blocks that are new or changed since the last call."""
-        changed, self._changed = frozenset(self._changed), set()
+        changed = frozenset(self._changed)
+        self._changed = set()
         return changed
 
     def show_end(self, end: "Document") -> None:
@@ -297,14 +298,14 @@ class Document:
     def remark(self, text: str, level: Level = "info") -> None:
         self._add(Remark(len(self.blocks), text=text, level=level))
 
-    def remark_above(self, text: str, level: Level, now: float) -> None:
-        """Add a remark above the answer being written, which it is about; this ends thoughts."""
+    def remark_above(self, text: str, now: float) -> None:
+        """Add a provider's remark above the answer being written, which it is about; this ends thoughts."""
         self.close_thoughts(now)
         if self._answer is None:
-            self.remark(text, level)
+            self.remark(text, "provider")
             return
         place = self._answer.key
-        remark = Remark(place, text=text, level=level)
+        remark = Remark(place, text=text, level="provider")
         self._put(range(place, place), [remark])
         self.touch(remark)
 

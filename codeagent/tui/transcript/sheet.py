@@ -292,7 +292,7 @@ class Sheet:
     def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
         if block.key not in self._thoughts:
             self._thoughts[block.key] = GrowingText(
-                look.width, look.palette.thinking, THOUGHTS_GUTTER
+                look.width, look.palette.talk.thinking, THOUGHTS_GUTTER
             )
         text = self._thoughts[block.key]
         text.append(block.pieces.since(text.length))

@@ -318,7 +318,8 @@ class SheetView(ScrollView):
 
     def _scroll_update(self, virtual_size: Size) -> None:
         """Bring the scroll position within bounds, which is not the user's scrolling."""
-        placing, self._placing = self._placing, True
+        placing = self._placing
+        self._placing = True
         super()._scroll_update(virtual_size)
         self._placing = placing
 
@@ -363,7 +364,8 @@ class SheetView(ScrollView):
 
     def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:
         """Refresh the damaged rows; `to_end`: everything below the damage moved."""
-        damage, self.sheet.damage = self.sheet.damage, {}
+        damage = self.sheet.damage
+        self.sheet.damage = {}
         if everything:
             return
         layout, height = self.sheet.layout, self._window.height

@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.bindings import bindings
-from codeagent.tui.rendering.lines import Line, restyled
+from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.layout import BlockPlace
@@ -140,13 +140,10 @@ class TranscriptView(SheetView, can_focus=True):
         return usual
 
     def styled(self, line: Line, place: BlockPlace) -> Strip:
-        marked = self._marked(line, place)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(place.encoded)
-        if span is None or not line.text:
-            return marked.strip
-        end = len(line.text) if span[1] == -1 else max(0, span[1])
-        return restyled(marked, max(0, span[0]), end, self.sheet.palette.selection).strip
+        if not line.text:
+            return line.strip
+        style, marked = self.sheet.palette.marks.selection, self._marked(line, place)
+        return selected(marked, self.text_selection, place.encoded, style).strip
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -154,7 +151,8 @@ class TranscriptView(SheetView, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Act on a click that did not select; a second click selects a word, a third the block."""
         event.prevent_default()
-        pressed, self._pressed = self._pressed, None
+        pressed = self._pressed
+        self._pressed = None
         if pressed != (event.x, event.y):
             return
         place = self.place_at(event.y)
@@ -304,7 +302,7 @@ class TranscriptView(SheetView, can_focus=True):
         current, palette = finding.current, self.sheet.palette
         for span in finding.spans(place.index, self.sheet.seen(place.index).lines).get(row, ()):
             here = current is not None and (current.index, current.nth) == (place.index, span.nth)
-            style = palette.match + palette.selection if here else palette.match
+            style = palette.marks.match + palette.marks.selection if here else palette.marks.match
             line = restyled(line, span.start, span.end, style)
         return line
 

@@ -736,7 +736,7 @@ async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compac
     s.act(Unpin(2))
     await run(s)
     assert "pinned this, so keep to it: never touch a.py" in text_in(model.requests[0])
-    assert fold(s.journal.events).pins == ("never touch a.py",)
+    assert fold(s.journal.events).compactions.pins == ("never touch a.py",)
     for _ in range(2):
         s.act(Compact())
         await settle(s)

@@ -12,7 +12,7 @@ import pytest
 
 from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineApi
+from codeagent.sandbox.engine_socket import EngineApi
 
 Answers = list[list[bytes]]
 """What each connection is sent, a piece for each request; it is closed after the last."""
@@ -53,33 +53,19 @@ def engine(path: Path, answers: Answers) -> Iterator[list[bytes]]:
     listening.close()
 
 
-def test_one_connection_serves_one_request_after_the_other(tmp_path: Path) -> None:
-    with engine(tmp_path / "s", [[answer(b'{"Id": "a"}'), answer(b"", "204 No Content")]]) as asked:
+def test_each_request_has_a_connection_of_its_own(tmp_path: Path) -> None:
+    made, gone, none = answer(b'{"Id": "a"}'), answer(b"", "204 No Content"), answer(b"[]")
+    with engine(tmp_path / "s", [[made], [gone], [none]]) as asked:
         api = EngineApi(str(tmp_path / "s"), 5.0)
-        assert api.exec_create("c1", ["true"], user="1:1", environment=["A=b"]) == {"Id": "a"}
-        assert api.remove_container("c1", force=True, v=True) is None  # type: ignore[func-returns-value]  # what is tested
-        api.close()
+        assert api.ask("POST", "/containers/c1/exec", body={"Cmd": ["true"]}) == {"Id": "a"}
+        assert api.ask("DELETE", "/containers/c1", {"force": 1, "v": 1}) is None
+        wanted = {"all": 1, "filters": '{"label": ["a=b"]}'}
+        assert api.ask("GET", "/containers/json", wanted) == []
     assert asked[0].startswith(b"POST /containers/c1/exec HTTP/1.1 ")
-    sent = json.loads(asked[0].split(b" ", 3)[3])
-    assert (sent["Cmd"], sent["User"], sent["Env"], sent["Tty"]) == (
-        ["true"],
-        "1:1",
-        ["A=b"],
-        False,
-    )
+    assert json.loads(asked[0].split(b" ", 3)[3]) == {"Cmd": ["true"]}
     assert asked[1] == b"DELETE /containers/c1?force=1&v=1 HTTP/1.1 "
-
-
-def test_a_connection_that_the_engine_closed_meanwhile_is_not_used_again(tmp_path: Path) -> None:
-    with engine(tmp_path / "s", [[answer(b"{}")], [answer(b"[]")]]) as asked:
-        api = EngineApi(str(tmp_path / "s"), 5.0)
-        assert api.version() == {}
-        kept = api._idle[0].sock
-        assert kept.recv(1, socket.MSG_PEEK) == b"", "the engine closes it"
-        assert api.containers(all=True, filters={"label": "a=b"}) == []
-        api.close()
     assert (
-        asked[1]
+        asked[2]
         == b"GET /containers/json?all=1&filters=%7B%22label%22%3A+%5B%22a%3Db%22%5D%7D HTTP/1.1 "
     )
 
@@ -97,7 +83,7 @@ def test_a_refusal_has_the_engines_words_and_status(tmp_path: Path, body: bytes,
         engine(tmp_path / "s", [[answer(body, "404 Not Found")]]),
         pytest.raises(EngineError) as caught,
     ):
-        EngineApi(str(tmp_path / "s"), 5.0).pause("c1")
+        EngineApi(str(tmp_path / "s"), 5.0).ask("POST", "/containers/c1/pause")
     assert (str(caught.value), caught.value.status) == (said, 404)
 
 
@@ -108,14 +94,12 @@ def test_an_answer_that_breaks_off_or_is_not_one_says_that_the_engine_failed(
     tmp_path: Path, piece: bytes
 ) -> None:
     with engine(tmp_path / "s", [[piece]]), pytest.raises(SandboxUnavailable, match="failed"):
-        Engine(str(tmp_path / "s")).call(lambda api: api.version())
+        Engine(str(tmp_path / "s")).call("GET", "/version")
 
 
 def test_an_attached_connection_keeps_what_came_with_the_answer(tmp_path: Path) -> None:
     with engine(tmp_path / "s", [[b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\n\r\nhello"]]) as asked:
-        attached = EngineApi(str(tmp_path / "s"), 5.0).attach_socket(
-            "c1", {"stdin": 1, "stream": 1}
-        )
+        attached = EngineApi(str(tmp_path / "s"), 5.0).attached("c1")
         with attached:
             assert attached.recv(5, socket.MSG_WAITALL) == b"hello"
             assert attached.gettimeout() is None
@@ -125,7 +109,7 @@ def test_an_attached_connection_keeps_what_came_with_the_answer(tmp_path: Path) 
 def test_an_attachment_that_is_refused_is_told_in_the_engines_words(tmp_path: Path) -> None:
     refusal = answer(b'{"message": "it is paused"}', "409 Conflict")
     with engine(tmp_path / "s", [[refusal]]), pytest.raises(EngineError, match="it is paused"):
-        EngineApi(str(tmp_path / "s"), 5.0).attach_socket("c1", {"stdin": 1})
+        EngineApi(str(tmp_path / "s"), 5.0).attached("c1")
 
 
 def test_silence_ends_a_request(tmp_path: Path) -> None:
@@ -133,4 +117,4 @@ def test_silence_ends_a_request(tmp_path: Path) -> None:
     listening.bind(str(tmp_path / "s"))
     listening.listen()
     with listening, pytest.raises((TimeoutError, http.client.HTTPException)):
-        EngineApi(str(tmp_path / "s"), 0.05).version()
+        EngineApi(str(tmp_path / "s"), 0.05).ask("GET", "/version")

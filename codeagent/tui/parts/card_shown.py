@@ -1,37 +1,18 @@
-"""What a card is about, and what becomes of an answer: shows what waits for the user, and sends
-what they decide."""
+"""What a card is about: shows what waits for the user, and when it could be read."""
 
 import time
 from collections.abc import Callable
-from typing import assert_never
 
+from textual import on
+from textual.events import Resize
 from textual.message import Message
 
-from codeagent.core.acts import Answer
-from codeagent.core.display import HunkAnswer
-from codeagent.core.policy import Decision
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.parts.card_content import (
-    CardAct,
-    CardContent,
-    Fill,
-    KeyMeaning,
-    LazyMeaning,
-    MarkChoice,
-    MarkRow,
-    Say,
-    Scroll,
-    Send,
-    ShowAs,
-    Tell,
-    Writing,
-)
+from codeagent.tui.parts.card_content import CardAct, CardContent, LazyMeaning
 from codeagent.tui.parts.card_frame import CardFrame
 from codeagent.tui.parts.card_keys import keep_label, letters_of
-from codeagent.tui.parts.checks import fits_line
-from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
-from codeagent.tui.parts.guard import Guard, ReadGate, allows
-from codeagent.tui.parts.line_pane import SPLIT_FROM
+from codeagent.tui.parts.guard import Guard, ReadGate
+from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.waiting import Waiting
 from codeagent.tui.state import UiState
 
@@ -39,7 +20,7 @@ _EDGES_AND_KEYS = 3
 """Rows of a card that are not its body."""
 
 
-class CardAnswers(CardFrame):
+class ShownCard(CardFrame):
     """Shows the oldest question in full, or all waiting calls; if there are none, a pause, a plan
     or a summary.
 
@@ -111,22 +92,6 @@ class CardAnswers(CardFrame):
         """The summary that would be used, with the user's changes; empty if none waits."""
         return self._waiting.summary
 
-    def put_away(self) -> bool:
-        """Hide a plan until Tab is pressed or another is ready; False if none is shown."""
-        if self.scope != "plan":
-            return False
-        self._perform(ShowAs("away", True))
-        self._show()
-        return True
-
-    def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
-        """Allow these hunks of the change; False if its question is no longer waiting."""
-        if not self._waiting.waits(approval_id):
-            return False
-        self._send(Send((Answer(approval_id, Decision("once", hunks=answers)),), "in part"))
-        self._show()
-        return True
-
     def refuse(self, call_id: str, problem: str) -> bool:
         """Say why the edit of a call was refused; False if the call is gone."""
         known = self._waiting.refuse(call_id, problem)
@@ -138,76 +103,16 @@ class CardAnswers(CardFrame):
         self._waiting.not_sent()
         self._show()
 
-    async def write_outside(self, write: Writing) -> None:
-        """Let the user write in their editor; the text is never lost."""
-        try:
-            text = await edit_in_editor(self.app, self._waiting.begun(write), suffix=write.suffix)
-        except EditorFailed as error:
-            self._do(Tell(str(error)))
-            return
-        finally:
-            self._guard.close()
-        if not self._waiting.waits(write.subject):
-            back = text if text != write.text else ""
-            kept = "; your text is in the composer" if back else ""
-            self._do(Tell(f"the {write.about} is no longer pending{kept}", back))
-            return
-        if text.strip():
-            self._waiting.keep(write, text)
-        if problem := write.judge(text).problem if write.judge is not None else "":
-            self._do(
-                Tell(f"not sent: {problem}; the {write.about} waits as before; e opens it again")
-            )
-        elif (does := write.then(text)) is not None:
-            self._perform(does)
+    def on_resize(self, event: Resize) -> None:
+        self.fit()
         self._show()
+        if self._content is not None and self._content.row is not None:
+            self.call_after_refresh(self.keep_on_screen, self._content.row)
 
-    def _perform(self, does: KeyMeaning) -> None:
-        """Do what a key means; a call is allowed only once all of it was on screen."""
-        if allows(does) and (why := self._why_closed()):
-            self.say(why)
-            self.call_after_refresh(self._look)
-            return
-        match does:
-            case Send():
-                self._send(does)
-            case Writing():
-                self._write(does)
-            case Say():
-                pass  # its text is shown below
-            case MarkRow() | MarkChoice():
-                self._waiting.mark(does)
-            case ShowAs():
-                self._waiting.turn(does)
-            case Fill():
-                self._waiting.fill(does)
-                if self.line.write is not None:
-                    self.close_line()
-            case Scroll():
-                self.pane.turn(does.key)
-            case _:
-                assert_never(does)
-        self.say(does.text if isinstance(does, Say) else "")
-
-    def _why_closed(self) -> str:
-        content = self._content
-        if content is None or not content.to_read:
-            return ""
-        return self._gate.why_closed(content.to_read, whole=content.whole, key=self.reading_key)
-
-    def _send(self, send: Send) -> None:
-        if self.line.write is not None:
-            self.close_line()
-        for act in self._waiting.send(send).acts:
-            self._do(act)
-
-    def _write(self, write: Writing) -> None:
-        """Let the user write: in the line if it can show all of the text, else in their editor."""
-        begun = self._waiting.begun(write)
-        if write.suffix and not (write.purpose == "command" and fits_line(begun)):
-            self.run_worker(self.write_outside(write), group="edit", exclusive=True)
-            return
-        self.open_line(write, begun)
+    @on(LinePane.Moved)
+    def _pane_moved(self, event: LinePane.Moved) -> None:
+        event.stop()
+        self.call_after_refresh(self._look)
 
     def _show(self) -> None:
         """Show what should be in front; if that has changed, the wait starts again."""
@@ -238,7 +143,7 @@ class CardAnswers(CardFrame):
             self.close_line()
         if before is None or (content.id, content.drawn_of) != (before.id, before.drawn_of):
             self.fill(content)
-        self.draw(content, self._why_closed)
+        self.draw(content, lambda: self._gate.why_closed(content.to_read, key=self.reading_key))
 
     def _look(self) -> None:
         """Record what is on screen, and update the keys as time passes."""
