@@ -18,6 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rich.style import Style
+
 from codeagent.session.recording import read_recording
 from codeagent.tui.keymap import load_keymap
 from codeagent.tui.reduce import Reducer
@@ -171,10 +173,17 @@ def own_look(made: Machine) -> list[str]:
     look = [f"{action}: {keys}" for action, keys in sorted(chosen.items())]
     for theme in map(load_theme, sorted(folder.glob("themes/*.yaml"))):
         look += [f"{theme.textual.name} {vars(theme.textual)}"]
-        for name, style in vars(theme.palette).items():
-            by_token = style.items() if isinstance(style, Mapping) else [("", style)]
-            look += [f"{name} {token}: {each}" for token, each in by_token]
+        look += sorted(_styles(theme.palette))
     return look
+
+
+def _styles(part: Any) -> Iterator[str]:
+    """Yield every style of a palette, however it is put together."""
+    if isinstance(part, Style):
+        yield str(part)
+        return
+    for each in (part if isinstance(part, Mapping) else vars(part)).values():
+        yield from _styles(each)
 
 
 def sent(made: Machine, wire: str) -> list[Json]:
