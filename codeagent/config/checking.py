@@ -23,6 +23,8 @@ Check = Callable[[Any], Any]
 """Used in `Annotated`: returns the value, or another in its place. Raises ValueError or ConfigError
 with what is wrong."""
 _Reader = Callable[[Any, Path], Any]
+_ON = ("1", "on", "t", "true", "y", "yes")
+_OFF = ("0", "off", "f", "false", "n", "no")
 _SHOULD_BE = "Input should be "
 """How a fault begins that is about the value as a whole."""
 
@@ -268,6 +270,16 @@ def _scalar(kind: type, said: str) -> _Reader:
     return read
 
 
+def _switch(value: Any, path: Path) -> bool:
+    """Read a boolean, in any spelling that pydantic takes for one."""
+    spelled = value.lower() if isinstance(value, str) else value
+    if spelled in (True, *_ON):
+        return True
+    if spelled in (False, *_OFF):
+        return False
+    raise WrongValue(path, "Input should be a valid boolean")
+
+
 def _number(value: Any, path: Path) -> float:
     if type(value) not in (int, float):
         raise WrongValue(path, "Input should be a valid number")
@@ -295,7 +307,7 @@ _SCALARS: Mapping[Any, _Reader] = {
     Any: lambda value, path: value,
     str: _scalar(str, "a valid string"),
     int: _scalar(int, "a valid integer"),
-    bool: _scalar(bool, "a valid boolean"),
+    bool: _switch,
     float: _number,
     datetime: _moment,
 }

@@ -149,18 +149,17 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
-    tables = _SECTIONS.union(check.extensions.sections)
+    sections = {
+        name: resolved(kind) for name, kind in check.extensions.sections.items() if name in merged
+    }
+    tables = {*_SECTIONS, *(name for name, kind in sections.items() if not get_origin(kind))}
     merged["origins"] = {
         key: name
         for name, layer in layers
         for key in _set_in(layer, tables)
         if _is_set(merged, key)
     }
-    merged["sections"] = {
-        name: checked(resolved(kind), merged.pop(name))
-        for name, kind in check.extensions.sections.items()
-        if name in merged
-    }
+    merged["sections"] = {name: checked(kind, merged.pop(name)) for name, kind in sections.items()}
     return checked(Settings, merged | {"unused": unused})
 
 

@@ -117,6 +117,7 @@ class Reducer:
                 self._run.rest(event)
             case events.TurnStarted():
                 self._thought = False
+                self._state.document.begin_turn()
                 self._state.status.set(phase="asking", retry_reason="")
             case events.TurnFinished():
                 outcomes.add_usage(event.usage, self._state, context=True)

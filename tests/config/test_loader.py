@@ -87,6 +87,7 @@ def test_the_address_of_a_models_server_is_not_used_for_a_model_of_another_provi
 def test_every_setting_says_where_it_comes_from(place: Place) -> None:
     place.user_file.write_text(
         'model = "a"\nthinking = "low"\n[limits]\nbudget = 2.0\nmax_turns = 9\n'
+        '[web]\nsearch = "brave"\n[provider_tools]\n"openai/*" = ["web_search"]\n'
     )
     place.project_file.write_text(
         'read_only_commands = "ask"\n[limits]\nmax_turns = 5\n[sandbox]\nnetwork = "none"\n'
@@ -96,6 +97,8 @@ def test_every_setting_says_where_it_comes_from(place: Place) -> None:
         "model": "CODEAGENT_MODEL",
         "mode": "the command line",
         "thinking": str(place.user_file),
+        "web.search": str(place.user_file),
+        "provider_tools": str(place.user_file),
         "limits.budget": str(place.user_file),
         "limits.max_turns": ".codeagent/config.toml",
         "read_only_commands": ".codeagent/config.toml",
