@@ -103,7 +103,7 @@ class FakeSandbox:
 
 
 class FakeRecipes:
-    """A `core.recipes.RecipeBook` of the recipes it is given."""
+    """A `core.recipes.Recipes` of the recipes it is given."""
 
     def __init__(self, *listed: Recipe) -> None:
         self.listed = listed

@@ -15,7 +15,7 @@ import pytest
 
 from codeagent import __version__, cli
 from codeagent.commands.arguments import MODES
-from codeagent.config.kept import RuleBookFile
+from codeagent.config.kept import KeptRulesFile
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
 from tests.effort import part
@@ -445,7 +445,7 @@ def test_a_run_with_settings_and_kept_rules_needs_no_pydantic_before_its_first_r
     (config / "config.toml").write_text(
         'mode = "plan"\n[limits]\nmax_turns = 5\n[rules]\nallow = ["bash(ls *)"]\n'
     )
-    RuleBookFile(config, workspace, lambda rule: None).keep("bash(git log *)")
+    KeptRulesFile(config, workspace, lambda rule: None).keep("bash(git log *)")
     with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"

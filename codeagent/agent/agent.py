@@ -28,7 +28,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
-from codeagent.core.jobs import JobBook
+from codeagent.core.jobs import SessionJobs
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.policy import Rule
@@ -228,7 +228,7 @@ class Agent:
         return None if self._context.checkpoints.store is None else self._going_back
 
     @property
-    def jobs(self) -> JobBook:
+    def jobs(self) -> SessionJobs:
         return self._context.jobs
 
     def part(self, kind: type[PartT]) -> PartT | None:

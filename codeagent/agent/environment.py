@@ -10,7 +10,7 @@ from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.memory import OutputStore, Scratchpad
-from codeagent.core.policy import Objection, Policy, RuleBook
+from codeagent.core.policy import KeptRules, Objection, Policy
 from codeagent.core.ports import Sandbox, SandboxKind, Workspace
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
@@ -21,7 +21,7 @@ from codeagent.session.fold import ToolDetails
 class RuleKeeping:
     """How an answer of the user becomes a rule."""
 
-    book: RuleBook | None = None
+    rules: KeptRules | None = None
     """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""

@@ -53,7 +53,7 @@ class Permissions:
 
     def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
         self._policy = environment.policy
-        self._book = environment.keeping.book
+        self._kept = environment.keeping.rules
         self._objection = environment.keeping.objection
         self._emitter = emitter
         self._inputs = environment.state.inputs
@@ -272,10 +272,10 @@ class Permissions:
             return
         where = "this session"
         if rule.origin == "saved":
-            if self._book is None:
+            if self._kept is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
             where = await asyncio.to_thread(
-                self._book.keep, str(rule), denies=rule.permission == "deny"
+                self._kept.keep, str(rule), denies=rule.permission == "deny"
             )
         self._policy = self._policy.adding(rule, known)
         does = "allowed" if rule.permission == "auto" else "denied"
@@ -298,8 +298,8 @@ class Permissions:
                 "project": "the project's configuration",
             }
             raise ConfigError(f"{rule} comes from {where[rule.origin]}; remove it there")
-        if rule.origin == "saved" and self._book is not None:
-            await asyncio.to_thread(self._book.forget, str(rule))
+        if rule.origin == "saved" and self._kept is not None:
+            await asyncio.to_thread(self._kept.forget, str(rule))
         self._policy = replace(
             self._policy, rules=tuple(other for other in self.rules if other != rule)
         )

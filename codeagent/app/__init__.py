@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codeagent.config.settings import Settings
     from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
@@ -64,7 +64,7 @@ class LocalApp:
 
         return describe_prompt(local, kind)
 
-    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "Recipes":
         from codeagent.app.describe import read_recipes
 
         return read_recipes(local)

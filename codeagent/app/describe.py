@@ -19,7 +19,7 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
 
 
 def describe_tools(local: LocalEnvironment, settings: Settings | None = None) -> ToolCatalog:
@@ -34,7 +34,7 @@ def describe_prompt(local: LocalEnvironment, kind: SandboxKind) -> str:
     return prompt_for(dependencies)(open_catalog(dependencies)[0].always)
 
 
-def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "RecipeBook":
+def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "Recipes":
     """Read the recipes that a conversation would have. Blocks on small files. Raises
     CodeagentError, also if the extension that reads them is switched off."""
     from codeagent.core.recipes import NoRecipes  # for whoever runs or lists them
@@ -42,8 +42,8 @@ def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "
     extensions = all_extensions().without((settings or _settings_of_user()).extensions.off)
     for each in extensions.on:
         if each.in_folders.prompts:
-            book: RecipeBook = resolved(each.in_folders.prompts)(local)
-            return book
+            recipes: Recipes = resolved(each.in_folders.prompts)(local)
+            return recipes
     for each in extensions.off:
         if each.in_folders.prompts:
             raise ConfigError(

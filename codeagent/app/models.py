@@ -15,10 +15,10 @@ from codeagent.core.extension import Extension, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, same_provider
 from codeagent.llm.catalog import context_window, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane, open_model
-from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import key_variables, native_target, own_server, server_of
 from codeagent.llm.retry import FallbackModel, RetryingModel
+from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.usage import Price
 
 
@@ -30,7 +30,7 @@ class OpenModels:
     options: ModelOptions
     window: int | None = None
     """Tokens that the user configured; None: what is known of the model."""
-    known: dict[tuple[str, str | None], Learned] = field(default_factory=dict)
+    known: dict[tuple[str, str | None], ServerKnowledge] = field(default_factory=dict)
     """By model and address."""
 
     async def __call__(
@@ -76,18 +76,20 @@ class OpenModels:
         return model
 
 
-def _learned(name: str, api_base: str | None, key: str | None, local: LocalEnvironment) -> Learned:
+def _learned(
+    name: str, api_base: str | None, key: str | None, local: LocalEnvironment
+) -> ServerKnowledge:
     """Return what is known before the server was asked: where it is, if it is the user's own."""
     base = own_server(name, api_base, local.environment)
     if base is None:
-        return Learned()
+        return ServerKnowledge()
     try:
         target = native_target(name, api_base, key, local.environment)
     except ModelError:  # its first request says what is missing
-        return Learned()
+        return ServerKnowledge()
     if target is None or target.endpoint is None:
-        return Learned(base, {}, name.partition("/")[2] or name)
-    return Learned(base, target.endpoint.headers, target.bare_name)
+        return ServerKnowledge(base, {}, name.partition("/")[2] or name)
+    return ServerKnowledge(base, target.endpoint.headers, target.bare_name)
 
 
 def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:
@@ -132,7 +134,7 @@ def model_options(settings: Settings) -> ModelOptions:
     )
 
 
-def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: Learned) -> Model:
+def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: ServerKnowledge) -> Model:
     other: Model = resolved(wrap)(model, learned, settings)
     return other
 

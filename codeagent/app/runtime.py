@@ -31,7 +31,7 @@ from codeagent.app.sources import (
     with_messages,
 )
 from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
-from codeagent.config.kept import RuleBookFile
+from codeagent.config.kept import KeptRulesFile
 from codeagent.config.layers import load_settings, parse_rules
 from codeagent.config.local_environment import LocalEnvironment, local_environment, user_config_file
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
@@ -185,7 +185,7 @@ class _Base:
     workspace: LocalWorkspace
     session: OpenedSession
     policy: Policy
-    rule_book: RuleBookFile | None
+    kept_rules: KeptRulesFile | None
     sandbox: StartedSandbox
     dependencies: ToolDependencies
     files: "_Files"
@@ -203,12 +203,12 @@ async def _base(
     )
     history = session.history
     settings = with_chosen(settings, history)
-    rule_book = (
+    kept_rules = (
         None
         if local.config_dir is None
-        else RuleBookFile(local.config_dir, local.workspace, too_broad)
+        else KeptRulesFile(local.config_dir, local.workspace, too_broad)
     )
-    policy = await asyncio.to_thread(_policy, settings, rule_book, history, opening.tell)
+    policy = await asyncio.to_thread(_policy, settings, kept_rules, history, opening.tell)
     sandbox = await start_sandbox(
         settings,
         local,
@@ -244,7 +244,7 @@ async def _base(
         workspace=workspace,
         session=session,
         policy=policy,
-        rule_book=rule_book,
+        kept_rules=kept_rules,
         sandbox=sandbox,
         dependencies=dependencies,
         files=files,
@@ -364,7 +364,7 @@ def _environment(base: _Base) -> ToolEnvironment:
         hooks=base.files.hooks,
         attended=base.opening.attended,
         keeping=RuleKeeping(
-            base.rule_book,
+            base.kept_rules,
             lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
         ),
         recall=Recall(
@@ -390,9 +390,9 @@ def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any
     return dependencies.must_read(tool, of_a_set=of_a_set)
 
 
-def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
+def _policy(settings: Settings, kept: KeptRulesFile | None, history: History, tell: Tell) -> Policy:
     network = settings.network_after(history.hosts.network)
-    rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
+    rules = (*parse_rules(settings.rules), *(() if kept is None else kept.load(tell)))
     return Policy(
         settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
     )

@@ -25,7 +25,7 @@ from codeagent.config.local_environment import (
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.recipes import RecipeBook
+from codeagent.core.recipes import Recipes
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session, SessionSummary
 from codeagent.core.tool import ToolError
@@ -194,7 +194,7 @@ class LocalLauncher:
             os.close(root)
         return await asyncio.to_thread(_with_folders, paths)
 
-    def recipes(self) -> RecipeBook:
+    def recipes(self) -> Recipes:
         return self._app.read_recipes(
             LocalEnvironment(
                 self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()

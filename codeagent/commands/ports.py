@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # a command imports what it uses
     from codeagent.config.settings import Settings
     from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog
@@ -39,7 +39,7 @@ class App(Sessions, Protocol):
     def describe_prompt(self, local: "LocalEnvironment", kind: "SandboxKind") -> str:
         """Build the system prompt that a conversation there would have. Raises CodeagentError."""
 
-    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "Recipes":
         """Read the recipes that a conversation would have. Raises CodeagentError."""
 
     def image_source(

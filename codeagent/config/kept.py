@@ -153,9 +153,9 @@ class _KeptFile(Generic[EntryT]):
             ) from error
 
 
-class RuleBookFile(_KeptFile[_KeptRule]):
+class KeptRulesFile(_KeptFile[_KeptRule]):
     """`rules.jsonl`, for one workspace: the rules of the answers "always here" and "never"
-    (`core.policy.RuleBook`)."""
+    (`core.policy.KeptRules`)."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class _ProjectFile(_KeptFile[EntryT]):
 
 class TrustFile(_ProjectFile[_KeptTrust]):
     """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a
-    `core.toolbox.TrustBook`)."""
+    `core.toolbox.TrustRecord`)."""
 
     def __init__(
         self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl"

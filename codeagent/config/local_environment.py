@@ -103,18 +103,18 @@ class GitElsewhere:
     """A git directory outside the workspace, and what the user said about it."""
 
     git: OutsideGit
-    _book: TrustFile
+    _trust: TrustFile
 
     @property
     def answer(self) -> bool | None:
         """Whether commands may read it; None if the user was not asked yet. Raises ConfigError."""
-        if self._book.trusts(self.git.digest):
+        if self._trust.trusts(self.git.digest):
             return True
-        return False if self._book.trusts(self._refusal) else None
+        return False if self._trust.trusts(self._refusal) else None
 
     def keep(self, answer: bool) -> None:
         """Remember the answer. Raises ConfigError."""
-        self._book.trust(self.git.digest if answer else self._refusal)
+        self._trust.trust(self.git.digest if answer else self._refusal)
 
     @property
     def _refusal(self) -> str:

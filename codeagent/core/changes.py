@@ -147,7 +147,7 @@ class CommitPlan:
     base: str
     """A hash of everything the commit is made from: branch, last commit, author, index and
     contents."""
-    around: str = ""
+    work_tree: str = ""
     """The work tree that contains the workspace; empty if it is the workspace itself."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Why contents were not read, by path: `changes` has them as empty."""

@@ -242,7 +242,7 @@ class InFolders:
     blocks."""
     kinds: tuple[FileKind, ...] = ()
     prompts: Reference = ""
-    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user
+    """Of a function from a `LocalEnvironment` to a `core.recipes.Recipes`: prompts that the user
     runs by name."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
@@ -270,7 +270,7 @@ class Extension:
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
-    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    (`llm.learned.ServerKnowledge`) and the settings (`Sections`) to the `Model` that is asked in its
     place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare

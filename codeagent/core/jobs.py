@@ -52,7 +52,7 @@ class EndedJob:
     tail: str = ""
 
 
-class JobBook(Protocol):
+class SessionJobs(Protocol):
     """The jobs of one session, including those of an earlier process (`lost`)."""
 
     def jobs(self) -> tuple[Job, ...]:

@@ -229,7 +229,7 @@ Objection = Callable[[Rule], str | None]
 """Returns why an answer must not become this rule, as a phrase; None if it may."""
 
 
-class RuleBook(Protocol):
+class KeptRules(Protocol):
     """The rules a user keeps for a workspace beyond one session; methods may block on a small
     file."""
 

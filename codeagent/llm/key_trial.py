@@ -48,7 +48,7 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
     if provider is None:
         return KeyTrial("unknown", "not tried")
-    from codeagent.llm.server_facts import answer_of  # not needed before a key is pasted
+    from codeagent.llm.server_details import answer_of  # not needed before a key is pasted
     from codeagent.net.http import HttpClient
 
     trial, row = _TRIALS[provider], providers()[provider]

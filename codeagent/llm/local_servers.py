@@ -63,7 +63,7 @@ async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWa
     """Ask the server at this address, as the user may give it, for its models; None if it does not
     list any."""
     from codeagent.llm.providers import server_root  # not needed before a server is named
-    from codeagent.llm.server_facts import answer_of, object_of
+    from codeagent.llm.server_details import answer_of, object_of
     from codeagent.net.http import HttpClient
 
     root, query = server_root(address)
@@ -94,7 +94,7 @@ async def _server(client: "HttpClient", name: str, port: int, seconds: float) ->
 
 
 async def _models(client: "HttpClient", base: str, seconds: float) -> tuple[str, ...]:
-    from codeagent.llm.server_facts import json_of  # as below
+    from codeagent.llm.server_details import json_of  # as below
 
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -25,11 +25,11 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.redact import Redactor
-from codeagent.llm.answer_room import AnswerRoom
+from codeagent.llm.answer_budget import AnswerBudget
 from codeagent.llm.errors import FailedRequest, model_error, words_of
-from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
+from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost
 
@@ -53,11 +53,11 @@ class ProviderModel(ABC):
         thinking: Effort | None = None,
         price: Price | None = None,
         provider_tools: MakeProviderTools = ProviderTools,
-        learned: Learned | None = None,
+        learned: ServerKnowledge | None = None,
     ) -> None:
         """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price`
         overrides what is known; `learned` is what its server has said."""
-        self._learned = learned or Learned()
+        self._learned = learned or ServerKnowledge()
         self._asked = self._learned.asked
         self.name = name
         self._api_base = api_base
@@ -75,7 +75,7 @@ class ProviderModel(ABC):
             {**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""}
         )
         self._target: Target | None = None
-        self._room = AnswerRoom()
+        self._room = AnswerBudget()
 
     @property
     def context_window(self) -> int | None:
@@ -108,7 +108,7 @@ class ProviderModel(ABC):
         await self._learned.look()
         if self._asked != self._learned.asked:
             self._asked = self._learned.asked
-            self._room = AnswerRoom()
+            self._room = AnswerBudget()
         if self._target is None:
             self._target = await self._find_target()
         self._target = self._declaring(self._target, request)

@@ -19,7 +19,7 @@ from codeagent.core.model import (
     ModelRequest,
     Retrying,
 )
-from codeagent.llm.learned import Learned
+from codeagent.llm.server_knowledge import ServerKnowledge
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -90,7 +90,7 @@ class FoldingModel(ModelWrapper):
     """A model that is sent system messages until its template refuses them; that is remembered, and
     said once."""
 
-    def __init__(self, inner: Model, learned: Learned) -> None:
+    def __init__(self, inner: Model, learned: ServerKnowledge) -> None:
         super().__init__(inner)
         self._learned = learned
 

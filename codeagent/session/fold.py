@@ -61,7 +61,13 @@ from codeagent.core.notices import (
     ToolsetChosen,
 )
 from codeagent.core.policy import Mode, NetworkLevel
-from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript, with_typed_pins
+from codeagent.session.transcript import (
+    AnyEvent,
+    Transcript,
+    rebuilt_line,
+    transcript,
+    with_typed_pins,
+)
 
 if TYPE_CHECKING:  # it needs pydantic
     from codeagent.core.channels import ChannelKind
@@ -250,7 +256,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
 
 
 def _details(
-    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told
+    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Transcript
 ) -> Iterator[ToolDetails]:
     """Yield what the calls that ran read and changed; after a compaction, what is left of the
     earlier ones is known.

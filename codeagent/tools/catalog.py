@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, ToolError, Unavailable
-from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
+from codeagent.core.toolbox import Toolbox, ToolProblem, ToolSummary, TrustRecord
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader, narrowed
 from codeagent.tools.loaded import LoadedFiles
 from codeagent.tools.registry import Named, ToolRegistry, without_doubles
@@ -57,7 +57,7 @@ class ToolCatalog(ToolRegistry):
         folders: Sequence[ToolFolder] = (),
         loaders: Sequence[ToolLoader] = (),
         packages: Loaded | None = None,
-        trust: TrustBook | None = None,
+        trust: TrustRecord | None = None,
         *,
         accept: bool = False,
         elsewhere: Collection[str] = (),
@@ -94,7 +94,7 @@ class ToolCatalog(ToolRegistry):
         self.agents: tuple[AgentDefinition, ...] = ()
         """Those of the files that can be started."""
         self._always = tuple(self)
-        self._now = Toolbox(tuple(map(ToolFacts.of, self)))
+        self._now = Toolbox(tuple(map(ToolSummary.of, self)))
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
@@ -253,7 +253,7 @@ class ToolCatalog(ToolRegistry):
             *doubled,
         )
         held_from = self.toolsets.held
-        facts = tuple(map(ToolFacts.of, self, [held_from.get(tool, "") for tool in self]))
+        facts = tuple(map(ToolSummary.of, self, [held_from.get(tool, "") for tool in self]))
         self._now = Toolbox(facts, problems, self.files.untrusted, digest=self.files.digest or "")
         after = self._tools
         return CatalogChange(

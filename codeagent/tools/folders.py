@@ -14,7 +14,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.memory import OutputStore
 from codeagent.core.tool import OpenArgs, Tool
-from codeagent.core.toolbox import ToolProblem, TrustBook
+from codeagent.core.toolbox import ToolProblem, TrustRecord
 from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.tools.edit.reads import ReadTracker
 
@@ -163,14 +163,14 @@ class ProjectTrust:
     as they are."""
 
     def __init__(
-        self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool
+        self, folders: Sequence[ToolFolder], record: TrustRecord | None, *, accept: bool
     ) -> None:
-        """`book` keeps the trust; if it is None, nothing is trusted.
+        """`record` keeps the trust; if it is None, nothing is trusted.
 
         `accept`: the files are trusted as they are at the first look; that is not kept.
         """
         self._folders = folders
-        self._book = book
+        self._record = record
         self._accept_first = accept
         self._accepted: str | None = None
 
@@ -197,22 +197,24 @@ class ProjectTrust:
         if self._accept_first:
             self._accept_first = False
             self._accepted = digest
-        return digest == self._accepted or (self._book is not None and self._book.trusts(digest))
+        return digest == self._accepted or (
+            self._record is not None and self._record.trusts(digest)
+        )
 
     def give(self, digest: str | None) -> None:
         """Trust the files with this digest, in later sessions as well. Blocks. Raises
         ConfigError."""
-        if self._book is None:
+        if self._record is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         if digest is not None:
-            self._book.trust(digest)
+            self._record.trust(digest)
 
     def take_back(self) -> None:
         """Stop trusting any files. Blocks. Raises ConfigError."""
         self._accepted = None
         self._accept_first = False
-        if self._book is not None:
-            self._book.forget()
+        if self._record is not None:
+            self._record.forget()
 
 
 def _stamp(folder: int, name: str) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.errors import ConfigError
 from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import ToolProblem, TrustBook
+from codeagent.core.toolbox import ToolProblem, TrustRecord
 from codeagent.tools.folders import (
     FolderState,
     Loaded,
@@ -39,7 +39,7 @@ class LoadedFiles:
         folders: Sequence[ToolFolder],
         loaders: Sequence[ToolLoader],
         packages: Loaded,
-        trust: TrustBook | None,
+        trust: TrustRecord | None,
         *,
         accept: bool,
     ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the first frame needs the values, but nothing that these im
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session, SessionSummary
 
 
@@ -216,7 +216,7 @@ class Launcher(Protocol):
     async def files(self) -> tuple[str, ...]:
         """Return the paths of the workspace that are not ignored; directories end with a slash."""
 
-    def recipes(self) -> "RecipeBook":
+    def recipes(self) -> "Recipes":
         """Read the recipes of the user and the workspace. Raises ConfigError."""
 
     def git_status(self) -> tuple[str, int]:

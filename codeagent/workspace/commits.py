@@ -142,7 +142,7 @@ class GitCommitter:
         )
         base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
         skipped = () if self._hooks else repository.hooks()
-        unsigned, around = (
+        unsigned, work_tree = (
             repository.is_on("commit.gpgsign"),
             str(repository.top) if repository.prefix else "",
         )
@@ -154,7 +154,7 @@ class GitCommitter:
             skipped_hooks=skipped,
             unsigned=unsigned,
             base=base,
-            around=around,
+            work_tree=work_tree,
             left_out={change.path: why for change, why in found if why},
         )
         return plan, tree, selection

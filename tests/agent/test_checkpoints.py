@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
-from codeagent.core.checkpoints import ChangedFile, Node, RestoreKind, Rewind, Theirs
+from codeagent.core.checkpoints import ChangedFile, Node, OthersChanges, RestoreKind, Rewind
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import ToolCall, UserMessage, text_of
@@ -424,7 +424,7 @@ async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_r
     s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"), put("c.py", "4"))), Turn("done"))
     await say(s, "fix it")
     store.files["d.py"] = "theirs"
-    store.of_others = Theirs(
+    store.of_others = OthersChanges(
         frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"}
     )
     past = rewind(s)

@@ -41,7 +41,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.extensions.web.web_set import web_tools
 from codeagent.net.web.client import WebClient
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.git_commit import GitCommit
@@ -273,7 +273,7 @@ _API = {
 def _operation(name: str) -> Make:
     async def made(workspace: LocalWorkspace, reads: ReadTracker) -> Tool[Any]:
         options = DocumentOptions("api", ("api.example.org",))
-        secrets = SecretBook({}, lambda one: None, Redactor({}))
+        secrets = BoundSecrets({}, lambda one: None, Redactor({}))
         source = OpenApiSource(options, lambda: ApiDocument(_API), WebClient({}, []), secrets)
         await source.start(lambda: None)
         return source.get(name)

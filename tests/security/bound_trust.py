@@ -18,10 +18,10 @@ from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
 from codeagent.extensions.images.plan import RepositoryImages
-from codeagent.extensions.mcp.config import ServerFacts
+from codeagent.extensions.mcp.config import ServerStatus
 from codeagent.extensions.mcp.servers import McpServers
 from codeagent.extensions.mcp.source import ServerHost
-from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
+from codeagent.extensions.recipes.recipe_folders import RecipeFolders, recipe_folders
 from codeagent.tui.launcher import Consent, LaunchOptions
 from codeagent.tui.parts.card_content import CardAct, StartPlan
 from codeagent.tui.state import PlanReady
@@ -72,7 +72,7 @@ def _write_servers(folder: Path, entry: dict[str, Any]) -> None:
     (folder / "work/.mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
 
 
-def _facts(book: McpServers) -> ServerFacts:
+def _facts(book: McpServers) -> ServerStatus:
     [facts] = book.list()
     return facts
 

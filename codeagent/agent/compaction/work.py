@@ -8,15 +8,15 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
 from codeagent.agent.calls import kept_text
-from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
+from codeagent.agent.compaction.known_files import DetailsInContext, KnownFiles
 from codeagent.agent.compaction.plan import (
     Asking,
     Attempts,
     CompactionPlan,
     GrowingLength,
-    KeptFacts,
     NoSummary,
     NotCompacted,
+    SummaryContext,
     TokenGauge,
     length_of,
     make_cut,
@@ -100,7 +100,7 @@ class Compaction:
         self._line = history.line
         self._pins = history.compactions.pins
         self._questions = dict(history.compactions.questions)
-        self._files = FileFacts(environment.workspace, history.details)
+        self._files = KnownFiles(environment.workspace, history.details)
         self.in_context = DetailsInContext(history.details, environment.recall.forget)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
@@ -276,7 +276,7 @@ class Compaction:
         return self._event(plan, cause, asking, await self._facts(asking.request.messages))(summary)
 
     def _event(
-        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: KeptFacts
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: SummaryContext
     ) -> Callable[[str], ContextCompacted | None]:
         """Return what makes the event of a summary; it returns None if the conversation would not
         become shorter."""
@@ -441,8 +441,8 @@ class Compaction:
         )
         return wrong
 
-    async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
-        return KeptFacts(
+    async def _facts(self, messages: Sequence[Message]) -> SummaryContext:
+        return SummaryContext(
             todo=tuple(map(str, self._environment.state.todo.items)),
             questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),

@@ -1,4 +1,4 @@
-"""The jobs of one session (the JobBook of `core.jobs`), and the ports that they listen on."""
+"""The jobs of one session (the SessionJobs of `core.jobs`), and the ports that they listen on."""
 
 import asyncio
 import time

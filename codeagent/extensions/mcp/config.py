@@ -97,7 +97,7 @@ class WantedVariable:
 
 
 @dataclass(frozen=True)
-class ServerFacts:
+class ServerStatus:
     """One configured server, as the user sees it."""
 
     name: str
@@ -136,7 +136,7 @@ def diff_lines(diff: DiffBlock) -> Iterator[str]:
 class ListedServers:
     """The servers of one conversation, as its page sees them."""
 
-    def list(self) -> tuple[ServerFacts, ...]:
+    def list(self) -> tuple[ServerStatus, ...]:
         """Return what is configured, and how each is doing."""
         return ()
 

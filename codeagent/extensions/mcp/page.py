@@ -10,7 +10,7 @@ from rich.style import Style
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
 from codeagent.extensions.mcp import EXTENSION
-from codeagent.extensions.mcp.config import ListedServers, ServerFacts, diff_lines
+from codeagent.extensions.mcp.config import ListedServers, ServerStatus, diff_lines
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -41,7 +41,7 @@ _NEXT = {
     "disabled": "not started: disabled in its configuration",
 }
 
-Servers = tuple[ServerFacts, ...]
+Servers = tuple[ServerStatus, ...]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def servers_plain(servers: Servers) -> str:
     )
 
 
-def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
+def _lines(server: ServerStatus, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
     styles: dict[str, Style] = {
         "ready": palette.success,
         "failed": palette.error,
@@ -105,14 +105,14 @@ def _whole(text: str, width: int, palette: Palette) -> Iterator[Line]:
         yield indented(found, Segment(_INDENT))
 
 
-def _head(server: ServerFacts) -> str:
+def _head(server: ServerStatus) -> str:
     tools = counted(len(server.tools), "tool") if server.state == "ready" else ""
     state = f"waits for {', '.join(needs)}" if (needs := _needs(server)) else server.state
     parts = (server.name, state, tools, server.transport, _WHOSE[server.place])
     return flat(" · ".join(part for part in parts if part))
 
 
-def _needs(server: ServerFacts) -> tuple[str, ...]:
+def _needs(server: ServerStatus) -> tuple[str, ...]:
     """Return the names of the variables without which it was not started; empty if it failed for
     another reason."""
     if server.state != "failed":
@@ -120,7 +120,7 @@ def _needs(server: ServerFacts) -> tuple[str, ...]:
     return tuple(one.name for one in server.wants if not one.given and one.default is None)
 
 
-def _beside(server: ServerFacts) -> Iterator[str]:
+def _beside(server: ServerStatus) -> Iterator[str]:
     """Return what is said of a server besides what it is given; the next step is below what is
     wrong."""
     yield from server.problems
@@ -145,11 +145,11 @@ class ServersScreen(Page[None]):
 
     BINDINGS = bindings("mcp", rows=page_rows(EXTENSION))
 
-    def __init__(self, client: SessionClient, book: ListedServers) -> None:
+    def __init__(self, client: SessionClient, listed: ListedServers) -> None:
         self.pane: TextPane
         self._client = client
-        self._book = book
-        self._shown = servers = book.list()
+        self._listed = listed
+        self._shown = servers = listed.list()
         self._chosen = servers[0].name if servers else ""
         hints = [
             "{mcp.next} next",
@@ -264,12 +264,12 @@ class ServersScreen(Page[None]):
         self._look()
         self.say(done if refused is None else refused.reason)
 
-    def _look(self) -> ServerFacts | None:
+    def _look(self) -> ServerStatus | None:
         """Draw what changed, and return the chosen server.
 
         A question about servers that have changed since is withdrawn.
         """
-        servers = self._book.list()
+        servers = self._listed.list()
         if servers != self._shown:
             self._shown = servers
             self.title_row.tell(_note(servers))

@@ -29,7 +29,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.extensions.mcp import PROJECT_FILE
 from codeagent.extensions.mcp.browser import open_in_browser
-from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerFacts, ServerPlace
+from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerPlace, ServerStatus
 from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.files import ServerFiles
 from codeagent.extensions.mcp.host import ServerHost
@@ -211,7 +211,7 @@ class McpServers(ConversationPart, ListedServers):
         """Let no server write from now on; they end with the sets of the conversation."""
         self._programs.close()
 
-    def list(self) -> tuple[ServerFacts, ...]:
+    def list(self) -> tuple[ServerStatus, ...]:
         return tuple(map(self._facts, self._configured.entries))
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
@@ -321,9 +321,9 @@ class McpServers(ConversationPart, ListedServers):
         entry = self._configured.get(name)
         return "it is disabled" if entry.trusted else _UNTRUSTED
 
-    def _facts(self, entry: ServerEntry) -> ServerFacts:
+    def _facts(self, entry: ServerEntry) -> ServerStatus:
         name = entry.config.name
-        facts = ServerFacts(
+        facts = ServerStatus(
             name,
             entry.transport,
             entry.place,

@@ -130,7 +130,11 @@ def _facts(message: str, plan: CommitPlan) -> TextBlock:
         "",
         f"on {shown(plan.branch)}, {after}, by {shown(plan.author)}",
         f"{count(len(plan.changes), 'file')}: {counted}",
-        *((f"in the repository around this folder, {shown(plan.around)}",) if plan.around else ()),
+        *(
+            (f"in the repository around this folder, {shown(plan.work_tree)}",)
+            if plan.work_tree
+            else ()
+        ),
         *((f"hooks do not run{_named(plan.skipped_hooks)}",) if plan.skipped_hooks else ()),
         *(("not signed, although commit.gpgSign is on",) if plan.unsigned else ()),
     ]

@@ -7,7 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from codeagent.core.acts import TrustTools
-from codeagent.core.toolbox import SourceState, Toolbox, ToolFacts, ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import SourceState, Toolbox, ToolProblem, ToolsetSummary, ToolSummary
 from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
@@ -101,7 +101,7 @@ def _heading(text: str, style: Style) -> Line:
     return line([(text, style)])
 
 
-def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
+def _tool(tool: ToolSummary, name: int, width: int, palette: Palette) -> Iterator[Line]:
     """Return a row with name, permission and how the tool runs, and below it the description."""
     lead: Parts = [
         (_INDENT, None),
@@ -113,7 +113,7 @@ def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[
     return beside(lead, texts, room)
 
 
-def _about(tool: ToolFacts) -> str:
+def _about(tool: ToolSummary) -> str:
     """Return how the tool runs and where it comes from."""
     own = "" if tool.source == "builtin" else "on your machine"
     where = "in the sandbox" if tool.sandboxed else own
@@ -122,7 +122,7 @@ def _about(tool: ToolFacts) -> str:
     return " · ".join(part for part in (mode, where, toolset, flat(tool.origin)) if part)
 
 
-def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Line]:
+def _toolset(toolset: ToolsetSummary, width: int, palette: Palette) -> Iterator[Line]:
     """Return name and state, and below them what the toolset is for, or why it failed."""
     styles: dict[SourceState, Style] = {"failed": palette.error, "starting": palette.warning}
     style = palette.success if toolset.in_use else styles.get(toolset.state, palette.muted)
@@ -140,7 +140,7 @@ def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Li
     )
 
 
-def _state(toolset: ToolsetFacts) -> str:
+def _state(toolset: ToolsetSummary) -> str:
     on = f"{toolset.in_use} of " if toolset.in_use else ""
     state = {
         "waiting": "off",

@@ -16,7 +16,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
-from codeagent.tui.transcript.layout import BlockPlace
+from codeagent.tui.transcript.layout import BlockRow
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
 from codeagent.tui.transcript.selection import (
@@ -131,7 +131,7 @@ class TranscriptView(SheetView, can_focus=True):
             self.screen.selections = {self: Selection(*(_moved(end, splice) for end in selection))}
         super().follow(splice)
 
-    def margin(self, place: BlockPlace, usual: Segment) -> Segment:
+    def margin(self, place: BlockRow, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
         if stop is not None and stop.index == place.index:
             first, last = rows_of(self.sheet, stop)
@@ -139,7 +139,7 @@ class TranscriptView(SheetView, can_focus=True):
                 return Segment(_CURSOR, self.sheet.palette.accent)
         return usual
 
-    def styled(self, line: Line, place: BlockPlace) -> Strip:
+    def styled(self, line: Line, place: BlockRow) -> Strip:
         if not line.text:
             return line.strip
         style, marked = self.sheet.palette.marks.selection, self._marked(line, place)
@@ -209,7 +209,7 @@ class TranscriptView(SheetView, can_focus=True):
         working = call_id and self.document.running_child(call_id)
         self.post_message(self.StopAgent(call_id) if working else self.Left())
 
-    def _act(self, place: BlockPlace) -> None:
+    def _act(self, place: BlockRow) -> None:
         """Open or fold for a click on a headline or an offer of more; elsewhere do nothing."""
         row = place.line - self.sheet.gap(place.index)
         spot = spot_at(self.sheet, place.index, row)
@@ -255,8 +255,8 @@ class TranscriptView(SheetView, can_focus=True):
         if whole:
             last = self.sheet.layout.height(place.index)
             ends = (
-                Offset(0, BlockPlace(place.index, 0).encoded),
-                Offset(0, BlockPlace(place.index, last).encoded),
+                Offset(0, BlockRow(place.index, 0).encoded),
+                Offset(0, BlockRow(place.index, last).encoded),
             )
         else:
             words = (
@@ -293,7 +293,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.reveal(index, rows[0])
         self.refresh()
 
-    def _marked(self, line: Line, place: BlockPlace) -> Line:
+    def _marked(self, line: Line, place: BlockRow) -> Line:
         """Return the line with its matches marked; the current one stands out."""
         finding = self._finding
         if finding is None or not line.text:
@@ -311,5 +311,5 @@ def _moved(end: Offset | None, splice: BlockSplice) -> Offset | None:
     """Return where an end of a selection is after the splice."""
     if end is None:
         return None
-    place = BlockPlace.decoded(end.y)
+    place = BlockRow.decoded(end.y)
     return Offset(end.x, replace(place, index=splice.place(place.index)).encoded)

@@ -108,7 +108,9 @@ async def test_what_does_not_happen_is_shown_before_and_said_after(
 
 
 async def test_the_repository_around_a_folder_is_named(workspace: LocalWorkspace) -> None:
-    tool = GitCommit(workspace, lambda: FakeCommitter(replace(PLAN, around="/home/ada/monorepo")))
+    tool = GitCommit(
+        workspace, lambda: FakeCommitter(replace(PLAN, work_tree="/home/ada/monorepo"))
+    )
     facts = (await preview(tool, workspace)).blocks[0]
     assert isinstance(facts, TextBlock)
     assert facts.text.endswith(

@@ -8,7 +8,7 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
-from codeagent.llm.answer_room import AnswerRoom
+from codeagent.llm.answer_budget import AnswerBudget
 from codeagent.llm.native.model import NativeModel
 from codeagent.llm.provider_model import ProviderModel
 from tests.llm.asking import LANES, ask, request
@@ -194,12 +194,12 @@ async def test_thinking_fits_into_what_the_window_has_left() -> None:
 def test_the_wording_of_each_server_is_understood(
     said: str, room: int | None, window: int | None
 ) -> None:
-    known = AnswerRoom()
+    known = AnswerBudget()
     assert known.refused(said, request(), 200_000) == room
     assert known.window == window
 
 
 def test_a_limit_that_is_not_below_what_was_asked_for_helps_nothing() -> None:
     said = "max_tokens is too large. This model supports at most 16384 completion tokens"
-    assert AnswerRoom().refused(said, request(), 16_384) is None
-    assert AnswerRoom().refused(said, request(), 16_385) == 16_384
+    assert AnswerBudget().refused(said, request(), 16_384) is None
+    assert AnswerBudget().refused(said, request(), 16_385) == 16_384

@@ -34,7 +34,7 @@ _REFUSALS = tuple(
 and Bedrock say that an answer may not be that long."""
 
 
-class AnswerRoom:
+class AnswerBudget:
     """Keeps the answers of one model within its window."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import Recipe
-from codeagent.core.toolbox import ToolProblem, TrustBook
+from codeagent.core.toolbox import ToolProblem, TrustRecord
 from codeagent.tools.folders import FolderState, ToolFile, ToolFolder
 from codeagent.workspace.files import LocalWorkspace
 
@@ -43,7 +43,7 @@ def read_recipes(local: LocalEnvironment) -> "RecipeFolders":
 
 
 class RecipeFolders:
-    """A `core.recipes.RecipeBook` over folders of files, which are read again only if they changed.
+    """A `core.recipes.Recipes` over folders of files, which are read again only if they changed.
 
     The first recipe of a name keeps it, and the user's own come before the project's.
     """
@@ -51,7 +51,7 @@ class RecipeFolders:
     def __init__(
         self,
         folders: Sequence[ToolFolder],
-        trust: TrustBook | None,
+        trust: TrustRecord | None,
         *,
         accept: bool = False,
         root: str = "",

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # asked only by those who have a server of their own
-    from codeagent.llm.server_facts import ServedModel
+    from codeagent.llm.server_details import ServedModel
 
 _FRESH = 30.0
 """Seconds for which what the server said is trusted after a reconnection, unless the connection
 failed."""
 
 
-class Learned:
+class ServerKnowledge:
     """Kept for as long as the process lives."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Learned:
         """Ask the server, if it has not answered yet or was lost since."""
         if not self._stale or self._base is None:
             return
-        from codeagent.llm.server_facts import ask_server
+        from codeagent.llm.server_details import ask_server
 
         found = await ask_server(self._base, self._headers, self._model)
         if found is not None:

@@ -10,8 +10,8 @@ from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
 from codeagent.llm.factory import ModelOptions, open_model
-from codeagent.llm.learned import Learned
-from codeagent.llm.server_facts import ServedModel, ask_server
+from codeagent.llm.server_details import ServedModel, ask_server
+from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.llm.asking import ask, request
 from tests.servers import FakeProvider, Turn, openai_server
 from tests.table import for_each
@@ -125,8 +125,8 @@ async def test_no_text_of_a_conversation_is_in_the_questions() -> None:
     ]
 
 
-def opened(fake: FakeProvider, learned: Learned | None = None) -> Any:
-    learned = learned or Learned(fake.base_url, {}, "fake")
+def opened(fake: FakeProvider, learned: ServerKnowledge | None = None) -> Any:
+    learned = learned or ServerKnowledge(fake.base_url, {}, "fake")
     return open_model(
         "openai/fake", api_base=fake.base_url, options=ModelOptions(), learned=learned
     )
@@ -156,7 +156,7 @@ async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() 
         [Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]
     ) as fake:
         fake.facts |= LLAMA
-        learned = Learned(fake.base_url, {}, "fake")
+        learned = ServerKnowledge(fake.base_url, {}, "fake")
         inner = opened(fake, learned)._inner  # without the pause between attempts
         await ask(inner)
         await ask(inner)
@@ -190,7 +190,7 @@ async def test_a_template_that_refuses_the_system_role_gets_it_in_the_users_mess
     async with openai_server(
         [refusal, Turn(text="hi"), Turn(text="again"), Turn(text="other")]
     ) as fake:
-        learned = Learned()
+        learned = ServerKnowledge()
         model = opened(fake, learned)
         first, second = await ask(model), await ask(model)
         other = opened(fake, learned)
@@ -207,7 +207,7 @@ async def test_a_template_that_refuses_the_system_role_gets_it_in_the_users_mess
 async def test_a_refusal_that_does_not_pass_when_folded_is_said_and_not_repeated() -> None:
     refusal = Turn(status=400, body='{"error": {"message": "System role not supported"}}')
     async with openai_server([refusal], repeat=True) as fake:
-        model = opened(fake, Learned())
+        model = opened(fake, ServerKnowledge())
         with pytest.raises(ModelError, match="System role"):
             await ask(model)
         await model.close()
@@ -218,7 +218,7 @@ async def test_other_refusals_are_not_folded() -> None:
     async with openai_server(
         [Turn(status=400, body='{"error": {"message": "temperature is bad"}}')]
     ) as fake:
-        model = opened(fake, Learned())
+        model = opened(fake, ServerKnowledge())
         with pytest.raises(ModelError, match="temperature"):
             await ask(model)
         await model.close()

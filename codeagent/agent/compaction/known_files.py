@@ -22,7 +22,7 @@ class _KnownFile:
     changed: bool = False
 
 
-class FileFacts:
+class KnownFiles:
     """Every file that the agent read or changed in the session, whether or not the text is still in
     its context."""
 
