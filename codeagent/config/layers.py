@@ -41,8 +41,9 @@ ENVIRONMENT = {
 """Variables and the setting each one sets."""
 _SECTIONS = frozenset(
     name for name, kind in field_types(FileSettings).items() if is_dataclass(kind)
-)
-"""The settings that are tables of settings: layers add up in them key by key."""
+) - {"network"}
+"""The settings that are tables of settings: layers add up in them key by key. `network` is one
+setting, which only the user's file has."""
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
 _TIGHTENS = frozenset(
     {

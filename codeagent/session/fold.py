@@ -26,14 +26,7 @@ from codeagent.core.events import (
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job, Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    text_of,
-)
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import (
     job_note,
@@ -265,9 +258,7 @@ def _details(
     that was discarded are not: the model never had their results.
     """
     discarded = _discarded(events)
-    left = {
-        message.call_id for message in told.messages if isinstance(message, ToolMessage)
-    } - told.pruned
+    left = told.answered
     for event in events:
         match event:
             case ToolsetChosen(toolset=name, tools=tools, on=on):

@@ -40,6 +40,12 @@ class Transcript:
     compacted_at: int = UNSTAMPED
     """Number of the last compaction."""
 
+    @property
+    def answered(self) -> set[str]:
+        """Return the ids of the calls whose results are among the messages, whole."""
+        results = (each for each in self.messages if isinstance(each, ToolMessage))
+        return {each.call_id for each in results} - self.pruned
+
 
 def rebuilt_line(
     told: Transcript,

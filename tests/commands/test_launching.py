@@ -38,7 +38,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Session
-from codeagent.llm import learned
+from codeagent.llm import server_knowledge
 from codeagent.llm.key_trial import KeyTrial
 from codeagent.llm.local_servers import LocalServer
 from codeagent.session.repair import check_recording
@@ -490,7 +490,7 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
 async def test_a_server_that_was_started_again_with_another_window_is_taken_as_it_is_now(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learned, "_FRESH", -1.0)
+    monkeypatch.setattr(server_knowledge, "_FRESH", -1.0)
     async with openai_server([Turn(text="hi")], repeat=True) as server:
         server.facts["/props"] = {"default_generation_settings": {"n_ctx": 4_096}}
         runtime = await opened(launcher(product), model="openai/small", api_base=server.base_url)
