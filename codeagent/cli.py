@@ -182,7 +182,7 @@ def _begun_with(words: Sequence[str]) -> FoundCommand | None:
     if action is not None and (command is None or is_off(command.extension)):
         command = action
     if command is not None:
-        refuse_if_off(command.extension, f"codeagent {command.name}")
+        refuse_if_off(command.extension, command.name)
     return command
 
 

@@ -278,10 +278,11 @@ def open_catalog(
                 f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
             )
         if name not in known and name not in off:
+            every = dict.fromkeys((*known, *dependencies.extensions.sets))
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
             raise ConfigError(
-                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+                f"there is no toolset {name}{nearest_or_all(name, every)}{hint}; nothing was run"
             )
     return catalog, change
 
