@@ -339,7 +339,7 @@ def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterato
             visible(str(problem)),
         )
     if (trouble := sandbox.trouble) is not None:
-        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}; {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from _remarks_of_extensions(dependencies)
     for line in _unused(dependencies):

@@ -178,7 +178,8 @@ def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
     for problem in servers.problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     if not servers.entries:
-        print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
+        if not servers.problems:
+            print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
         return 0
     for line in _lines(servers.entries):
         print(line)
