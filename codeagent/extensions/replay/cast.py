@@ -117,6 +117,7 @@ async def record(
             showing.cancel()
             return
         await showing
+        await pilot.pause()  # a card that came last takes its room first
         app.chat.view.flush()
         await pilot.pause()
         pictures.append(_to_keep(app.export_screenshot(title=app.TITLE)))
