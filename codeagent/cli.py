@@ -171,8 +171,10 @@ def _of_kernel(name: str) -> FoundCommand:
 
 
 def _begun_with(words: Sequence[str]) -> FoundCommand | None:
-    """Return the command that the words begin with, or its action of another extension if the
-    command's own is off. Raises ConfigError if the user switched off what is meant."""
+    """Return the command that the words begin with; if its extension is off, the action that
+    another extension adds to it. Raises ConfigError if the user switched off what is meant."""
+    if " " in words[0]:
+        return None  # the name of a folder, although an action may have the same words
     command = found(words[0])
     if command is not None and not command.extension:
         return command

@@ -65,8 +65,8 @@ def _set_of(one: OfferedSet, dependencies: ToolDependencies) -> "BuiltInSet":
 
 
 def _unused(dependencies: ToolDependencies) -> Iterator[str]:
-    """Yield a line for what was given and nobody reads, and for each set that a file names, and
-    that is not there as its extension is switched off."""
+    """Yield a line for each setting that nobody reads, and for each set that a file names although
+    its extension is switched off."""
     settings, off = dependencies.settings, dependencies.extensions.sets_off
     yield from settings.unused
     for key in ("offer", "use"):

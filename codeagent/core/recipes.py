@@ -324,7 +324,7 @@ class Recipes(Protocol):
 
 
 class NoRecipes:
-    """Those of a conversation that cannot have any."""
+    """The Recipes of a conversation that cannot have any."""
 
     listed: tuple[Recipe, ...] = ()
     problems: tuple[ToolProblem, ...] = ()

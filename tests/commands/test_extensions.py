@@ -80,6 +80,15 @@ def test_an_action_of_another_extension_is_there_while_that_of_its_command_is_of
     assert "the extension mcp is switched off" in capsys.readouterr().err
 
 
+def test_a_folder_with_the_words_of_an_action_as_its_name_is_a_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mcp serve").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["mcp serve", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: codeagent [PATH] ")
+
+
 def test_an_action_whose_own_extension_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     for off in ('"mcp_serve"', '"mcp", "mcp_serve"'):
         write(f"[extensions]\noff = [{off}]\n")
