@@ -37,14 +37,6 @@ def test_the_arguments_are_a_column_as_wide_as_the_longest_name(product: Product
     assert len(columns) == 1
 
 
-def test_without_a_toolset_the_built_in_ones_are_named(product: Product) -> None:
-    done = product.call("tools", "sets")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("no toolset is offered; toolsets.offer in your settings offers ")
-    assert "web" in done.out and "files" in done.out
-    assert product.call("tools", "sets", "--json").out == "[]\n"
-
-
 def test_a_toolset_that_does_not_exist_names_the_built_in_ones(product: Product) -> None:
     model = product.script({"text": "done"})
     for given, said in (("wbe", "there is no toolset wbe; did you mean web?"), ("zzz", "triggers")):

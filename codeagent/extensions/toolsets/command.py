@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.tools import tools_of
-from codeagent.config.layers import extensions_of
-from codeagent.config.local_environment import LocalEnvironment, user_config_file
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
@@ -49,10 +48,6 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     if args.json:
         print_json([asdict(one) for one in facts])
         return 0
-    if not facts:
-        built_in = ", ".join(sorted(extensions_of(user_config_file()).sets))
-        hint = f"; toolsets.offer in your settings offers {built_in}" if built_in else ""
-        print(f"no toolset is offered{hint}")
     widest = max((len(one.name) for one in facts), default=0) + 2
     for one in facts:
         state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
