@@ -400,7 +400,8 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     for _ in range(200):
         await asyncio.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.sleep(0.05)
+    while not agent.aborted:
+        await asyncio.sleep(0.01)
     assert agent.aborted == ["stopped by SIGINT"]
     assert not playing.done()
     go_on.set()
