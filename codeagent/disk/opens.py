@@ -17,6 +17,7 @@ Name = str | bytes | Path
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _libc = ctypes.CDLL(None, use_errno=True)
 _RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
 _REPORTS_SINCE = (5, 8)
 _REPORTING = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 """The types of ext2 to ext4, XFS, Btrfs, F2FS and tmpfs, as `fstatfs` gives them."""
@@ -158,10 +159,22 @@ def rename_new(name: str, new: str, source: int, target: int) -> None:
     Raises OSError: FileExistsError if it is taken, ENOSYS or EINVAL if that cannot be done in one
     step.
     """
+    _rename(name, new, source, target, _RENAME_NOREPLACE)
+
+
+def exchange(name: str, other: str, source: int, target: int) -> None:
+    """Let a file in the folder `source` and one in the folder `target` change places in one step.
+
+    Raises OSError: FileNotFoundError if one is missing, ENOSYS or EINVAL if that cannot be done.
+    """
+    _rename(name, other, source, target, _RENAME_EXCHANGE)
+
+
+def _rename(name: str, new: str, source: int, target: int, flags: int) -> None:
     rename = getattr(_libc, "renameat2", None)
     if rename is None:
         raise _error(errno.ENOSYS)
-    if rename(source, os.fsencode(name), target, os.fsencode(new), _RENAME_NOREPLACE) != 0:
+    if rename(source, os.fsencode(name), target, os.fsencode(new), flags) != 0:
         raise _error(ctypes.get_errno())
 
 

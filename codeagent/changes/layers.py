@@ -1,0 +1,289 @@
+"""What commands changed in a copy-on-write view of the workspace: reads the upper layer of an
+overlay."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Literal
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError
+from codeagent.disk.opens import NOT_THERE, open_folder, open_regular
+
+EntryKind = Literal["file", "folder", "link", "other"]
+MARKS = "user.overlay."
+"""How the extended attributes begin in which the kernel keeps its notes about a layer."""
+_OPAQUE = f"{MARKS}opaque"
+MOST_EFFECTS = 200_000
+_DEEPEST = 200
+_CHUNK = 1 << 20
+
+
+class TooMuch(CodeagentError):
+    """A command changed more than can be looked through; nothing of it was landed."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is at a path: a file, a folder, a link, or something that never lands."""
+
+    kind: EntryKind
+    device: int
+    inode: int
+    mode: int
+    """Permission bits, without set-id bits."""
+    size: int
+    """Bytes of a file or of a link's target; 0 for anything else."""
+    modified_ns: int
+    changed_ns: int
+    """When its content, mode or name last changed."""
+    links: int = 1
+    """How many names a file has."""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """The extended attributes of a folder whose mode or attributes a layer changes; values in
+    hexadecimal digits."""
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Entry":
+        kind = _kind(status.st_mode)
+        return cls(
+            kind=kind,
+            device=status.st_dev,
+            inode=status.st_ino,
+            mode=stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
+            if kind == "file"
+            else stat.S_IMODE(status.st_mode),
+            size=status.st_size if kind in ("file", "link") else 0,
+            modified_ns=status.st_mtime_ns,
+            changed_ns=status.st_ctime_ns,
+            links=status.st_nlink if kind == "file" else 1,
+        )
+
+    def is_still(self, now: "Entry | None") -> bool:
+        """Whether `now` is this very file with the same content; renaming it changes neither."""
+        if now is None or self.kind == "folder":
+            return now is not None and (self.device, self.inode) == (now.device, now.inode)
+        return (self.device, self.inode, self.size, self.modified_ns) == (
+            now.device,
+            now.inode,
+            now.size,
+            now.modified_ns,
+        )
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a command did at one path; those of a folder come before those of what is in it."""
+
+    path: str
+    """Relative to the root."""
+    before: Entry | None
+    after: Entry | None
+    """None: it was removed."""
+    only_times: bool = False
+    """Whether content and mode are as before."""
+
+
+def look(folder: int, name: str) -> Entry | None:
+    """Return what has this name in an open folder, a link itself and not its target; None if
+    nothing has."""
+    try:
+        return Entry.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return None
+        raise
+
+
+def effects_of(
+    upper: int, root: int, passes: Callable[[str], bool] = lambda path: True
+) -> Iterator[Effect]:
+    """Yield what the layer `upper` changes of the workspace `root`, both open folders.
+
+    What is below a path for which `passes` is false is not looked at. Raises TooMuch, OSError.
+    """
+    for number, effect in enumerate(_Merge(passes).of("", upper, root)):
+        if number == MOST_EFFECTS:
+            raise TooMuch(f"it changed more than {MOST_EFFECTS:,} files")
+        yield effect
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Compares folders of a layer with those of the workspace."""
+
+    passes: Callable[[str], bool]
+    depth: int = 0
+
+    def of(
+        self, folder: str, upper: int, lower: int | None, *, opaque: bool = False
+    ) -> Iterator[Effect]:
+        """Yield what differs in a folder that both have, or that only the layer has (`lower` None).
+
+        `opaque`: the layer hides everything that the workspace has there.
+        """
+        if self.depth > _DEEPEST:
+            raise TooMuch(f"it made folders that are more than {_DEEPEST} deep")
+        for name in _names(upper):
+            path = f"{folder}{name}"
+            status = os.stat(name, dir_fd=upper, follow_symlinks=False)
+            before = None if lower is None else look(lower, name)
+            if not _is_whiteout(status):
+                yield from self._entry(path, before, Entry.of(status), (upper, lower), opaque)
+            elif before is not None and lower is not None:
+                yield from _removed(path, before, lower, self.depth)
+        if opaque and lower is not None:
+            for name in sorted({*_names(lower)} - {*_names(upper)}):
+                if (before := look(lower, name)) is not None:
+                    yield from _removed(f"{folder}{name}", before, lower, self.depth)
+
+    def _entry(
+        self,
+        path: str,
+        before: Entry | None,
+        after: Entry,
+        folders: tuple[int, int | None],
+        opaque: bool,
+    ) -> Iterator[Effect]:
+        upper, lower = folders
+        name = path.rpartition("/")[2]
+        below = replace(self, depth=self.depth + 1)
+        was_folder = before is not None and before.kind == "folder"
+        if before is not None and lower is not None and was_folder and after.kind != "folder":
+            yield from _contents_removed(path, lower, self.depth)
+        if after.kind != "folder":
+            yield from _changed(path, before, after, upper, lower)
+            return
+        with opened(upper, name) as inner:
+            if before is None or lower is None or not was_folder:
+                yield Effect(path, before, after)
+                yield from below.of(f"{path}/", inner, None)
+                return
+            with opened(lower, name) as under:
+                yield from _folder_changed(path, (before, under), (after, inner))
+                if self.passes(path):
+                    hides = opaque or is_opaque(inner)
+                    yield from below.of(f"{path}/", inner, under, opaque=hides)
+
+
+def _names(folder: int) -> list[str]:
+    return sorted(os.listdir(folder))  # a descriptor, no path
+
+
+def _folder_changed(
+    path: str, before: tuple[Entry, int], after: tuple[Entry, int]
+) -> Iterator[Effect]:
+    """Yield the effect on a folder's own mode and attributes; the folder is open on both sides."""
+    old, new = (_with_attributes(*side) for side in (before, after))
+    if (old.mode, old.attributes) != (new.mode, new.attributes):
+        yield Effect(path, old, new)
+
+
+def _with_attributes(entry: Entry, folder: int) -> Entry:
+    found = tuple((name, value.hex()) for name, value in sorted(attributes(folder).items()))
+    return replace(entry, attributes=found)
+
+
+def _removed(path: str, before: Entry, lower: int, depth: int) -> Iterator[Effect]:
+    yield Effect(path, before, None)
+    if before.kind == "folder":
+        yield from _contents_removed(path, lower, depth)
+
+
+def _contents_removed(path: str, lower: int, depth: int) -> Iterator[Effect]:
+    """Yield the removal of everything in the folder at the end of a path, which is in `lower`."""
+    if depth > _DEEPEST:
+        raise TooMuch(f"it removed folders that are more than {_DEEPEST} deep")
+    with opened(lower, path.rpartition("/")[2]) as below:
+        for inner in _names(below):
+            if (before := look(below, inner)) is not None:
+                yield from _removed(f"{path}/{inner}", before, below, depth + 1)
+
+
+def _changed(
+    path: str, before: Entry | None, after: Entry, upper: int, lower: int | None
+) -> Iterator[Effect]:
+    """Yield what became of a file, a link, or of something that is not a folder on both sides."""
+    name = path.rpartition("/")[2]
+    same = before is not None and lower is not None and _same(before, after, upper, lower, name)
+    if not same:
+        yield Effect(path, before, after)
+    elif before is not None and before.modified_ns != after.modified_ns:
+        yield Effect(path, before, after, only_times=True)
+
+
+def _same(before: Entry, after: Entry, upper: int, lower: int, name: str) -> bool:
+    """Whether a file or link has the same content, mode and attributes in the layer."""
+    sides = ((side.kind, side.mode, side.size, side.links) for side in (before, after))
+    if len({*sides}) > 1:
+        return False
+    if before.kind == "link":
+        return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
+    if before.kind != "file":
+        return False
+    with (
+        closing_fd(open_regular(name, within=upper)) as new,
+        closing_fd(open_regular(name, within=lower)) as old,
+    ):
+        return attributes(new) == attributes(old) and _same_content(new, old)
+
+
+def _same_content(new: int, old: int) -> bool:
+    while True:
+        piece = os.read(new, _CHUNK)
+        if piece != _exactly(old, len(piece)):
+            return False
+        if not piece:
+            return not os.read(old, 1)
+
+
+def _exactly(fd: int, size: int) -> bytes:
+    found = b""
+    while len(found) < size and (piece := os.read(fd, size - len(found))):
+        found += piece
+    return found
+
+
+def attributes(fd: int) -> dict[str, bytes]:
+    """Return the extended attributes of an open file, without the kernel's own about a layer."""
+    names: list[str] = []
+    with suppress(OSError):  # a file system without them
+        names = os.listxattr(fd)
+    return {name: os.getxattr(fd, name) for name in names if not name.startswith(MARKS)}
+
+
+def is_opaque(folder: int) -> bool:
+    """Whether an open folder of a layer hides what the workspace has in its place."""
+    try:
+        return os.getxattr(folder, _OPAQUE) == b"y"
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened(folder: int, name: str) -> Iterator[int]:
+    """Open a folder for the block, never through a link."""
+    with closing_fd(open_folder(name, within=folder)) as fd:
+        yield fd
+
+
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _is_whiteout(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def _kind(mode: int) -> EntryKind:
+    if stat.S_ISLNK(mode):
+        return "link"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
