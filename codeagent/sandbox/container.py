@@ -27,6 +27,7 @@ from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
 from codeagent.sandbox.launch import launch
+from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
@@ -103,6 +104,11 @@ class SessionContainer:
         if (spare := self._starts()) is not None:
             spare.discard()
         return self._resources.opened()[1], self._target(container)
+
+    async def id(self) -> str:
+        """Return the id of the container, which is made if there is none. Raises
+        SandboxUnavailable."""
+        return (await self._ready()).container_id
 
     @property
     def busy(self) -> bool:
@@ -358,8 +364,14 @@ class SessionContainer:
         try:
             async with self._freeze_lock.activity():
                 target = self._target(container)
-                read_only = spec.read_only_workspace
-                self._test = await self_test(engine, target, root, container, read_only)
+                self._test = await self_test(
+                    engine,
+                    target,
+                    root,
+                    container,
+                    read_only=spec.read_only_workspace,
+                    layer=None if spec.view is None else Layer(spec.view.layer),
+                )
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, EngineError | SandboxLost):

@@ -36,6 +36,7 @@ from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
+from codeagent.sandbox.trials import Trials
 
 _SHARE = 8
 """The package cache is trimmed once an eighth of what it may take was written, wherever that
@@ -65,6 +66,7 @@ class DockerSandbox:
         self._read_only = make(replace(spec, read_only_workspace=True))
         proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.limits.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
+        self.trials = Trials(spec, self._resources, make, self._default)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
         self._resources.may_plant = lambda: bool(self._programs.writing) or self._default.busy
         self._unswept = False
@@ -198,7 +200,12 @@ class DockerSandbox:
         try:
             await self._programs.close()
         finally:
-            await all_done(self._default.close(), self._read_only.close(), self._egress.close())
+            await all_done(
+                self.trials.close(),
+                self._default.close(),
+                self._read_only.close(),
+                self._egress.close(),
+            )
             await in_thread(
                 self._resources.settled
             )  # the end of this process would end what creates a container

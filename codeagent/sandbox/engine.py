@@ -337,6 +337,11 @@ class Engine:
         found = self.call(lambda api: api.volumes(filters=filters)).get("Volumes") or []
         return {facts["Name"]: facts.get("Labels") or {} for facts in found}
 
+    def volumes_of(self, container_id: str) -> dict[str, str]:
+        """Return the names of a container's volumes, by where they are mounted."""
+        mounts = self.call(lambda api: api.inspect_container(container_id)).get("Mounts") or []
+        return {each["Destination"]: each["Name"] for each in mounts if each["Type"] == "volume"}
+
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone, or in use again, already."""
         try:

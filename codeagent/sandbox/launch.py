@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import create_file
 from codeagent.sandbox import packages
@@ -35,17 +36,20 @@ from codeagent.sandbox.profile import (
     PROXY_FOLDER,
     Bind,
     ContainerSpec,
+    Overlay,
     create_arguments,
     seccomp_filter,
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import SandboxSpec, View
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
 
 _REAP_SECONDS = 3.0
 """How long a start waits for what dead processes left to be removed; that may take longer, beside
 it."""
+_PLAIN = lazy_regex(r"[^,:\\\s\"]+")
+"""Paths that need no escape in the options of a mount."""
 _SEES_NOTHING = "use an engine on this machine that sees this directory (docker context ls)"
 _REFUSALS = (
     ("bind source path does not exist", _SEES_NOTHING),
@@ -123,6 +127,9 @@ def _start(
             tmp_bytes=spec.limits.tmp_bytes,
             pids=spec.limits.pids,
             cpus=spec.limits.cpus,
+            overlay=contents.overlay,
+            network_of="" if spec.view is None else spec.view.container_id,
+            scratch=None if spec.view is None else spec.view.scratch,
         ),
         labels(spec.session, instance, str(root.path)),
     )
@@ -169,6 +176,7 @@ class _Contents:
     view: GitView | None
     cache: _MountedCache
     warnings: tuple[str, ...]
+    overlay: Overlay | None
 
 
 def _contents(
@@ -185,7 +193,8 @@ def _contents(
     folders += [bind.source for bind in (*spec.binds, *cache.binds)]
     # What the image brings from the home directory may be private.
     folders += [bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)]
-    work.show(folders if view is None else [*folders, str(view.folder)])
+    folders += [] if view is None else [str(view.folder)]
+    work.show(folders if spec.view is None else [*folders, str(spec.view.layer)])
     own = state_files(spec.state_dir, work.user.uid, work.user.gid)
     links = python_links(spec.python.environment, image.python)
     python = (start_scripts(spec.state_dir, links),) if links else ()
@@ -199,7 +208,20 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
+        overlay=None if spec.view is None else _overlay(root, spec.view, work),
     )
+
+
+def _overlay(root: PinnedRoot, view: View, work: WorkUserChoice) -> Overlay:
+    """Return the mount of a view. Raises SandboxUnavailable if the engine cannot be given its
+    folders."""
+    lower, layer = (work.shown(path) for path in (str(root.path), str(view.layer)))
+    if odd := next((path for path in (lower, layer) if not _PLAIN.fullmatch(path)), None):
+        raise SandboxUnavailable(
+            f"{visible(odd)} cannot be shown as a view: its name has one of `,:\\`",
+            "rename the folder",
+        )
+    return Overlay(lower, layer, str(root.path))
 
 
 def _reap_strays(engine: Engine) -> None:
@@ -310,7 +332,7 @@ def _binds(
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.repository.mounts),
         *spec.binds,
-        *_workspace(root, spec.read_only_workspace),
+        *(_workspace(root, spec.read_only_workspace) if spec.view is None else _mounted(root)),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
@@ -341,11 +363,12 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
     here = str(root.path)
     if not read_only:
         return (Bind(here, here, read_only=False),)
-    below = submounts(root.path)
-    return (
-        Bind(here, here, recursive=False),
-        *(Bind(path, path, recursive=False) for path in below),
-    )
+    return (Bind(here, here, recursive=False), *_mounted(root))
+
+
+def _mounted(root: PinnedRoot) -> tuple[Bind, ...]:
+    """Return read-only mounts of what is mounted below the root."""
+    return tuple(Bind(path, path, recursive=False) for path in submounts(root.path))
 
 
 def _warnings(hidden: Secrets) -> tuple[str, ...]:

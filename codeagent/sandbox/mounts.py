@@ -7,6 +7,8 @@ import stat
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -106,6 +108,15 @@ class PinnedRoot:
     def close(self) -> None:
         os.close(self.fd)
 
+    @contextmanager
+    def listed(self) -> Iterator[int]:
+        """Open it for the block so that it can be listed."""
+        fd = open_folder(".", within=self.fd)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
     def unmoved(self) -> bool:
         """Tell whether the path still leads to this very directory."""
         try:
@@ -133,11 +144,8 @@ class PinnedRoot:
 
     def protected(self) -> tuple[PinnedEntry, ...]:
         """Return every spelling of `.git` and `.codeagent` directly below the root."""
-        fd = open_folder(".", within=self.fd)
-        try:
+        with self.listed() as fd:
             names = sorted(name for name in os.listdir(fd) if protected_part(name))  # noqa: PTH208  # a descriptor, no path
-        finally:
-            os.close(fd)
         return tuple(found for found in map(self.find, names) if found is not None)
 
 

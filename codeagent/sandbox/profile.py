@@ -76,6 +76,16 @@ class Bind:
 
 
 @dataclass(frozen=True)
+class Overlay:
+    """A mount in which changes of a folder go to a layer."""
+
+    lower: str
+    layer: str
+    """The folder with `upper`, which gets the changes, and `work`, which is the kernel's."""
+    target: str
+
+
+@dataclass(frozen=True)
 class ContainerSpec:
     """What differs from one container to the next."""
 
@@ -98,14 +108,17 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
+    overlay: Overlay | None = None
+    network_of: str = ""
+    """Id of a container whose loopback is shared; empty: one of its own."""
+    scratch: tuple[str, str] | None = None
+    """The volumes for `/tmp` and the home directory; None: new ones."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """Return the body of `POST /containers/create`."""
     environment = ENVIRONMENT | {"PATH": spec.path} | dict(spec.variables)
-    home = "mode=1777" if spec.seccomp_file else f"mode=0700,uid={spec.uid},gid={spec.gid}"
     limits = {"core": 0, "nofile": 4096} | ({"nproc": 4096} if spec.seccomp_file else {})
-    tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
     devices, terminals = (_READ_ONLY_DEVICES, [_terminals(labels)]) if spec.uid == 0 else ({}, [])
     return {
         "Image": spec.image,
@@ -114,7 +127,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "User": f"{KEEPER}:{KEEPER}",
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "WorkingDir": "/",
-        "Hostname": "sandbox",
+        **({} if spec.network_of else {"Hostname": "sandbox"}),
         "Labels": labels | {"codeagent.profile": profile_hash(spec)},
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdin": True,
@@ -123,11 +136,11 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "AttachStdout": False,
         "AttachStderr": False,
         "Tty": False,
-        "NetworkDisabled": True,
+        "NetworkDisabled": not spec.network_of,
         "HostConfig": {
             "AutoRemove": True,
             "Init": True,
-            "NetworkMode": "none",
+            "NetworkMode": f"container:{spec.network_of}" if spec.network_of else "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
             "SecurityOpt": [
@@ -135,8 +148,13 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
                 f"seccomp={spec.seccomp_file or seccomp_filter()}",
             ],
             "ReadonlyRootfs": True,
-            "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},{home}", **devices},
-            "Mounts": [*(_mount(bind) for bind in spec.binds), *terminals],
+            "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
+            "Mounts": [
+                *(_mount(bind) for bind in spec.binds),
+                *([] if spec.overlay is None else [_overlay(spec.overlay, labels)]),
+                *([] if spec.seccomp_file else _scratch(spec, labels)),
+                *terminals,
+            ],
             "IpcMode": "private",
             **({"UsernsMode": spec.user_namespace} if spec.user_namespace else {}),
             "CgroupnsMode": "private",
@@ -203,18 +221,57 @@ def _is(index: int, mask: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
+def _memory(spec: ContainerSpec) -> dict[str, str]:
+    """Return `/tmp` and the home directory as Podman takes them, which gives them no owner."""
+    options = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes},mode=1777"
+    return {"/tmp": options, HOME: options}
+
+
+def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """Return `/tmp` and the home directory as volumes in memory, which other containers can share.
+
+    They go with the last of these containers, and are labelled for the case that the engine leaves
+    one.
+    """
+    size = f"nosuid,nodev,size={spec.tmp_bytes}"
+    options = {"/tmp": f"{size},mode=1777", HOME: f"{size},mode=0700,uid={spec.uid},gid={spec.gid}"}
+    mounts = []
+    for target, name in zip(options, spec.scratch or ("", ""), strict=True):
+        mount: dict[str, Any] = {"Type": "volume", "Target": target}
+        if name:
+            mounts.append(mount | {"Source": name, "VolumeOptions": {"NoCopy": True}})
+            continue
+        driver = {"type": "tmpfs", "device": "tmpfs", "o": options[target]}
+        mounts.append(mount | {"VolumeOptions": _new_volume(driver, labels)})
+    return mounts
+
+
+def _overlay(overlay: Overlay, labels: dict[str, str]) -> dict[str, Any]:
+    """Return a mount that goes with the container; nothing of the layer is made durable."""
+    folders = {
+        "lowerdir": overlay.lower,
+        "upperdir": f"{overlay.layer}/upper",
+        "workdir": f"{overlay.layer}/work",
+    }
+    options = [*(f"{name}={path}" for name, path in folders.items()), "userxattr", "volatile"]
+    driver = {"type": "overlay", "device": "overlay", "o": ",".join(options)}
+    volume = _new_volume(driver, labels)
+    return {"Type": "volume", "Target": overlay.target, "VolumeOptions": volume}
+
+
+def _new_volume(options: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:
+    driver = {"Name": "local", "Options": options}
+    return {"NoCopy": True, "DriverConfig": driver, "Labels": labels}
+
+
 def _terminals(labels: dict[str, str]) -> dict[str, Any]:
     """Return new pseudo-terminals for _READ_ONLY_DEVICES, which cover the engine's own.
 
     The volume goes with the container, and is labelled for the case that the engine leaves it.
     """
     options = "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5"
-    driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
-    return {
-        "Type": "volume",
-        "Target": "/dev/pts",
-        "VolumeOptions": {"DriverConfig": driver, "Labels": labels},
-    }
+    driver = {"type": "devpts", "device": "devpts", "o": options}
+    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": _new_volume(driver, labels)}
 
 
 def _mount(bind: Bind) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError
@@ -14,6 +14,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import is_rootless
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.guard import Container
+from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.work_user import WorkUser
 
@@ -42,9 +43,18 @@ class SelfTest:
 
 
 async def self_test(
-    engine: Engine, target: ExecTarget, root: PinnedRoot, container: Container, read_only: bool
+    engine: Engine,
+    target: ExecTarget,
+    root: PinnedRoot,
+    container: Container,
+    *,
+    read_only: bool,
+    layer: Layer | None = None,
 ) -> SelfTest:
-    """Run the self-test. Raises EngineError if the container does not answer."""
+    """Run the self-test; `layer`: where a view of the workspace keeps what is written inside.
+
+    Raises EngineError if the container does not answer.
+    """
     guarded = container.guarded
     name = f"{CHECK}{secrets.token_hex(8)}"
     reply = f"{name}-reply"
@@ -56,10 +66,13 @@ async def self_test(
     try:
         arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
         output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
-        replied = None if read_only else _read(root, reply)
+        leaked = layer is not None and _read(root.fd, reply) is not None
+        with nullcontext(root.fd) if layer is None else layer.upper() as written_to:
+            replied = None if read_only or leaked else _read(written_to, reply)
+            _remove(written_to, reply)
     finally:
         for left in (reply, name):
-            _remove(root, left)
+            _remove(root.fd, left)
         os.close(held)
     answers: dict[str, list[str]] = defaultdict(list)
     for line in output.decode("utf-8", "replace").splitlines():
@@ -70,7 +83,8 @@ async def self_test(
             f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}"
         )
     inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
-    same = answers["nonce"] == [nonce] and answers["inode"] == inodes
+    compared = slice(None) if layer is None else slice(1, None)  # a view has a root of its own
+    same = answers["nonce"] == [nonce] and answers["inode"][compared] == inodes[compared]
     return judge(
         answers,
         same,
@@ -126,18 +140,18 @@ def _write(root: PinnedRoot, name: str, text: str) -> int:
     return fd
 
 
-def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:
+def _read(folder: int, name: str) -> tuple[str, int] | None:
     try:
-        fd = open_regular(name, within=root.fd)
+        fd = open_regular(name, within=folder)
     except OSError:
         return None
     with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
         return file.read(1000), os.fstat(fd).st_uid
 
 
-def _remove(root: PinnedRoot, name: str) -> None:
+def _remove(folder: int, name: str) -> None:
     try:
-        os.unlink(name, dir_fd=root.fd)
+        os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return
 

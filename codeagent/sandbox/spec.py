@@ -39,6 +39,18 @@ class UserPython:
 
 
 @dataclass(frozen=True)
+class View:
+    """A copy-on-write view of the workspace, for a container beside the session's own."""
+
+    layer: Path
+    """The folder of its layer, with the folders `upper` and `work`."""
+    container_id: str
+    """The session's container, whose loopback it shares."""
+    scratch: tuple[str, str]
+    """The volumes with that container's `/tmp` and home directory."""
+
+
+@dataclass(frozen=True)
 class SandboxSpec:
     """One session's sandbox."""
 
@@ -72,3 +84,5 @@ class SandboxSpec:
     egress_folder: Path | None = None
     """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
     network access."""
+    view: View | None = None
+    """Commands change a layer in place of the workspace; None: the workspace itself."""

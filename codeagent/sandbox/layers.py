@@ -1,0 +1,97 @@
+"""The folders on this machine in which views of the workspace keep their changes."""
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import SandboxUnavailable
+from codeagent.disk.opens import open_folder
+from codeagent.disk.private import make_private_folder
+from codeagent.sandbox.mounts import PinnedRoot
+from codeagent.sandbox.thaw import is_stray, owner
+
+_OWNER = "owner"
+"""The file with the process that a layer belongs to."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The folder of one layer: `upper` has the changes, `work` is the kernel's."""
+
+    folder: Path
+
+    @contextmanager
+    def upper(self) -> Iterator[int]:
+        """Open the folder with the changes for the block."""
+        fd = open_folder(self.folder / "upper")
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def now(self) -> int:
+        """Return the present time by the file system's clock, in nanoseconds since the epoch."""
+        marker = self.folder / "began"
+        marker.write_bytes(b"")
+        return marker.stat().st_ctime_ns
+
+
+def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
+    """Make an empty layer for the workspace, with its root's owner, mode and attributes. Raises
+    SandboxUnavailable."""
+    folder = _layers(state_dir) / secrets.token_hex(8)
+    upper = folder / "upper"
+    try:
+        make_private_folder(folder)
+        (folder / _OWNER).write_text(owner(os.getpid()) or "", encoding="ascii")
+        upper.mkdir()
+        _make_like(upper, root)
+        # The kernel makes its folder in it as root, and the owner of this one has to remove that.
+        (folder / "work").mkdir()
+        (folder / "work").chmod(0o777)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"a view of the workspace cannot be kept in {folder.parent} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
+    return Layer(folder)
+
+
+def _make_like(upper: Path, root: PinnedRoot) -> None:
+    status = os.fstat(root.fd)
+    if os.geteuid() == 0:
+        os.chown(upper, status.st_uid, status.st_gid)
+    with root.listed() as fd:
+        for name in os.listxattr(fd):
+            with suppress(OSError):  # one that only the system may set
+                os.setxattr(upper, name, os.getxattr(fd, name))
+    upper.chmod(stat.S_IMODE(status.st_mode))
+
+
+def remove_layer(layer: Layer) -> bool:
+    """Remove a layer whose container has ended; False if something in it belongs to the engine."""
+    for folder, inner, _ in os.walk(layer.folder):
+        for name in inner:
+            with suppress(OSError):
+                os.chmod(os.path.join(folder, name), 0o700, follow_symlinks=True)  # noqa: PTH101,PTH118  # of this layer
+    shutil.rmtree(layer.folder, ignore_errors=True)
+    return not layer.folder.exists()
+
+
+def left_layers(state_dir: Path) -> list[Layer]:
+    """Return the layers whose processes have ended."""
+    found = []
+    for folder in sorted(_layers(state_dir).glob("*")):
+        with suppress(OSError):
+            if is_stray((folder / _OWNER).read_text(encoding="ascii")):
+                found.append(Layer(folder))
+    return found
+
+
+def _layers(state_dir: Path) -> Path:
+    return state_dir / "sandbox" / "layers"
